@@ -1,0 +1,223 @@
+"""The penalized maximum likelihood estimate: the MAP of the PyMC model under a `RidgePrior`.
+
+It minimizes the paper's objective over (w, gamma, beta, s) by Newton's method with exact derivatives, from several
+starts. Nothing is compiled: the likelihood is the one that the PyMC model states, evaluated on NumPy arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from bayes_tacit.episodes import Episodes
+from bayes_tacit.errors import ConvergenceError, InvalidDataError
+from bayes_tacit.evidence import Timing, ZeroMass, collect_evidence
+from bayes_tacit.likelihood import log_bounds
+from bayes_tacit.map_fit.identifiability import refuse_separation, warn_of_dependence
+from bayes_tacit.map_fit.newton import NewtonResult
+from bayes_tacit.map_fit.objective import PaperObjective
+from bayes_tacit.map_fit.result import MapFit, Restart
+from bayes_tacit.map_fit.standard_errors import incidence_errors, threshold_errors
+from bayes_tacit.numerics import NUMPY
+
+TOLERANCE = 1e-9
+"""Largest gradient component that Newton's method aims for."""
+
+CONVERGED = 1e-7
+"""Largest gradient component of an accepted optimum; rounding can keep a large data set above `TOLERANCE`."""
+
+
+def fit_map(
+    episodes: Episodes,
+    *,
+    ridge: float = 0.01,
+    restarts: int = 5,
+    seed: int = 0,
+    floor: float | None = 1e-12,
+    weights: Sequence[float] | np.ndarray | None = None,
+    timing: Timing = "post_action",
+    zero_mass: ZeroMass = "refuse",
+    max_iterations: int = 500,
+) -> MapFit:
+    r"""Fit the model by penalized maximum likelihood.
+
+    The objective is that of the paper,
+
+    .. math:: -\frac1n\sum_i\log\max(\mathcal L_i, \varepsilon)
+              + \lambda\left(\lVert\gamma\rVert^2 + \lVert\beta\rVert^2\right),
+
+    with features standardized on `episodes` and intercepts `gamma0`, `beta0` not penalized.
+
+    Parameters
+    ----------
+    episodes
+        Training episodes. Features need no column of ones.
+    ridge
+        lambda; 0 gives the maximum likelihood estimate.
+    restarts
+        How many starts: the first from equal weights, the others from random ones. The lowest objective is kept.
+    seed
+        Seed of the random starts.
+    floor
+        epsilon, the paper's floor on an episode's likelihood; `None` for no floor. Floored episodes have no gradient;
+        they are counted in the result.
+    weights
+        Simplex weights to hold fixed, one a diagnostic; by default they are learned.
+    timing
+        "post_action", or "proposal" to align a mark after step t with the proposal at step t + 1.
+    zero_mass
+        Without a floor, what to do with a window in which every diagnostic is zero: "refuse", or "drop_window", which
+        keeps the episode's B = 1.
+    max_iterations
+        Newton steps a start may take.
+
+    Returns
+    -------
+    MapFit
+        Estimates, standard errors, and a report of every start.
+
+    Raises
+    ------
+    EvidenceError
+        If the episodes do not say enough.
+    ConvergenceError
+        If the best start did not reach an optimum.
+
+    Examples
+    --------
+    >>> from bayes_tacit import fit_map, load_example
+    >>> fit = fit_map(load_example())
+    >>> fit.converged, fit.w.round(2)
+    (True, array([0.36, 0.3 , 0.22, 0.12]))
+    """
+    _check_settings(ridge, restarts, floor, max_iterations)
+    evidence = collect_evidence(episodes, timing=timing, weights=weights)
+    objective = PaperObjective.of(evidence if floor else evidence.settle_zero_mass(zero_mass), ridge, floor)
+    warn_of_dependence(objective)
+
+    incidence = objective.fit_incidence(TOLERANCE, max_iterations)
+    rng = np.random.default_rng(seed)
+    starts = [_start(objective, rng if number else None) for number in range(restarts)]
+    fits = [objective.fit(incidence.point, start, TOLERANCE, max_iterations) for start in starts]
+    best = min(fits, key=lambda fit: fit.derivatives.value)
+    refuse_separation(objective, best)
+    if best.gradient_norm > CONVERGED:
+        raise ConvergenceError(
+            f"the best of {restarts} starts stopped after {best.iterations} iterations with a gradient of "
+            f"{best.gradient_norm:.1e}; expected at most {CONVERGED:.0e}. Raise max_iterations (now {max_iterations}), "
+            "or ridge if the features nearly determine the outcome"
+        )
+    reports = tuple(_report(objective, fit) for fit in fits)
+    return _result(objective, best, reports, ridge=ridge, floor=floor, timing=timing, seed=seed)
+
+
+def _start(objective: PaperObjective, rng: np.random.Generator | None) -> np.ndarray:
+    """Start from equal weights, or from random ones; then from what least squares makes of the windows' middles."""
+    part = objective.threshold
+    evidence = part.evidence
+    d = evidence.before.shape[1]
+    w = np.full(d, 1 / d) if rng is None else rng.dirichlet(np.ones(d))
+    w = np.maximum(w, 1e-4) / np.maximum(w, 1e-4).sum()
+    bounds = log_bounds(evidence, w, NUMPY)
+    intervals = evidence.n_interval
+    middle = np.concatenate(
+        [bounds.upper - 0.5, bounds.lower[:intervals] + bounds.width / 2, bounds.lower[intervals:] + 0.5]
+    )
+    location = np.linalg.lstsq(part.design, middle, rcond=None)[0]
+    scale = max(float((middle - part.design @ location).std()), 0.1)
+    if rng is not None:
+        location = location + rng.normal(scale=scale, size=len(location))
+        scale *= np.exp(rng.normal(scale=0.5))
+    return np.concatenate([part.basis.T @ np.log(w), location / scale, [1 / scale]])
+
+
+def _report(objective: PaperObjective, fit: NewtonResult) -> Restart:
+    return Restart(
+        objective=fit.derivatives.value,
+        gradient_norm=fit.gradient_norm,
+        iterations=fit.iterations,
+        floored=int(objective.floored(fit.point).sum()),
+        converged=fit.gradient_norm <= CONVERGED,
+    )
+
+
+def _result(
+    objective: PaperObjective,
+    best: NewtonResult,
+    restarts: tuple[Restart, ...],
+    *,
+    ridge: float,
+    floor: float | None,
+    timing: Timing,
+    seed: int,
+) -> MapFit:
+    evidence = objective.evidence
+    incidence, threshold = objective.parts(best.point)
+    floored = objective.floored(best.point)
+    free = objective.threshold.basis.shape[1]
+    scale = 1 / threshold[-1]
+    gamma_errors = incidence_errors(objective.incidence, incidence, ~floored)
+    errors = threshold_errors(objective.threshold, threshold, ~floored[evidence.timed])
+
+    def by_feature(values: np.ndarray, missing: float) -> np.ndarray:
+        return _spread(values[1:], objective.varying, missing)
+
+    w = evidence.weights
+    w_errors = np.full(len(evidence.diagnostic_names), np.nan)
+    if w is None:
+        w = _spread(objective.threshold.weights(threshold), objective.active, 0.0)
+        if free:
+            w_errors = _spread(errors["w"], objective.active, np.nan)
+    location = threshold[free:-1] * scale
+    return MapFit(
+        w=w,
+        gamma0=float(incidence[0]),
+        gamma=by_feature(incidence, 0.0),
+        beta0=float(location[0]),
+        beta=by_feature(location, 0.0),
+        s=float(scale),
+        standard_errors={
+            "w": w_errors,
+            "gamma0": float(gamma_errors[0]),
+            "gamma": by_feature(gamma_errors, np.nan),
+            "beta0": float(errors["beta"][0]),
+            "beta": by_feature(errors["beta"], np.nan),
+            "s": float(errors["s"][0]),
+        },
+        objective=best.derivatives.value,
+        gradient_norm=best.gradient_norm,
+        converged=best.gradient_norm <= CONVERGED,
+        restarts=restarts,
+        floored=tuple(evidence.episode[floored].tolist()),
+        feature_names=evidence.feature_names,
+        feature_mean=evidence.standardization.mean,
+        feature_scale=evidence.standardization.scale,
+        diagnostic_names=evidence.diagnostic_names,
+        n_episodes=evidence.n,
+        n_timed=len(evidence.timed),
+        weights_fixed=evidence.weights is not None,
+        ridge=float(ridge),
+        floor=None if floor is None else float(floor),
+        timing=timing,
+        seed=seed,
+        data_fingerprint=evidence.fingerprint(),
+    )
+
+
+def _spread(values: np.ndarray, where: np.ndarray, missing: float) -> np.ndarray:
+    """Put the values where the mask is set, and `missing` elsewhere."""
+    spread = np.full(len(where), missing)
+    spread[where] = values
+    return spread
+
+
+def _check_settings(ridge: float, restarts: int, floor: float | None, max_iterations: int) -> None:
+    if not (np.isfinite(ridge) and ridge >= 0):
+        raise InvalidDataError("a finite number >= 0", field="ridge", value=ridge)
+    if restarts < 1:
+        raise InvalidDataError("a whole number >= 1", field="restarts", value=restarts)
+    if max_iterations < 1:
+        raise InvalidDataError("a whole number >= 1", field="max_iterations", value=max_iterations)
+    if floor is not None and not 0 < floor < 1:
+        raise InvalidDataError("a number between 0 and 1, or None", field="floor", value=floor)

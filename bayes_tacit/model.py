@@ -1,0 +1,197 @@
+"""The PyMC model: a mixture-cure, interval-censored, log-normal threshold on a learned cumulative-risk scale."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+from pytensor.tensor import TensorVariable
+from scipy import special
+
+from bayes_tacit.crossing import CrossingSteps
+from bayes_tacit.episodes import Episodes
+from bayes_tacit.evidence import Evidence, Timing, ZeroMass, collect_evidence
+from bayes_tacit.likelihood import threshold_log_likelihood
+from bayes_tacit.priors import Prior, RidgePrior, WeaklyInformativePrior
+from bayes_tacit.symbolic import PYTENSOR
+
+
+def build_model(
+    episodes: Episodes,
+    prior: Prior | None = None,
+    *,
+    weights: Sequence[float] | np.ndarray | None = None,
+    floor: float | None = None,
+    timing: Timing = "post_action",
+    zero_mass: ZeroMass = "refuse",
+) -> pm.Model:
+    r"""State the model of some episodes in PyMC.
+
+    .. math::
+        B_i &\sim \mathrm{Bernoulli}(\operatorname{sigmoid}(\gamma_0 + x_i^\top\gamma)) \\
+        \log\kappa_i \mid B_i = 1 &\sim \mathrm{Normal}(\beta_0 + x_i^\top\beta, s) \\
+        R_i(t) &= \sum_{u \le t} w^\top u_i(t), \quad w \text{ on the simplex}
+
+    and kappa is known through R(a-1) < kappa <= R(b) for a teacher window [a, b], or through kappa > R(H-1) where
+    Cheap succeeds too.
+
+    Parameters
+    ----------
+    episodes
+        Training episodes; their features are standardized with their own mean and scale, kept as constant data.
+    prior
+        `WeaklyInformativePrior()` by default; `RidgePrior` for the paper's estimate.
+    weights
+        Simplex weights to hold fixed; by default they are learned.
+    floor
+        The paper's floor on an episode's likelihood. It has no gradient and makes a flat prior's posterior improper:
+        for point estimates only.
+    timing
+        "post_action", or "proposal" to align a mark after step t with the proposal at step t + 1.
+    zero_mass
+        What to do with a window in which every diagnostic is zero when there is no floor: "refuse", or "drop_window",
+        which keeps the episode's B = 1.
+
+    Returns
+    -------
+    pymc.Model
+        Variables `gamma0`, `gamma`, `beta0`, `beta`, `s`, `w` with dims `feature` and `diagnostic`; observed
+        `strong_success` (dim `episode`) and `threshold` (dim `timed`). The value of `threshold` is a checkpoint: the
+        last one of the window, or the number of steps where the threshold was not crossed. Predictive draws of it are
+        crossing steps on the same scale.
+
+    Examples
+    --------
+    >>> from bayes_tacit import build_model, load_example
+    >>> [variable.name for variable in build_model(load_example()).observed_RVs]
+    ['strong_success', 'threshold']
+    """
+    evidence = collect_evidence(episodes, timing=timing, weights=weights)
+    if floor is None:
+        evidence = evidence.settle_zero_mass(zero_mass)
+    prior = WeaklyInformativePrior() if prior is None else prior
+    crossing = CrossingSteps(episodes, evidence, timing)
+    coords = {
+        "episode": evidence.episode,
+        "timed": evidence.episode[evidence.timed],
+        "feature": list(evidence.feature_names),
+        "diagnostic": list(evidence.diagnostic_names),
+        "risk": ["risk"],
+    }
+    with pm.Model(coords=coords) as model:
+        x = pm.Data("features", evidence.features, dims=("episode", "feature"))
+        pm.Data("feature_mean", evidence.standardization.mean, dims="feature")
+        pm.Data("feature_scale", evidence.standardization.scale, dims="feature")
+        pm.Data("window_start", crossing.first_checkpoint, dims="timed")
+        gamma0, gamma, beta0, beta, s = _coefficients(prior, evidence)
+        w = _weights(prior, evidence)
+        logit = gamma0 + x @ gamma
+        location = (beta0 + x @ beta)[evidence.timed]
+        _observe_strong_success(evidence, logit, floor)
+        _observe_threshold(evidence, crossing, location, s, w, logit, floor)
+    return model
+
+
+def _coefficients(prior: Prior, evidence: Evidence) -> tuple[TensorVariable, ...]:
+    center = _typical_log_threshold(evidence)
+    if isinstance(prior, RidgePrior):
+        scale = prior.coefficient_scale(evidence.n)
+        gamma0 = pm.Flat("gamma0")
+        beta0 = pm.Flat("beta0", initval=center)
+        s = pm.HalfFlat("s")
+        gamma, beta = (_slopes(name, scale, evidence) for name in ("gamma", "beta"))
+    else:
+        gamma0 = pm.Normal("gamma0", 0.0, prior.incidence_intercept)
+        beta0 = pm.Normal("beta0", center, prior.location_intercept)
+        s = pm.LogNormal("s", np.log(prior.scale_median), prior.scale_spread)
+        gamma = _slopes("gamma", prior.incidence_slope, evidence)
+        beta = _slopes("beta", prior.location_slope, evidence)
+    return gamma0, gamma, beta0, beta, s
+
+
+def _slopes(name: str, scale: float, evidence: Evidence) -> TensorVariable:
+    if not evidence.feature_names:
+        return pt.zeros(0)
+    return pm.Normal(name, 0.0, scale, dims="feature") if np.isfinite(scale) else pm.Flat(name, dims="feature")
+
+
+def _typical_log_threshold(evidence: Evidence) -> float:
+    """Log of half the median risk that the timed episodes have seen, under equal weights."""
+    seen = (evidence.before + evidence.within).mean(axis=1)
+    return float(np.log(np.median(seen) / 2))
+
+
+def _weights(prior: Prior, evidence: Evidence) -> TensorVariable:
+    """Learned weights, or fixed ones as constant data."""
+    d = len(evidence.diagnostic_names)
+    if evidence.weights is not None or d == 1:
+        return pm.Data("w", np.ones(1) if evidence.weights is None else evidence.weights, dims="diagnostic")
+    concentration = prior.concentration if isinstance(prior, WeaklyInformativePrior) else 1.0
+    return pm.Dirichlet("w", np.full(d, concentration), dims="diagnostic")
+
+
+def _observe_strong_success(evidence: Evidence, logit: TensorVariable, floor: float | None) -> None:
+    observed = evidence.strong_success.astype("int64")
+    if floor is None:
+        pm.Bernoulli("strong_success", logit_p=logit, observed=observed, dims="episode")
+        return
+    log_floor = np.log(floor)
+    no_mass = np.zeros(evidence.n, dtype=bool)
+    no_mass[evidence.zero_mass] = True
+
+    def logp(value: TensorVariable, eta: TensorVariable) -> TensorVariable:
+        log_likelihood = -pt.softplus(pt.where(pt.eq(value, 1), -eta, eta))
+        return pt.where(no_mass, log_floor, pt.maximum(log_likelihood, log_floor))
+
+    def random(eta: np.ndarray, rng: np.random.Generator, size: tuple[int, ...]) -> np.ndarray:
+        return (rng.random(size) < special.expit(eta)).astype("int64")
+
+    pm.CustomDist("strong_success", logit, logp=logp, random=random, observed=observed, dims="episode", dtype="int64")
+
+
+def _observe_threshold(
+    evidence: Evidence,
+    crossing: CrossingSteps,
+    location: TensorVariable,
+    s: TensorVariable,
+    w: TensorVariable,
+    logit: TensorVariable,
+    floor: float | None,
+) -> None:
+    """Give each timed episode the mass of its interval.
+
+    The sums of diagnostics that bound it are data of the model, so that an evaluation does not depend on the horizon;
+    the observed checkpoint only labels it. The weights are passed one by one, which keeps the distribution elementwise
+    and so the log-likelihood pointwise.
+    """
+    learned = evidence.weights is None
+    columns = ("timed", "diagnostic" if learned else "risk")
+    before = pm.Data("diagnostics_before", evidence.before, dims=columns)
+    within = pm.Data("diagnostics_within", evidence.within, dims=columns)
+    data = replace(evidence, before=before, within=within)
+
+    def logp(
+        _: TensorVariable, mu: TensorVariable, scale: TensorVariable, eta: TensorVariable, *given: TensorVariable
+    ) -> TensorVariable:
+        simplex = pt.stack([weight.ravel()[0] for weight in given]) if learned else np.ones(1)
+        log_mass = threshold_log_likelihood(data, simplex, mu, scale, PYTENSOR)
+        if floor is None:
+            return log_mass
+        log_pi = -pt.softplus(-eta)
+        return pt.maximum(log_pi + log_mass, np.log(floor)) - pt.maximum(log_pi, np.log(floor))
+
+    pm.CustomDist(
+        "threshold",
+        location,
+        s,
+        logit[evidence.timed],
+        *(w[j] for j in range(len(evidence.diagnostic_names))),
+        logp=logp,
+        random=crossing.draw,
+        observed=crossing.last_checkpoint,
+        dims="timed",
+        dtype="int64",
+    )

@@ -1,0 +1,72 @@
+"""What an experiment fixes before it sees data, and the two things that follow: its PyMC model and its estimate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pymc as pm
+
+from bayes_tacit import Episodes, MapFit, RidgePrior, build_model, fit_map
+from bayes_tacit.errors import InvalidDataError
+from bayes_tacit.evidence import Timing
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Settings of one experiment.
+
+    Attributes
+    ----------
+    features, diagnostics
+        Names and order of the columns that the episodes must have.
+    ridge
+        The penalty lambda.
+    restarts
+        Starts of the optimizer.
+    timing
+        "post_action" or "proposal".
+    weights
+        Fixed simplex weights, if they are not learned.
+    max_iterations
+        Steps a start may take.
+    floor
+        The paper's floor on an episode's likelihood.
+    """
+
+    features: tuple[str, ...]
+    diagnostics: tuple[str, ...]
+    ridge: float
+    restarts: int
+    timing: Timing = "post_action"
+    weights: tuple[float, ...] | None = None
+    max_iterations: int = 500
+    floor: float = 1e-12
+
+    def model(self, episodes: Episodes) -> pm.Model:
+        """State the PyMC model whose MAP is the experiment's estimate."""
+        self._check(episodes)
+        return build_model(
+            episodes, RidgePrior(strength=self.ridge), weights=self.weights, floor=self.floor, timing=self.timing
+        )
+
+    def fit(self, episodes: Episodes, seed: int = 0) -> MapFit:
+        """Compute that estimate."""
+        self._check(episodes)
+        return fit_map(
+            episodes,
+            ridge=self.ridge,
+            restarts=self.restarts,
+            seed=seed,
+            floor=self.floor,
+            weights=self.weights,
+            timing=self.timing,
+            max_iterations=self.max_iterations,
+        )
+
+    def _check(self, episodes: Episodes) -> None:
+        for field, expected, given in (
+            ("features", self.features, episodes.feature_names),
+            ("diagnostics", self.diagnostics, episodes.diagnostic_names),
+        ):
+            if given != expected:
+                raise InvalidDataError(f"{', '.join(expected) or 'none'}, in this order", field=field, value=given)

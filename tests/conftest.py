@@ -1,0 +1,30 @@
+"""What several tests share: the example set, its fit, and models that are compiled once a session."""
+
+from __future__ import annotations
+
+import numpy as np
+import pymc as pm
+import pytest
+
+from bayes_tacit import Episodes, MapFit, RidgePrior, build_model, fit_map, load_example
+
+
+@pytest.fixture(scope="session")
+def example() -> Episodes:
+    return load_example()
+
+
+@pytest.fixture(scope="session")
+def example_fit(example: Episodes) -> MapFit:
+    return fit_map(example, ridge=0.01, restarts=5)
+
+
+@pytest.fixture(scope="session")
+def ridge_model(example: Episodes) -> pm.Model:
+    """The model whose MAP is the paper's estimate."""
+    return build_model(example, RidgePrior(strength=0.01))
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(2026)
