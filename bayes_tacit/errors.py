@@ -5,6 +5,9 @@ Every error a user can cause is a `TacitError`; its message says what was wrong,
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 
 class TacitError(Exception):
     """Base class of every error that bayes_tacit raises on purpose."""
@@ -51,9 +54,22 @@ class InvalidDataError(TacitError, ValueError):
         what = "" if field is None else f"{field} is {_short(value)}; "
         super().__init__(f"{place}: {what}expected {expected}" if place else f"{what}expected {expected}")
 
+    def __reduce__(self) -> tuple[object, ...]:
+        details: dict[str, Any] = {
+            "episode": self.episode,
+            "field": self.field,
+            "value": self.value,
+            "where": self.where,
+        }
+        return partial(type(self), **details), (self.expected,)
+
 
 class FileFormatError(TacitError, ValueError):
     """A file is not what its name says, is cut short, or was written by a newer version."""
+
+
+class MissingFileError(TacitError, FileNotFoundError):
+    """A file or folder that was named does not exist."""
 
 
 class EvidenceError(TacitError, ValueError):

@@ -19,7 +19,8 @@ bounding checkpoints. Those sums are all that the likelihood needs, whatever the
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -106,6 +107,23 @@ class Evidence:
         """Rows with both."""
         return slice(self.n_left, self.n_left + self.n_interval)
 
+    def thinned(self, stride: int) -> tuple[Evidence, np.ndarray]:
+        """Keep every `stride`-th timed episode of each kind; also say which rows those are."""
+        ends = np.cumsum([0, self.n_left, self.n_interval, self.n_right])
+        kinds = [np.arange(first, last, stride) for first, last in itertools.pairwise(ends)]
+        rows = np.concatenate(kinds)
+        left, interval, right = (len(kind) for kind in kinds)
+        fewer = replace(
+            self,
+            timed=self.timed[rows],
+            before=self.before[rows],
+            within=self.within[rows],
+            n_left=left,
+            n_interval=interval,
+            n_right=right,
+        )
+        return fewer, rows
+
     def fingerprint(self) -> str:
         """Digest of everything the likelihood sees, to tell which data a fit came from."""
         digest = hashlib.sha256(repr((self.feature_names, self.diagnostic_names)).encode())
@@ -169,8 +187,9 @@ def collect_evidence(
     if fixed is not None:
         before, within = before @ fixed[:, None], within @ fixed[:, None]
     right = censored[timed]
-    riskless = ~before.any(axis=1)
-    no_mass = ~right & ~within.any(axis=1)
+    # Diagnostics are nonnegative, so a sum is zero only where each of them is.
+    riskless = before @ np.ones(before.shape[1]) == 0
+    no_mass = ~right & (within @ np.ones(within.shape[1]) == 0)
     left = ~right & riskless & ~no_mass
     interval = ~right & ~riskless & ~no_mass
     order = np.concatenate([np.flatnonzero(kind) for kind in (left, interval, right & ~riskless)])
@@ -213,26 +232,26 @@ def _bounding_checkpoints(
 def _sum_diagnostics(
     episodes: Episodes, rows: np.ndarray, start: np.ndarray, stop: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Sum the diagnostics over steps [0, start) and over [start, stop), for the given episodes."""
-    n_diagnostics = len(episodes.diagnostic_names)
-    before = np.zeros((len(rows), n_diagnostics))
-    within = np.zeros((len(rows), n_diagnostics))
-    for block, values in _blocks(episodes, rows):
-        first, last = start[block, None], stop[block, None]
-        for step in range(int(last.max())):
-            np.add(before[block], values[:, step], out=before[block], where=step < first)
-            np.add(within[block], values[:, step], out=within[block], where=(step >= first) & (step < last))
-    return before, within
-
-
-def _blocks(episodes: Episodes, rows: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
-    """Go through the diagnostics of some episodes a block at a time, loading no more than that."""
+    """Sum the diagnostics over steps [0, start) and over [start, stop), for the given episodes, a block at a time."""
     diagnostics = episodes.dataset["diagnostics"]
     lazy = diagnostics.chunks is not None
-    for start in range(0, len(rows), BLOCK):
-        block = slice(start, min(start + BLOCK, len(rows)))
-        values = diagnostics.isel(episode=rows[block]).values if lazy else diagnostics.values[rows[block]]
-        yield block, values
+    horizon, n_diagnostics = diagnostics.shape[1:]
+    before, within = np.empty((2, len(rows), n_diagnostics))
+    # One row of zeros after each rollout, so that a segment may start where the rollout ends.
+    padded = np.zeros((min(BLOCK, len(rows)), horizon + 1, n_diagnostics))
+    for first in range(0, len(rows), BLOCK):
+        block = slice(first, min(first + BLOCK, len(rows)))
+        size = block.stop - block.start
+        chosen = rows[block]
+        padded[:size, :horizon] = diagnostics.isel(episode=chosen).values if lazy else diagnostics.values[chosen]
+        origin = np.arange(size) * (horizon + 1)
+        segments = np.column_stack([origin, origin + start[block], origin + stop[block]]).ravel()
+        sums = np.add.reduceat(padded[:size].reshape(-1, n_diagnostics), segments, axis=0)
+        before[block], within[block] = sums[0::3], sums[1::3]
+    # An empty segment sums to its first element, not to zero.
+    before[start == 0] = 0.0
+    within[start == stop] = 0.0
+    return before, within
 
 
 def _refuse_one_sided_outcomes(strong: np.ndarray) -> None:
@@ -265,4 +284,4 @@ def _simplex(weights: Sequence[float] | np.ndarray, diagnostic_names: tuple[str,
         raise InvalidDataError(expected, field="weights", value=np.asarray(weights).tolist())
     if abs(given.sum() - 1) > 1e-9:
         raise InvalidDataError(expected, field="weights", value=np.asarray(weights).tolist())
-    return given / given.sum()
+    return given

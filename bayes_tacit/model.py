@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -17,6 +18,9 @@ from bayes_tacit.evidence import Evidence, Timing, ZeroMass, collect_evidence
 from bayes_tacit.likelihood import threshold_log_likelihood
 from bayes_tacit.priors import Prior, RidgePrior, WeaklyInformativePrior
 from bayes_tacit.symbolic import PYTENSOR
+
+# Crossing steps are drawn by a NumPy function, which reads the rollouts only when somebody asks for draws.
+warnings.filterwarnings("ignore", message="Numba will use object mode to run CustomDist_(threshold|strong_success)_rv")
 
 
 def build_model(

@@ -6,6 +6,8 @@ Each formula is written once, over a small array namespace (`xp`): `NUMPY` evalu
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -47,13 +49,13 @@ def log_interval_mass(lower: Array, width: Array, xp: SimpleNamespace) -> Array:
     """
     middle = lower + width / 2
     narrow = width * xp.maximum(1.0, abs(middle)) < NARROW
-    # Each branch is fed harmless numbers where the other one is taken, so that gradients stay finite there too.
-    by_series = _narrow_mass(xp.where(narrow, middle, 0.0), xp.where(narrow, width, NARROW), xp)
-    by_tails = _wide_mass(xp.where(narrow, -1.0, lower), xp.where(narrow, 1.0, width), xp)
-    return xp.where(narrow, by_series, by_tails)
+    return xp.apply_where(
+        narrow, (lower, width), partial(_narrow_mass, xp=xp), partial(_wide_mass, xp=xp), (0.0, 0.05), (-1.0, 1.0)
+    )
 
 
-def _narrow_mass(middle: Array, width: Array, xp: SimpleNamespace) -> Array:
+def _narrow_mass(lower: Array, width: Array, xp: SimpleNamespace) -> Array:
+    middle = lower + width / 2
     squared = middle * middle
     second = (squared - 1.0) * width**2 / 24.0
     fourth = (squared * squared - 6.0 * squared + 3.0) * width**4 / 1920.0
@@ -76,13 +78,34 @@ def normal_log_pdf(z: Array) -> Array:
 
 def log1mexp(x: np.ndarray) -> np.ndarray:
     """Log of 1 - exp(x) for negative x, by whichever of two forms keeps its digits."""
-    with np.errstate(divide="ignore"):
-        return np.where(x > -np.log(2.0), np.log(-np.expm1(x)), np.log1p(-np.exp(x)))
+    return apply_where(x > -np.log(2.0), (x,), lambda x: np.log(-np.expm1(x)), lambda x: np.log1p(-np.exp(x)))
+
+
+def apply_where(
+    condition: np.ndarray,
+    arguments: tuple[np.ndarray, ...],
+    if_true: Callable[..., np.ndarray],
+    if_false: Callable[..., np.ndarray],
+    safe_true: tuple[float, ...] = (),  # noqa: ARG001
+    safe_false: tuple[float, ...] = (),  # noqa: ARG001
+) -> np.ndarray:
+    """Apply one of two functions to each element, computing only the one that is needed.
+
+    The last two arguments are harmless values for each function, for namespaces that must compute both everywhere.
+    """
+    if condition.all():
+        return if_true(*arguments)
+    if not condition.any():
+        return if_false(*arguments)
+    result = np.empty(condition.shape)
+    result[condition] = if_true(*(argument[condition] for argument in arguments))
+    result[~condition] = if_false(*(argument[~condition] for argument in arguments))
+    return result
 
 
 NUMPY = SimpleNamespace(
+    apply_where=apply_where,
     concatenate=np.concatenate,
-    exp=np.exp,
     log=np.log,
     log1mexp=log1mexp,
     log1p=np.log1p,

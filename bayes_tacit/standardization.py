@@ -34,10 +34,10 @@ class Standardization:
     @classmethod
     def of(cls, features: np.ndarray) -> Standardization:
         """Take mean and scale from the rows of an (episode, feature) array."""
-        mean = features.mean(axis=0)
-        constant = np.ptp(features, axis=0) == 0
-        scale = np.where(constant, 1.0, features.std(axis=0))
-        mean = np.where(constant, features[0], mean)
+        columns = np.ascontiguousarray(features.T)
+        constant = np.ptp(columns, axis=1) == 0
+        mean = np.where(constant, columns[:, 0], columns.mean(axis=1))
+        scale = np.where(constant, 1.0, columns.std(axis=1))
         return cls(mean, scale, constant)
 
     def apply(self, features: np.ndarray) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
 
 import numpy as np
@@ -18,16 +19,37 @@ def log_ndtr(z: TensorVariable) -> TensorVariable:
     Below -1 it is :math:`\log\{\operatorname{erfcx}(-z/\sqrt2)/2\} - z^2/2`, elsewhere
     :math:`\operatorname{log1p}\{-\operatorname{erfc}(z/\sqrt2)/2\}`.
     """
-    in_tail = z < -1.0
-    tail = pt.where(in_tail, z, -1.0)
-    body = pt.where(in_tail, -1.0, z)
-    log_tail = pt.log(pt.erfcx(-tail / SQRT_2) / 2.0) - tail * tail / 2.0
-    return pt.where(in_tail, log_tail, pt.log1p(-pt.erfc(body / SQRT_2) / 2.0))
+    return apply_where(
+        z < -1.0,
+        (z,),
+        lambda z: pt.log(pt.erfcx(-z / SQRT_2) / 2.0) - z * z / 2.0,
+        lambda z: pt.log1p(-pt.erfc(z / SQRT_2) / 2.0),
+        (-1.0,),
+        (-1.0,),
+    )
+
+
+def apply_where(
+    condition: TensorVariable,
+    arguments: tuple[TensorVariable, ...],
+    if_true: Callable[..., TensorVariable],
+    if_false: Callable[..., TensorVariable],
+    safe_true: tuple[float, ...],
+    safe_false: tuple[float, ...],
+) -> TensorVariable:
+    """Apply one of two functions to each element.
+
+    Both are computed everywhere; each is fed harmless values where the other one is taken, without which the gradient
+    of the result would be NaN there.
+    """
+    when_true = [pt.where(condition, given, safe) for given, safe in zip(arguments, safe_true, strict=True)]
+    when_false = [pt.where(condition, safe, given) for given, safe in zip(arguments, safe_false, strict=True)]
+    return pt.where(condition, if_true(*when_true), if_false(*when_false))
 
 
 PYTENSOR = SimpleNamespace(
+    apply_where=apply_where,
     concatenate=pt.concatenate,
-    exp=pt.exp,
     log=pt.log,
     log1mexp=pt.log1mexp,
     log1p=pt.log1p,

@@ -7,6 +7,7 @@ starts. Nothing is compiled: the likelihood is the one that the PyMC model state
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
@@ -15,8 +16,8 @@ from bayes_tacit.errors import ConvergenceError, InvalidDataError
 from bayes_tacit.evidence import Timing, ZeroMass, collect_evidence
 from bayes_tacit.likelihood import log_bounds
 from bayes_tacit.map_fit.identifiability import refuse_separation, warn_of_dependence
-from bayes_tacit.map_fit.newton import NewtonResult
-from bayes_tacit.map_fit.objective import PaperObjective
+from bayes_tacit.map_fit.newton import minimize_newton
+from bayes_tacit.map_fit.objective import PaperFit, PaperObjective
 from bayes_tacit.map_fit.result import MapFit, Restart
 from bayes_tacit.map_fit.standard_errors import incidence_errors, threshold_errors
 from bayes_tacit.numerics import NUMPY
@@ -96,19 +97,20 @@ def fit_map(
     objective = PaperObjective.of(evidence if floor else evidence.settle_zero_mass(zero_mass), ridge, floor)
     warn_of_dependence(objective)
 
-    incidence = objective.fit_incidence(TOLERANCE, max_iterations)
+    newton = partial(minimize_newton, tolerance=TOLERANCE, max_iterations=max_iterations)
+    incidence = objective.fit_incidence(newton)
     rng = np.random.default_rng(seed)
     starts = [_start(objective, rng if number else None) for number in range(restarts)]
-    fits = [objective.fit(incidence.point, start, TOLERANCE, max_iterations) for start in starts]
-    best = min(fits, key=lambda fit: fit.derivatives.value)
-    refuse_separation(objective, best)
-    if best.gradient_norm > CONVERGED:
+    fits = [objective.fit(incidence, start, newton) for start in starts]
+    best = min(fits, key=lambda fit: fit.optimum.derivatives.value)
+    refuse_separation(objective, best.optimum)
+    if best.optimum.gradient_norm > CONVERGED:
         raise ConvergenceError(
-            f"the best of {restarts} starts stopped after {best.iterations} iterations with a gradient of "
-            f"{best.gradient_norm:.1e}; expected at most {CONVERGED:.0e}. Raise max_iterations (now {max_iterations}), "
-            "or ridge if the features nearly determine the outcome"
+            f"the best of {restarts} starts stopped after {best.optimum.iterations} iterations with a gradient of "
+            f"{best.optimum.gradient_norm:.1e}; expected at most {CONVERGED:.0e}. Raise max_iterations "
+            f"(now {max_iterations}), or ridge if the features nearly determine the outcome"
         )
-    reports = tuple(_report(objective, fit) for fit in fits)
+    reports = tuple(_report(fit) for fit in fits)
     return _result(objective, best, reports, ridge=ridge, floor=floor, timing=timing, seed=seed)
 
 
@@ -132,19 +134,20 @@ def _start(objective: PaperObjective, rng: np.random.Generator | None) -> np.nda
     return np.concatenate([part.basis.T @ np.log(w), location / scale, [1 / scale]])
 
 
-def _report(objective: PaperObjective, fit: NewtonResult) -> Restart:
+def _report(fit: PaperFit) -> Restart:
+    optimum = fit.optimum
     return Restart(
-        objective=fit.derivatives.value,
-        gradient_norm=fit.gradient_norm,
-        iterations=fit.iterations,
-        floored=int(objective.floored(fit.point).sum()),
-        converged=fit.gradient_norm <= CONVERGED,
+        objective=optimum.derivatives.value,
+        gradient_norm=optimum.gradient_norm,
+        iterations=optimum.iterations,
+        floored=len(fit.floored),
+        converged=optimum.gradient_norm <= CONVERGED,
     )
 
 
 def _result(
     objective: PaperObjective,
-    best: NewtonResult,
+    fit: PaperFit,
     restarts: tuple[Restart, ...],
     *,
     ridge: float,
@@ -153,12 +156,12 @@ def _result(
     seed: int,
 ) -> MapFit:
     evidence = objective.evidence
+    best = fit.optimum
     incidence, threshold = objective.parts(best.point)
-    floored = objective.floored(best.point)
     free = objective.threshold.basis.shape[1]
     scale = 1 / threshold[-1]
-    gamma_errors = incidence_errors(objective.incidence, incidence, ~floored)
-    errors = threshold_errors(objective.threshold, threshold, ~floored[evidence.timed])
+    gamma_errors = incidence_errors(objective, best)
+    errors = threshold_errors(objective, fit)
 
     def by_feature(values: np.ndarray, missing: float) -> np.ndarray:
         return _spread(values[1:], objective.varying, missing)
@@ -189,7 +192,7 @@ def _result(
         gradient_norm=best.gradient_norm,
         converged=best.gradient_norm <= CONVERGED,
         restarts=restarts,
-        floored=tuple(evidence.episode[floored].tolist()),
+        floored=tuple(evidence.episode[fit.floored].tolist()),
         feature_names=evidence.feature_names,
         feature_mean=evidence.standardization.mean,
         feature_scale=evidence.standardization.scale,

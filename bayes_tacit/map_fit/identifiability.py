@@ -52,6 +52,8 @@ def dependent_columns(matrix: np.ndarray, names: list[str]) -> list[tuple[str, l
     """
     if matrix.shape[1] == 0:
         return []
+    if _well_conditioned(matrix):
+        return []
     # Slightly decreasing norms make the pivoting keep the first of several equal columns as the independent one.
     scaled = matrix / np.linalg.norm(matrix, axis=0) * (1 - 1e-6 * np.arange(matrix.shape[1]))
     triangle, order = linalg.qr(np.linalg.qr(scaled, mode="r"), mode="r", pivoting=True)
@@ -62,6 +64,13 @@ def dependent_columns(matrix: np.ndarray, names: list[str]) -> list[tuple[str, l
         (names[column], [names[part] for part in sorted(order[:rank][np.abs(combined[:, position]) > 1e-6])])
         for position, column in enumerate(order[rank:])
     ]
+
+
+def _well_conditioned(matrix: np.ndarray) -> bool:
+    """Say from the small cross-product matrix that no columns depend on each other; no means only perhaps."""
+    gram = matrix.T @ matrix
+    size = np.sqrt(np.diagonal(gram))
+    return bool(np.linalg.eigvalsh(gram / np.outer(size, size))[0] > 1e-10)
 
 
 def refuse_separation(objective: PaperObjective, fit: NewtonResult) -> None:
@@ -80,12 +89,13 @@ def refuse_separation(objective: PaperObjective, fit: NewtonResult) -> None:
             len(objective.evidence.timed) / objective.evidence.n,
         ),
     }
-    rank = np.linalg.matrix_rank(objective.incidence.design)
     for what, (coordinates, share) in blocks.items():
         hessian = fit.derivatives.hessian[np.ix_(coordinates, coordinates)]
         curvature, directions = np.linalg.eigh(hessian)
+        if curvature[0] >= FLAT * share:
+            continue
         # As many flat directions as the features have dependences are harmless.
-        position = len(names) - int(rank)
+        position = len(names) - int(np.linalg.matrix_rank(objective.incidence.design))
         if curvature[position] >= FLAT * share:
             continue
         loading = np.abs(directions[: len(names), position]).argmax()

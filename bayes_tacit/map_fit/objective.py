@@ -13,6 +13,21 @@ from bayes_tacit.evidence import Evidence
 from bayes_tacit.map_fit.newton import Derivatives, NewtonResult, Objective, minimize_newton
 from bayes_tacit.map_fit.parts import Incidence, Threshold
 
+Newton = Callable[[Objective, np.ndarray], NewtonResult]
+"""`minimize_newton` with its settings made up."""
+
+
+ENOUGH = 1000
+"""Timed episodes that are enough to come close to the optimum of a large data set."""
+
+
+@dataclass(frozen=True)
+class PaperFit:
+    """An optimum of the whole objective, and the positions of the episodes that the floor cuts off there."""
+
+    optimum: NewtonResult
+    floored: np.ndarray
+
 
 @dataclass(frozen=True)
 class PaperObjective:
@@ -48,7 +63,7 @@ class PaperObjective:
     def of(cls, evidence: Evidence, ridge: float, floor: float | None) -> PaperObjective:
         """State the objective for some evidence."""
         varying = ~evidence.standardization.constant
-        active = evidence.before.any(axis=0) | evidence.within.any(axis=0)
+        active = np.ones(len(evidence.before)) @ (evidence.before + evidence.within) > 0
         design = np.column_stack([np.ones(evidence.n), evidence.features[:, varying]])
         seen = replace(evidence, before=evidence.before[:, active], within=evidence.within[:, active])
         return cls(
@@ -93,40 +108,48 @@ class PaperObjective:
         gradient = np.concatenate([incidence.gradient, threshold.gradient])
         return Derivatives(float(value), gradient, linalg.block_diag(incidence.hessian, threshold.hessian))
 
-    def fit_incidence(self, tolerance: float, max_iterations: int) -> NewtonResult:
+    def fit_incidence(self, newton: Newton) -> NewtonResult:
         """Minimize the incidence part: convex, so one start will do."""
         keep = np.ones(self.evidence.n, dtype=bool)
-        keep[self.evidence.zero_mass] = self.floor is None
-        start = np.zeros(self.incidence.design.shape[1])
-        objective = partial(self.incidence.derivatives, keep=keep)
-        return minimize_newton(objective, start, tolerance=tolerance, max_iterations=max_iterations)
+        keep[self.evidence.zero_mass] = False
+        return newton(partial(self.incidence.derivatives, keep=keep), np.zeros(self.incidence.design.shape[1]))
 
-    def fit(self, incidence: np.ndarray, threshold: np.ndarray, tolerance: float, max_iterations: int) -> NewtonResult:
-        """Minimize everything from a start.
+    def fit(self, incidence: NewtonResult, start: np.ndarray, newton: Newton) -> PaperFit:
+        """Minimize everything from a start of the threshold part.
 
         The parts separate unless the floor cuts in, so the threshold part goes first, without the floor (which would
-        hide a far start behind a flat wall); both then go on together if some episode turns out to be floored. Where
-        an episode fits so badly that the floor may be the lesser evil, the fit without it is tried too.
+        hide a far start behind a flat wall). Only where some episode fits badly is the floor considered: from that
+        optimum, and from the one that leaves those episodes out, since the floor may be the lesser evil.
         """
-        newton = partial(minimize_newton, tolerance=tolerance, max_iterations=max_iterations)
-        alone = newton(self.threshold.derivatives, threshold)
-        found = self._with_floor(np.concatenate([incidence, alone.point]), alone.iterations, newton)
-        if self.floor is None:
-            return found
-        outlying = self.log_likelihood(found.point) < np.log(self.floor) / 3
-        outlying &= ~self.floored(found.point)
-        if not outlying.any():
-            return found
-        trimmed = newton(partial(self.threshold.derivatives, keep=~outlying[self.evidence.timed]), alone.point)
-        iterations = found.iterations + trimmed.iterations
-        other = self._with_floor(np.concatenate([incidence, trimmed.point]), iterations, newton)
-        return min(found, other, key=lambda result: result.derivatives.value)
+        threshold = newton(self.threshold.derivatives, self._nearer(start))
+        separate = self._joined(incidence, threshold)
+        misfits = np.zeros(self.evidence.n, dtype=bool)
+        if self.floor is not None:
+            misfits = self.log_likelihood(separate.point) < np.log(self.floor) / 3
+            misfits[self.evidence.zero_mass] = False
+        if not misfits.any():
+            return PaperFit(separate, floored=self.evidence.zero_mass)
+        without = newton(partial(self.threshold.derivatives, keep=~misfits[self.evidence.timed]), threshold.point)
+        starts = (separate.point, np.concatenate([incidence.point, without.point]))
+        best = min((newton(self.derivatives, point) for point in starts), key=lambda result: result.derivatives.value)
+        best = replace(best, iterations=threshold.iterations + best.iterations)
+        return PaperFit(best, floored=np.flatnonzero(self.floored(best.point)))
 
-    def _with_floor(
-        self, point: np.ndarray, iterations: int, newton: Callable[[Objective, np.ndarray], NewtonResult]
-    ) -> NewtonResult:
-        """Go on from an optimum without the floor to one with it."""
-        if self.floored(point).sum() == len(self.evidence.zero_mass):
-            return NewtonResult(point, self.derivatives(point), iterations)
-        joint = newton(self.derivatives, point)
-        return replace(joint, iterations=iterations + joint.iterations)
+    def _nearer(self, start: np.ndarray) -> np.ndarray:
+        """Bring a start close to the optimum with a part of a large data set, which costs a part of the time."""
+        stride = len(self.threshold.design) // ENOUGH
+        if stride < 2:
+            return start
+        fewer, rows = self.threshold.evidence.thinned(stride)
+        part = replace(self.threshold, evidence=fewer, design=self.threshold.design[rows])
+        return minimize_newton(part.derivatives, start, tolerance=1e-4, max_iterations=50).point
+
+    def _joined(self, incidence: NewtonResult, threshold: NewtonResult) -> NewtonResult:
+        """Put the optima of the two parts together; windows without mass count with the floor."""
+        one, other = incidence.derivatives, threshold.derivatives
+        value = one.value + other.value
+        if self.floor is not None:
+            value -= len(self.evidence.zero_mass) * np.log(self.floor) / self.evidence.n
+        gradient = np.concatenate([one.gradient, other.gradient])
+        derivatives = Derivatives(float(value), gradient, linalg.block_diag(one.hessian, other.hessian))
+        return NewtonResult(np.concatenate([incidence.point, threshold.point]), derivatives, threshold.iterations)

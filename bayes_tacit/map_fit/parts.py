@@ -38,21 +38,30 @@ class Incidence:
     strong_success: np.ndarray
     ridge: float
 
+    @cached_property
+    def _columns(self) -> np.ndarray:
+        """The design, (column, row)."""
+        return np.ascontiguousarray(self.design.T)
+
+    @cached_property
+    def _sign(self) -> np.ndarray:
+        return np.where(self.strong_success, 1.0, -1.0)
+
     def log_likelihood(self, point: np.ndarray) -> np.ndarray:
         """Log probability of each observed B."""
-        return special.log_expit(np.where(self.strong_success, 1.0, -1.0) * (self.design @ point))
+        return special.log_expit(self._sign * (point @ self._columns))
 
     def derivatives(self, point: np.ndarray, keep: np.ndarray | None = None) -> Derivatives:
         """Value, gradient and Hessian; only the episodes in `keep` count in the likelihood."""
         n = len(self.design)
         kept = np.ones(n) if keep is None else keep.astype(float)
-        probability = special.expit(self.design @ point)
+        probability = special.expit(point @ self._columns)
         residual = kept * (probability - self.strong_success)
         weight = kept * probability * (1 - probability)
         penalized = np.concatenate([[0.0], point[1:]])
         value = -(kept @ self.log_likelihood(point)) / n + self.ridge * penalized @ penalized
-        gradient = self.design.T @ residual / n + 2 * self.ridge * penalized
-        hessian = (self.design * weight[:, None]).T @ self.design / n
+        gradient = self._columns @ residual / n + 2 * self.ridge * penalized
+        hessian = (self._columns * weight) @ self._columns.T / n
         hessian[1:, 1:] += 2 * self.ridge * np.eye(len(point) - 1)
         return Derivatives(float(value), gradient, hessian)
 
@@ -80,6 +89,19 @@ class Threshold:
         """Orthonormal directions along which the logits move: all but the common shift that a softmax ignores."""
         d = self.evidence.before.shape[1]
         return np.linalg.qr(np.eye(d) - 1 / d)[0][:, : d - 1]
+
+    @cached_property
+    def _sums(self) -> tuple[np.ndarray, np.ndarray]:
+        """Diagnostics summed up to the upper and to the lower bounds, (diagnostic, row)."""
+        evidence = self.evidence
+        above, below = evidence.bounded_above, evidence.bounded_below
+        totals = evidence.before[above] + evidence.within[above]
+        return np.ascontiguousarray(totals.T), np.ascontiguousarray(evidence.before[below].T)
+
+    @cached_property
+    def _columns(self) -> np.ndarray:
+        """The design, (column, row)."""
+        return np.ascontiguousarray(self.design.T)
 
     def weights(self, point: np.ndarray) -> np.ndarray:
         """Simplex weights w at a point."""
@@ -125,15 +147,15 @@ class Threshold:
         u = np.exp(normal_log_pdf(z_upper) - log_likelihood[above])
         l = np.exp(normal_log_pdf(z.lower) - log_likelihood[below])  # noqa: E741
 
-        totals = evidence.before[above] + evidence.within[above]
-        upper = _Side(self, point, above, totals, log_upper, kept[above] * u)
-        lower = _Side(self, point, below, evidence.before[below], bounds.lower, -kept[below] * l)
+        sums_above, sums_below = self._sums
+        upper = _Side(self, point, above, sums_above, log_upper, kept[above] * u)
+        lower = _Side(self, point, below, sums_below, bounds.lower, -kept[below] * l)
         gradient = upper.gradient() + lower.gradient()
         hessian = upper.curvature() + lower.curvature()
         hessian += upper.outer(kept[above] * (-z_upper * u - u**2))
         hessian += lower.outer(kept[below] * (z.lower * l - l**2))
-        mixed = (upper.jacobian[evidence.n_left :] * (kept[both] * u[evidence.n_left :] * l[:intervals])[:, None]).T
-        mixed = mixed @ lower.jacobian[:intervals]
+        weight = kept[both] * u[evidence.n_left :] * l[:intervals]
+        mixed = (upper.jacobian[:, evidence.n_left :] * weight) @ lower.jacobian[:, :intervals].T
         return gradient, hessian + mixed + mixed.T
 
     def _penalize(self, point: np.ndarray, likelihood: Derivatives) -> Derivatives:
@@ -160,24 +182,25 @@ class _Side:
     ) -> None:
         self.basis, self.rate, self.precision = part.basis, rate, point[-1]
         self.w = part.weights(point)
-        self.share = sums * self.w / np.exp(log_risk)[:, None]
-        self.moves = (self.share - self.w) @ self.basis
-        self.jacobian = np.column_stack([self.precision * self.moves, -part.design[rows], log_risk])
+        self.share = sums * self.w[:, None] / np.exp(log_risk)
+        self.moves = self.basis.T @ (self.share - self.w[:, None])
+        self.jacobian = np.vstack([self.precision * self.moves, -part._columns[:, rows], log_risk])
 
     def gradient(self) -> np.ndarray:
         """Rate times the first derivatives of z, summed."""
-        return self.rate @ self.jacobian
+        return self.jacobian @ self.rate
 
     def outer(self, weight: np.ndarray) -> np.ndarray:
         """Weighted sum of outer products of the first derivatives of z."""
-        return (self.jacobian * weight[:, None]).T @ self.jacobian
+        return (self.jacobian * weight) @ self.jacobian.T
 
     def curvature(self) -> np.ndarray:
         """Rate times the second derivatives of z, summed: those in the logits, and those in the logits and 1/s."""
         free = self.basis.shape[1]
-        hessian = np.zeros((self.jacobian.shape[1], self.jacobian.shape[1]))
-        spread = np.diag(self.rate @ self.share) - (self.share * self.rate[:, None]).T @ self.share
+        hessian = np.zeros((len(self.jacobian), len(self.jacobian)))
+        weighted = self.share * self.rate
+        spread = np.diag(weighted.sum(axis=1)) - weighted @ self.share.T
         spread -= self.rate.sum() * (np.diag(self.w) - np.outer(self.w, self.w))
         hessian[:free, :free] = self.precision * self.basis.T @ spread @ self.basis
-        hessian[:free, -1] = hessian[-1, :free] = self.rate @ self.moves
+        hessian[:free, -1] = hessian[-1, :free] = self.moves @ self.rate
         return hessian

@@ -1,0 +1,46 @@
+# Everything runs in .venv, made from requirements.lock, whose sections are installed as far as a target needs them.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test lint bench lock clean
+
+demo: .venv/demo.installed
+	$(BIN)/python -m simulations.demo
+
+test: lint
+	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+lint: .venv/test.installed
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: .venv/test.installed
+	cd tests && ../$(BIN)/python -m benchmarks
+
+# Resolves pyproject.toml anew; needs uv on the path.
+lock:
+	$(PYTHON) tools/lock.py
+
+clean:
+	rm -rf .venv demo-output .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+
+.venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 12) and "bayes_tacit needs Python 3.12 or newer; set PYTHON=")'
+	$(PYTHON) -m venv .venv
+
+# The lock up to the end of the wanted section, then the project itself.
+define install
+	sed '/^# section: $(2)$$/,$$d' requirements.lock > .venv/$(1).txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r .venv/$(1).txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	touch $@
+endef
+
+.venv/demo.installed: requirements.lock pyproject.toml | .venv/bin/python
+	$(call install,demo,test)
+
+.venv/test.installed: requirements.lock pyproject.toml | .venv/bin/python
+	$(call install,test,notebooks)
+	touch .venv/demo.installed

@@ -1,0 +1,81 @@
+"""Writing that leaves either the whole new file or the old one, never half of one."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from bayes_tacit.errors import MissingFileError
+
+
+@contextmanager
+def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yield a temporary path in the same folder; what was written there takes the place of `path` at the end.
+
+    The body creates a file or a folder at the path it is given. If it raises, what it wrote is removed and whatever
+    was at `path` stays as it was. A file is replaced in one step. A folder takes two renames, so a process killed
+    between them leaves no folder at `path`, but never a mixture of old and new.
+
+    Parameters
+    ----------
+    path
+        The file or folder to write. Its parent folder must exist. A symbolic link is followed.
+
+    Raises
+    ------
+    MissingFileError
+        If the folder that should hold `path` does not exist.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> with atomic_path(folder / "router.json") as temporary:
+    ...     _ = temporary.write_text("{}")
+    >>> [entry.name for entry in folder.iterdir()]
+    ['router.json']
+    """
+    target = Path(path).resolve()
+    if not target.parent.is_dir():
+        raise MissingFileError(f"{target.parent}: no such folder; expected the folder in which to write {target.name}")
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
+    try:
+        yield temporary
+        if temporary.is_dir():
+            _swap_folder(temporary, target)
+        else:
+            _flush(temporary)
+            temporary.replace(target)
+    finally:
+        _remove(temporary)
+
+
+def _swap_folder(temporary: Path, target: Path) -> None:
+    if not target.exists():
+        temporary.rename(target)
+        return
+    old = target.with_name(f"{temporary.name}.old")
+    target.rename(old)
+    try:
+        temporary.rename(target)
+    except BaseException:
+        old.rename(target)
+        raise
+    _remove(old)
+
+
+def _flush(file: Path) -> None:
+    """Have the operating system write the content before the name points to it."""
+    with file.open("rb") as handle:
+        os.fsync(handle.fileno())
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)

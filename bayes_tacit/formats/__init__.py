@@ -1,0 +1,137 @@
+"""Reading and writing episodes as files, by suffix.
+
+| suffix     | what it is                                       | carried variables                                |
+| ---------- | ------------------------------------------------ | ------------------------------------------------ |
+| `.jsonl`   | JSON Lines, one episode a line                   | by episode or step: numbers, booleans, text      |
+| `.parquet` | a folder of `tasks.parquet` and `steps.parquet`  | by episode or step, also datetimes               |
+| `.nc`      | netCDF 4                                         | any dims, also datetimes                         |
+| `.zarr`    | Zarr 3, chunked by episode                       | any dims, also datetimes                         |
+
+Everything here works on datasets in the layout of `bayes_tacit.layout`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+import xarray as xr
+
+from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingDependencyError, MissingFileError, TacitError
+from bayes_tacit.files import atomic_path
+from bayes_tacit.formats import jsonl, netcdf, parquet, zarr
+from bayes_tacit.layout import DIMS, is_lazy
+
+__all__ = ["read", "reading", "write"]
+
+
+def read(path: str | os.PathLike[str], chunks: Mapping[str, int] | None = None) -> xr.Dataset:
+    """Read a file or folder into a dataset that is yet to be validated; call it under `reading`."""
+    file, form = Path(path), _format(path)
+    if not file.exists():
+        raise MissingFileError(f"{file}: no such file or folder")
+    if file.is_dir() != form.is_folder:
+        raise FileFormatError(
+            f"{file} is {_kind(file.is_dir())}; expected {form.name}, which is {_kind(form.is_folder)}"
+        )
+    if chunks is None:
+        return form.read(file)
+    if form.read_lazily is None:
+        raise InvalidDataError(f"no chunks for {form.name}, only for .nc and .zarr", field="chunks", value=chunks)
+    if any(dim not in DIMS or not isinstance(size, int) or size < 1 for dim, size in chunks.items()):
+        raise InvalidDataError("a positive size by dim, such as {'episode': 1000}", field="chunks", value=chunks)
+    if find_spec("dask") is None:
+        raise MissingDependencyError(
+            "reading in chunks needs Dask: pip install 'bayes_tacit[scale]', or leave out chunks"
+        )
+    return form.read_lazily(file, dict(chunks))
+
+
+def write(dataset: xr.Dataset, path: str | os.PathLike[str]) -> None:
+    """Write a dataset, in place of whatever the same format has at that path; all of it or nothing."""
+    file, form = Path(path), _format(path)
+    form.check(dataset)
+    _check_target(dataset, file, form)
+    with atomic_path(file) as temporary:
+        try:
+            form.write(dataset, temporary)
+        except (TacitError, OSError, MemoryError, Warning):
+            raise
+        except Exception as error:
+            raise FileFormatError(f"{file}: {form.name} cannot hold these episodes: {error}") from error
+
+
+@contextmanager
+def reading(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Say in which file an error is, and turn what the libraries underneath raise into a `FileFormatError`."""
+    try:
+        yield
+    except InvalidDataError as error:
+        where = ", ".join(filter(None, [error.where, _place(Path(path), error)]))
+        raise InvalidDataError(
+            error.expected, episode=error.episode, field=error.field, value=error.value, where=where
+        ) from error
+    except (TacitError, Warning, MemoryError):
+        raise
+    except Exception as error:
+        form = _format(path)
+        raise FileFormatError(f"{Path(path)} cannot be read as {form.name}; is it cut short? ({error})") from error
+
+
+@dataclass(frozen=True)
+class _Format:
+    name: str
+    is_folder: bool
+    read: Callable[[Path], xr.Dataset]
+    write: Callable[[xr.Dataset, Path], None]
+    check: Callable[[xr.Dataset], None]
+    is_ours: Callable[[Path], bool]
+    read_lazily: Callable[[Path, dict[str, int]], xr.Dataset] | None = None
+
+
+_FORMATS = {
+    ".jsonl": _Format("JSON Lines", False, jsonl.read, jsonl.write, jsonl.check, Path.is_file),
+    ".parquet": _Format(
+        "a Parquet folder of tasks.parquet and steps.parquet",
+        True,
+        parquet.read,
+        parquet.write,
+        parquet.check,
+        parquet.is_ours,
+    ),
+    ".nc": _Format("netCDF", False, netcdf.read, netcdf.write, netcdf.check, Path.is_file, netcdf.read_lazily),
+    ".zarr": _Format("a Zarr store", True, zarr.read, zarr.write, zarr.check, zarr.is_ours, zarr.read_lazily),
+}
+
+
+def _format(path: str | os.PathLike[str]) -> _Format:
+    suffix = Path(path).suffix.lower()
+    if suffix not in _FORMATS:
+        raise FileFormatError(f"{Path(path)} has the suffix {suffix!r}; expected one of {', '.join(_FORMATS)}")
+    return _FORMATS[suffix]
+
+
+def _check_target(dataset: xr.Dataset, file: Path, form: _Format) -> None:
+    if file.exists() and not form.is_ours(file):
+        raise FileFormatError(f"{file} exists and is not {form.name} of episodes; it is left as it is")
+    source = Path(dataset.encoding.get("source", ""))
+    if is_lazy(dataset) and file.exists() and source.exists() and file.samefile(source):
+        raise FileFormatError(
+            f"{file} is where these episodes are still read from; write elsewhere, or load() them first"
+        )
+
+
+def _kind(is_folder: bool) -> str:
+    return "a folder" if is_folder else "a file"
+
+
+def _place(file: Path, error: InvalidDataError) -> str:
+    """Return the file, and for JSON Lines the line, unless the error names it already."""
+    if str(file) in (error.where or ""):
+        return ""
+    line = jsonl.line_of(file, error.episode) if file.suffix.lower() == ".jsonl" else None
+    return f"in {file}" if line is None else f"{file}:{line}"

@@ -1,0 +1,104 @@
+"""Atomic paths: the whole new file or the old one."""
+
+import stat
+
+import pytest
+
+from bayes_tacit.errors import MissingFileError
+from bayes_tacit.files import atomic_path
+
+
+def write_half(path, error, *, folder=False):
+    with atomic_path(path) as temporary:
+        if folder:
+            temporary.mkdir()
+        (temporary / "new" if folder else temporary).write_text("half")
+        raise error
+
+
+def test_file_appears_under_its_name_only_at_the_end(tmp_path):
+    with atomic_path(tmp_path / "a.txt") as temporary:
+        temporary.write_text("new")
+        assert temporary.parent == tmp_path
+        assert not (tmp_path / "a.txt").exists()
+    assert (tmp_path / "a.txt").read_text() == "new"
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_exception_keeps_the_old_file_and_removes_the_new_one(error, tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+    with pytest.raises(error):
+        write_half(path, error())
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_exception_keeps_the_old_folder_and_removes_the_new_one(tmp_path):
+    path = tmp_path / "store"
+    path.mkdir()
+    (path / "old").write_text("old")
+    with pytest.raises(ValueError, match="stop"):
+        write_half(path, ValueError("stop"), folder=True)
+    assert [entry.name for entry in path.iterdir()] == ["old"]
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_folder_is_replaced_as_a_whole(tmp_path):
+    path = tmp_path / "store"
+    path.mkdir()
+    (path / "old").write_text("old")
+    with atomic_path(path) as temporary:
+        temporary.mkdir()
+        (temporary / "new").write_text("new")
+    assert [entry.name for entry in path.iterdir()] == ["new"]
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_old_folder_comes_back_when_the_new_one_cannot_take_its_place(tmp_path, monkeypatch):
+    path = tmp_path / "store"
+    path.mkdir()
+    (path / "old").write_text("old")
+    rename = type(path).rename
+
+    def fail_for_the_new_one(self, target):
+        if self.name.endswith(".tmp"):
+            raise OSError("no permission")
+        return rename(self, target)
+
+    monkeypatch.setattr(type(path), "rename", fail_for_the_new_one)
+    with pytest.raises(OSError, match="no permission"), atomic_path(path) as temporary:
+        temporary.mkdir()
+    assert [entry.name for entry in path.iterdir()] == ["old"]
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_written_file_has_ordinary_permissions(tmp_path):
+    (tmp_path / "plain").write_text("")
+    with atomic_path(tmp_path / "a.txt") as temporary:
+        temporary.write_text("")
+    assert stat.S_IMODE((tmp_path / "a.txt").stat().st_mode) == stat.S_IMODE((tmp_path / "plain").stat().st_mode)
+
+
+def test_symbolic_link_is_written_through(tmp_path):
+    (tmp_path / "real.txt").write_text("old")
+    (tmp_path / "link.txt").symlink_to(tmp_path / "real.txt")
+    with atomic_path(tmp_path / "link.txt") as temporary:
+        temporary.write_text("new")
+    assert (tmp_path / "link.txt").is_symlink()
+    assert (tmp_path / "real.txt").read_text() == "new"
+
+
+def test_missing_parent_folder_is_said_to_be_missing(tmp_path):
+    with pytest.raises(
+        MissingFileError, match=r"nowhere: no such folder; expected the folder in which to write a\.txt"
+    ):
+        atomic_path(tmp_path / "nowhere" / "a.txt").__enter__()
+
+
+def test_body_that_writes_nothing_is_an_error_and_keeps_the_old_file(tmp_path):
+    (tmp_path / "a.txt").write_text("old")
+    with pytest.raises(FileNotFoundError), atomic_path(tmp_path / "a.txt"):
+        pass
+    assert (tmp_path / "a.txt").read_text() == "old"
