@@ -45,7 +45,7 @@ def log_interval_mass(lower: Array, width: Array, xp: SimpleNamespace) -> Array:
     Examples
     --------
     >>> log_interval_mass(np.array([0.0, 40.0]), np.array([1.0, 1e-9]), NUMPY).round(6)
-    array([  -1.07473 , -821.642204])
+    array([  -1.074862, -821.642204])
     """
     middle = lower + width / 2
     narrow = width * xp.maximum(1.0, abs(middle)) < NARROW

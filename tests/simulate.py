@@ -31,7 +31,7 @@ def simulate_model(
     unmarked: float = 0.0,
     widest: int = 0,
 ) -> Episodes:
-    """Draw episodes from the model: n tasks, `horizon` steps at most, windows up to `widest` steps around the crossing."""
+    """Draw n episodes of at most `horizon` steps, with windows up to `widest` steps around the crossing."""
     w = TRUTH["w"][:n_diagnostics] / TRUTH["w"][:n_diagnostics].sum()
     x = rng.normal(size=(n, 3))
     n_steps = rng.integers(horizon // 2, horizon + 1, size=n)

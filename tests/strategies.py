@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from bayes_tacit.episodes import Episodes
+from bayes_tacit.episodes.layout import RESERVED
 from bayes_tacit.errors import TacitWarning
-from bayes_tacit.layout import RESERVED
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=8)
 NAMES = TEXT.filter(lambda name: name and name not in RESERVED and not name.startswith("carried"))

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from strategies import dataset, datasets, episodes, quietly, steps_frame, tasks_frame
 
 from bayes_tacit.episodes import Episodes
+from bayes_tacit.episodes.summary import DiagnosticSummary, FeatureSummary, Spread
 from bayes_tacit.errors import InvalidDataError, TacitWarning
-from bayes_tacit.summary import DiagnosticSummary, FeatureSummary, Spread
 
 
 def test_properties_tell_what_is_there():

@@ -20,8 +20,8 @@ from hypothesis import HealthCheck, given, settings
 from strategies import dataset, datasets, episodes, quietly, steps_frame, tasks_frame
 
 from bayes_tacit.episodes import Episodes
+from bayes_tacit.episodes.formats import jsonl
 from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingDependencyError, MissingFileError, TacitError
-from bayes_tacit.formats import jsonl
 
 SUFFIXES = [".jsonl", ".parquet", ".nc", ".zarr"]
 RECORD = {
@@ -484,7 +484,7 @@ def test_odd_chunks_are_refused(chunks, tmp_path):
 
 def test_chunks_without_dask_say_what_to_install(tmp_path, monkeypatch):
     episodes().write(tmp_path / "e.zarr")
-    monkeypatch.setattr("bayes_tacit.formats.find_spec", lambda _: None)
+    monkeypatch.setattr("bayes_tacit.episodes.formats.find_spec", lambda _: None)
     with pytest.raises(MissingDependencyError, match=r"pip install 'bayes_tacit\[scale\]'"):
         Episodes.read(tmp_path / "e.zarr", chunks={"episode": 2})
 

@@ -268,7 +268,7 @@ def test_a_constant_feature_gets_no_coefficient(example):
 def test_a_feature_that_determines_the_outcome_is_named(example):
     dataset = example.dataset.copy(deep=True)
     dataset["features"][:, 0] = dataset["strong_success"].astype(float)
-    with pytest.raises(ConvergenceError, match="strong_success is determined by 'entities'.*ridge"):
+    with pytest.raises(ConvergenceError, match=r"strong_success is determined by 'entities'.*ridge"):
         fit_map(quietly(dataset), ridge=0.0)
     assert fit_map(quietly(dataset), ridge=0.01).converged
 
@@ -281,7 +281,7 @@ def test_dependent_features_are_named_and_harmless(example):
 
 
 def test_too_few_iterations_are_an_error_not_an_estimate(example):
-    with pytest.raises(ConvergenceError, match="stopped after 1 iterations with a gradient of .*max_iterations"):
+    with pytest.raises(ConvergenceError, match=r"stopped after 1 iterations with a gradient of .*max_iterations"):
         fit_map(example, max_iterations=1)
 
 
@@ -365,8 +365,8 @@ def test_saved_fit_is_read_back_exactly(example_fit, tmp_path):
     ("damage", "message"),
     [
         (lambda text: text[: len(text) // 2], "not valid JSON"),
-        (lambda text: "hello", "not valid JSON"),
-        (lambda text: "[]", "expected a fit written by MapFit.save"),
+        (lambda _: "hello", "not valid JSON"),
+        (lambda _: "[]", "expected a fit written by MapFit.save"),
         (lambda text: _changed(text, schema_version=2), "schema_version is 2; expected at most 1: .*newer"),
         (lambda text: _changed(text, format="other"), "format"),
         (lambda text: _changed(text, s=-1.0), "s: .*greater than 0"),

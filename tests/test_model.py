@@ -135,7 +135,9 @@ def test_a_short_posterior_finds_the_truth(rng):
     """PyMC's own sampler on the built model: the truth lies inside the draws for every parameter."""
     model = build_model(simulate_model(rng, 600))
     with model:
-        tree = pm.sample(300, tune=300, chains=2, cores=1, random_seed=1, progressbar=False, compute_convergence_checks=False)
+        tree = pm.sample(
+            300, tune=300, chains=2, cores=1, random_seed=1, progressbar=False, compute_convergence_checks=False
+        )
     for name in ("w", "gamma0", "gamma", "beta0", "beta", "s"):
         draws = tree["posterior"][name]
         z = (TRUTH[name] - draws.mean(("chain", "draw"))) / draws.std(("chain", "draw"))

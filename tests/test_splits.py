@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from strategies import episodes, quietly
 
 from bayes_tacit.episodes import Episodes
+from bayes_tacit.episodes.splits import largest_remainder, split_by_fraction
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.splits import largest_remainder, split_by_fraction
 
 SHARES = {"train": 0.7, "dev": 0.1, "test": 0.2}
 

@@ -90,7 +90,7 @@ def fit_map(
     >>> from bayes_tacit import fit_map, load_example
     >>> fit = fit_map(load_example())
     >>> fit.converged, fit.w.round(2)
-    (True, array([0.36, 0.3 , 0.22, 0.12]))
+    (True, array([0.35, 0.32, 0.21, 0.12]))
     """
     _check_settings(ridge, restarts, floor, max_iterations)
     evidence = collect_evidence(episodes, timing=timing, weights=weights)

@@ -86,7 +86,9 @@ def python_peers(tasks: pd.DataFrame, timed: pd.DataFrame) -> float:
 def r_peers(tasks: pd.DataFrame, timed: pd.DataFrame) -> float:
     with tempfile.TemporaryDirectory() as folder:
         tasks.to_csv(Path(folder) / "tasks.csv", index=False)
-        bounds = timed.assign(lower=timed["lower"].where(timed["lower"] > 0), upper=timed["upper"].replace(np.inf, np.nan))
+        bounds = timed.assign(
+            lower=timed["lower"].where(timed["lower"] > 0), upper=timed["upper"].replace(np.inf, np.nan)
+        )
         bounds.to_csv(Path(folder) / "timed.csv", index=False, na_rep="NA")
         done = subprocess.run(["Rscript", "-e", R_SCRIPT], cwd=folder, capture_output=True, text=True, check=True)
     return float(done.stdout.split()[-1])
@@ -130,13 +132,18 @@ print(json.dumps([imported - start, loaded - imported, first - loaded, time.perf
 
 
 def first_fit() -> Table:
-    """Import, load, first and second fit in a new process; the difference of the two fits is what is left to compile."""
+    """Import, load, first and second fit in a new process; the two fits differ by what is left to compile."""
     runs = [
         json.loads(subprocess.run([sys.executable, "-c", FIRST_FIT], capture_output=True, text=True, check=True).stdout)
         for _ in range(5)
     ]
     imported, loaded, first, second = np.median(runs, axis=0)
     table = Table("stage", "median", title="first fit of the example set (five starts) in a new process")
-    for name, seconds in (("import", imported), ("load the example", loaded), ("compile", max(first - second, 0.0)), ("fit", second)):
+    for name, seconds in (
+        ("import", imported),
+        ("load the example", loaded),
+        ("compile", max(first - second, 0.0)),
+        ("fit", second),
+    ):
         table.add_row(name, milliseconds(seconds))
     return table

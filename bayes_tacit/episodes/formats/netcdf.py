@@ -7,8 +7,10 @@ from pathlib import Path
 import numpy as np
 import xarray as xr
 
+from bayes_tacit.episodes.layout import carried_variables
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.layout import carried_variables
+
+COMPRESSION = {"compression": "gzip", "compression_opts": 4, "shuffle": True}
 
 
 def read(path: Path) -> xr.Dataset:
@@ -23,8 +25,9 @@ def read_lazily(path: Path, chunks: dict[str, int]) -> xr.Dataset:
 
 
 def write(dataset: xr.Dataset, path: Path) -> None:
-    """Write one file."""
-    storable(dataset).to_netcdf(path, engine="h5netcdf")
+    """Write one file, numbers compressed: diagnostics are mostly zeros."""
+    compressed = {name: COMPRESSION for name, array in dataset.data_vars.items() if array.dtype.kind in "bif"}
+    storable(dataset).to_netcdf(path, engine="h5netcdf", encoding=compressed)
 
 
 def storable(dataset: xr.Dataset) -> xr.Dataset:

@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from bayes_tacit.conversions import MISSING, Array, as_carried, as_flags, as_ids, as_numbers, as_text, plain
+from bayes_tacit.episodes.conversions import MISSING, Array, as_carried, as_flags, as_ids, as_numbers, as_text, plain
 from bayes_tacit.errors import FileFormatError, InvalidDataError
 
 SCHEMA_VERSION = 1

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import xarray as xr
 
-from bayes_tacit.layout import blocks
+from bayes_tacit.episodes.layout import blocks
 
 if TYPE_CHECKING:
-    from bayes_tacit.conversions import Array
+    from bayes_tacit.episodes.conversions import Array
 
 OUTCOME_MEANINGS = {"00": "neither succeeds", "01": "only Strong succeeds", "10": "only Cheap succeeds", "11": "both"}
 
@@ -132,7 +132,7 @@ class EpisodesSummary:
 
 
 def summarize(dataset: xr.Dataset, notes: tuple[str, ...]) -> EpisodesSummary:
-    """Summarize episodes in the layout of `bayes_tacit.layout`, reading the diagnostics block by block."""
+    """Summarize episodes in the layout of `bayes_tacit.episodes.layout`, reading the diagnostics block by block."""
     outcomes = outcome_labels(dataset)
     start, end = dataset["window_start"].values, dataset["window_end"].values
     widths = (end - start + 1)[~np.isnan(start)]

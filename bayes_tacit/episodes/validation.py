@@ -8,16 +8,16 @@ from dataclasses import dataclass
 import numpy as np
 import xarray as xr
 
-from bayes_tacit.conversions import MISSING, Array, plain
+from bayes_tacit.episodes.conversions import MISSING, Array, plain
+from bayes_tacit.episodes.layout import blocks, carried_variables
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.layout import blocks, carried_variables
 
 
 def validate(dataset: xr.Dataset) -> tuple[str, ...]:
     """Refuse values that no episode can have; return notes about those that are merely unusual.
 
-    Expects the layout of `bayes_tacit.layout`. Features and diagnostics are read block by block along `episode`, so
-    that memory stays bounded for Dask-backed data.
+    Expects the layout of `bayes_tacit.episodes.layout`. Features and diagnostics are read block by block along
+    `episode`, so that memory stays bounded for Dask-backed data.
 
     Raises
     ------

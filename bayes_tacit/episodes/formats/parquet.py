@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import xarray as xr
 
+from bayes_tacit.episodes.frames import check_tabular, dataset_from_frames, step_frames, task_frame
+from bayes_tacit.episodes.layout import SCHEMA_VERSION, carried_variables, check_schema_version
 from bayes_tacit.errors import FileFormatError, InvalidDataError
-from bayes_tacit.frames import check_tabular, dataset_from_frames, step_frames, task_frame
-from bayes_tacit.layout import SCHEMA_VERSION, carried_variables, check_schema_version
 
 _KEY = b"bayes_tacit"
 _TASKS, _STEPS = "tasks.parquet", "steps.parquet"

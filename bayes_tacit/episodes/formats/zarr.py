@@ -12,9 +12,9 @@ from typing import Any
 import xarray as xr
 import zarr
 
+from bayes_tacit.episodes.formats.netcdf import check as check
+from bayes_tacit.episodes.formats.netcdf import storable
 from bayes_tacit.errors import FileFormatError
-from bayes_tacit.formats.netcdf import check as check
-from bayes_tacit.formats.netcdf import storable
 
 _EPISODES_PER_CHUNK = 1000
 _COMPLETE = "bayes_tacit_every_chunk_written"

@@ -12,17 +12,17 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from bayes_tacit import formats
-from bayes_tacit.conversions import Array, plain
+from bayes_tacit.episodes import formats
+from bayes_tacit.episodes.conversions import Array, plain
+from bayes_tacit.episodes.fingerprint import fingerprint
+from bayes_tacit.episodes.frames import dataset_from_frames, frames_from_dataset
+from bayes_tacit.episodes.layout import carried_variables, conform, is_lazy
+from bayes_tacit.episodes.splits import check_disjoint, split_by_fraction
+from bayes_tacit.episodes.summary import EpisodesSummary, html_table, outcome_labels, summarize
+from bayes_tacit.episodes.validation import describe_oddities, validate
 from bayes_tacit.errors import InvalidDataError, TacitWarning
-from bayes_tacit.fingerprint import fingerprint
-from bayes_tacit.frames import dataset_from_frames, frames_from_dataset
-from bayes_tacit.layout import carried_variables, conform, is_lazy
-from bayes_tacit.splits import check_disjoint, split_by_fraction
-from bayes_tacit.summary import EpisodesSummary, html_table, outcome_labels, summarize
-from bayes_tacit.validation import describe_oddities, validate
 
-_PACKAGE = str(Path(__file__).parent)
+_PACKAGE = str(Path(__file__).parent.parent)
 
 
 class Episodes:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from bayes_tacit.conversions import Array, plain
+from bayes_tacit.episodes.conversions import Array, plain
 from bayes_tacit.errors import InvalidDataError
 
 _TOLERANCE = 1e-9

@@ -7,7 +7,7 @@
 | `.nc`      | netCDF 4                                         | any dims, also datetimes                         |
 | `.zarr`    | Zarr 3, chunked by episode                       | any dims, also datetimes                         |
 
-Everything here works on datasets in the layout of `bayes_tacit.layout`.
+Everything here works on datasets in the layout of `bayes_tacit.episodes.layout`.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from pathlib import Path
 
 import xarray as xr
 
+from bayes_tacit.episodes.formats import jsonl, netcdf, parquet, zarr
+from bayes_tacit.episodes.layout import DIMS, is_lazy
 from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingDependencyError, MissingFileError, TacitError
 from bayes_tacit.files import atomic_path
-from bayes_tacit.formats import jsonl, netcdf, parquet, zarr
-from bayes_tacit.layout import DIMS, is_lazy
 
 __all__ = ["read", "reading", "write"]
 

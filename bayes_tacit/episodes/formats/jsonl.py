@@ -30,10 +30,10 @@ from pydantic import (
     ValidationError,
 )
 
-from bayes_tacit.conversions import MISSING
+from bayes_tacit.episodes.conversions import MISSING
+from bayes_tacit.episodes.frames import check_tabular, dataset_from_frames
+from bayes_tacit.episodes.layout import SCHEMA_VERSION, blocks, carried_variables, check_name, check_schema_version
 from bayes_tacit.errors import FileFormatError, InvalidDataError
-from bayes_tacit.frames import check_tabular, dataset_from_frames
-from bayes_tacit.layout import SCHEMA_VERSION, blocks, carried_variables, check_name, check_schema_version
 
 type _Scalar = StrictBool | StrictInt | float | StrictStr | None
 

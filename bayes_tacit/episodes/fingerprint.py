@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import xarray as xr
 
-from bayes_tacit.layout import DIMS, VARIABLES, blocks, carried_variables
+from bayes_tacit.episodes.layout import DIMS, VARIABLES, blocks, carried_variables
 
 if TYPE_CHECKING:
-    from bayes_tacit.conversions import Array
+    from bayes_tacit.episodes.conversions import Array
 
 
 def fingerprint(dataset: xr.Dataset) -> str:

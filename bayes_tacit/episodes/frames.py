@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from bayes_tacit.conversions import MISSING, Array, as_carried, as_ids, as_numbers, column_values, plain
+from bayes_tacit.episodes.conversions import MISSING, Array, as_carried, as_ids, as_numbers, column_values, plain
+from bayes_tacit.episodes.layout import OUTCOMES, WINDOW, blocks, carried_variables, check_name, padding
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.layout import OUTCOMES, WINDOW, blocks, carried_variables, check_name, padding
 
 _TASK_COLUMNS = ("episode", *OUTCOMES, *WINDOW)
 _STEP_COLUMNS = ("episode", "step")
@@ -70,7 +70,7 @@ def dataset_from_frames(
 
 
 def frames_from_dataset(dataset: xr.Dataset) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Turn episodes in the layout of `bayes_tacit.layout` into a table of tasks and a table of steps."""
+    """Turn episodes in the layout of `bayes_tacit.episodes.layout` into a table of tasks and a table of steps."""
     check_tabular(dataset, "a pair of tables")
     return task_frame(dataset), pd.concat(step_frames(dataset), ignore_index=True)
 
