@@ -118,18 +118,18 @@ class PaperObjective:
         """Minimize everything from a start of the threshold part.
 
         The parts separate unless the floor cuts in, so the threshold part goes first, without the floor (which would
-        hide a far start behind a flat wall). Only where some episode fits badly is the floor considered: from that
-        optimum, and from the one that leaves those episodes out, since the floor may be the lesser evil.
+        hide a far start behind a flat wall). Only where some window lies absurdly far out is the floor considered: from
+        that optimum, and from the one that leaves those windows out, since the floor may be the lesser evil.
         """
         threshold = newton(self.threshold.derivatives, self._nearer(start))
         separate = self._joined(incidence, threshold)
-        misfits = np.zeros(self.evidence.n, dtype=bool)
-        if self.floor is not None:
-            misfits = self.log_likelihood(separate.point) < np.log(self.floor) / 3
-            misfits[self.evidence.zero_mass] = False
-        if not misfits.any():
+        if self.floor is None:
+            return PaperFit(separate, floored=self.evidence.zero_mass[:0])
+        # Further out than anything expected in ten data sets of this size.
+        absurd = self.threshold.log_tail(threshold.point) < -np.log(10 * self.evidence.n)
+        if not absurd.any() and not self.floored(separate.point).sum() > len(self.evidence.zero_mass):
             return PaperFit(separate, floored=self.evidence.zero_mass)
-        without = newton(partial(self.threshold.derivatives, keep=~misfits[self.evidence.timed]), threshold.point)
+        without = newton(partial(self.threshold.derivatives, keep=~absurd), threshold.point)
         starts = (separate.point, np.concatenate([incidence.point, without.point]))
         best = min((newton(self.derivatives, point) for point in starts), key=lambda result: result.derivatives.value)
         best = replace(best, iterations=threshold.iterations + best.iterations)

@@ -112,6 +112,16 @@ class Threshold:
         """Log-likelihood of each timed episode."""
         return self._evaluate(point)[2]
 
+    def log_tail(self, point: np.ndarray) -> np.ndarray:
+        """Log probability of a threshold at least as far out as each row's bounds, however narrow they are."""
+        _, z, _ = self._evaluate(point)
+        intervals = self.evidence.n_interval
+        above = special.log_ndtr(np.concatenate([z.upper, z.lower[:intervals] + z.width]))
+        below = special.log_ndtr(-z.lower)
+        return np.concatenate(
+            [above[: len(z.upper)], np.minimum(above[len(z.upper) :], below[:intervals]), below[intervals:]]
+        )
+
     def derivatives(self, point: np.ndarray, keep: np.ndarray | None = None) -> Derivatives:
         """Value, gradient and Hessian; only the timed episodes in `keep` count in the likelihood."""
         p = len(point)
