@@ -8,6 +8,7 @@ import numpy as np
 
 from bayes_tacit.episodes import Episodes
 from bayes_tacit.evidence import Evidence, Timing
+from bayes_tacit.families import Family
 
 
 class CrossingSteps:
@@ -21,13 +22,16 @@ class CrossingSteps:
         Where the evidence came from.
     evidence
         Which of them are timed.
+    family
+        Distribution of the threshold.
     timing
         How their windows were aligned.
     """
 
-    def __init__(self, episodes: Episodes, evidence: Evidence, timing: Timing) -> None:
+    def __init__(self, episodes: Episodes, evidence: Evidence, family: Family, timing: Timing) -> None:
         self._episodes = episodes
         self._timed = evidence.timed
+        self._family = family
         dataset = episodes.dataset
         shift = 1 if timing == "proposal" else 0
         n_steps = dataset["n_steps"].values[self._timed]
@@ -58,7 +62,7 @@ class CrossingSteps:
         """
         rng = np.random.default_rng(rng)
         shape = (len(self._timed),) if size is None else size
-        kappa = np.exp(location + scale * rng.standard_normal(shape))
+        kappa = np.exp(location + scale * self._family.draw(rng, shape))
         risk = np.cumsum(self._diagnostics @ np.array([np.ravel(weight)[0] for weight in w]), axis=1)
         # Past the end of a rollout the risk is NaN, which is below nothing.
         return (risk < kappa[..., None]).sum(axis=-1)

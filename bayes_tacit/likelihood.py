@@ -1,11 +1,11 @@
 """The likelihood of the threshold evidence, stated once, for NumPy arrays and PyTensor graphs alike.
 
-With w the weights, mu the location and s the scale of log kappa, each timed episode contributes the log mass of its
-interval under the log-normal threshold:
+With w the weights, mu the location, s the scale of log kappa and F its standard distribution, each timed episode
+contributes the log mass of its interval:
 
-- left: log Phi((log R(b) - mu) / s),
-- interval: log {Phi((log R(b) - mu) / s) - Phi((log R(a-1) - mu) / s)},
-- right: log {1 - Phi((log R(H-1) - mu) / s)}.
+- left: log F((log R(b) - mu) / s),
+- interval: log {F((log R(b) - mu) / s) - F((log R(a-1) - mu) / s)},
+- right: log {1 - F((log R(H-1) - mu) / s)}.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 
 from bayes_tacit.evidence import Evidence
-from bayes_tacit.numerics import Array, log_interval_mass
+from bayes_tacit.families import Family
+from bayes_tacit.numerics import Array
 
 
 @dataclass(frozen=True)
@@ -56,18 +57,20 @@ def log_bounds(evidence: Evidence, w: Array, xp: SimpleNamespace) -> Bounds:
     )
 
 
-def log_mass(standardized: Bounds, n_interval: int, xp: SimpleNamespace) -> Array:
-    """Log mass of each row's interval under the standard normal, in the evidence's order."""
+def log_mass(standardized: Bounds, n_interval: int, family: Family, xp: SimpleNamespace) -> Array:
+    """Log mass of each row's interval under the family, in the evidence's order."""
     return xp.concatenate(
         [
-            xp.log_ndtr(standardized.upper),
-            log_interval_mass(standardized.lower[:n_interval], standardized.width, xp),
-            xp.log_ndtr(-standardized.lower[n_interval:]),
+            family.log_cdf(standardized.upper, xp),
+            family.log_mass(standardized.lower[:n_interval], standardized.width, xp),
+            family.log_sf(standardized.lower[n_interval:], xp),
         ]
     )
 
 
-def threshold_log_likelihood(evidence: Evidence, w: Array, location: Array, scale: Array, xp: SimpleNamespace) -> Array:
+def threshold_log_likelihood(
+    evidence: Evidence, w: Array, location: Array, scale: Array, family: Family, xp: SimpleNamespace
+) -> Array:
     """Log-likelihood of each timed episode, in the evidence's order.
 
     Parameters
@@ -80,8 +83,10 @@ def threshold_log_likelihood(evidence: Evidence, w: Array, location: Array, scal
         mu of each timed episode, length m.
     scale
         s, positive.
+    family
+        Distribution of the threshold.
     xp
         Array namespace: `numerics.NUMPY` or `symbolic.PYTENSOR`.
     """
     standardized = log_bounds(evidence, w, xp).standardized(location, scale, evidence.n_left)
-    return log_mass(standardized, evidence.n_interval, xp)
+    return log_mass(standardized, evidence.n_interval, family, xp)

@@ -15,6 +15,7 @@ from scipy import special
 from bayes_tacit.crossing import CrossingSteps
 from bayes_tacit.episodes import Episodes
 from bayes_tacit.evidence import Evidence, Timing, ZeroMass, collect_evidence
+from bayes_tacit.families import Family, family_named
 from bayes_tacit.likelihood import threshold_log_likelihood
 from bayes_tacit.priors import Prior, RidgePrior, WeaklyInformativePrior
 from bayes_tacit.symbolic import PYTENSOR
@@ -29,6 +30,7 @@ def build_model(
     *,
     weights: Sequence[float] | np.ndarray | None = None,
     floor: float | None = None,
+    family: str = "lognormal",
     timing: Timing = "post_action",
     zero_mass: ZeroMass = "refuse",
 ) -> pm.Model:
@@ -36,7 +38,8 @@ def build_model(
 
     .. math::
         B_i &\sim \mathrm{Bernoulli}(\operatorname{sigmoid}(\gamma_0 + x_i^\top\gamma)) \\
-        \log\kappa_i \mid B_i = 1 &\sim \mathrm{Normal}(\beta_0 + x_i^\top\beta, s) \\
+        \log\kappa_i \mid B_i = 1 &\sim \mathrm{Normal}(\beta_0 + x_i^\top\beta, s)
+            \text{ (or logistic)} \\
         R_i(t) &= \sum_{u \le t} w^\top u_i(t), \quad w \text{ on the simplex}
 
     and kappa is known through R(a-1) < kappa <= R(b) for a teacher window [a, b], or through kappa > R(H-1) where
@@ -53,6 +56,8 @@ def build_model(
     floor
         The paper's floor on an episode's likelihood. It has no gradient and makes a flat prior's posterior improper:
         for point estimates only.
+    family
+        Distribution of the threshold: "lognormal" as in the paper, or "loglogistic".
     timing
         "post_action", or "proposal" to align a mark after step t with the proposal at step t + 1.
     zero_mass
@@ -77,7 +82,8 @@ def build_model(
     if floor is None:
         evidence = evidence.settle_zero_mass(zero_mass)
     prior = WeaklyInformativePrior() if prior is None else prior
-    crossing = CrossingSteps(episodes, evidence, timing)
+    threshold_family = family_named(family)
+    crossing = CrossingSteps(episodes, evidence, threshold_family, timing)
     coords = {
         "episode": evidence.episode,
         "timed": evidence.episode[evidence.timed],
@@ -95,7 +101,7 @@ def build_model(
         logit = gamma0 + x @ gamma
         location = (beta0 + x @ beta)[evidence.timed]
         _observe_strong_success(evidence, logit, floor)
-        _observe_threshold(evidence, crossing, location, s, w, logit, floor)
+        _observe_threshold(evidence, threshold_family, crossing, location, s, w, logit, floor)
     return model
 
 
@@ -158,6 +164,7 @@ def _observe_strong_success(evidence: Evidence, logit: TensorVariable, floor: fl
 
 def _observe_threshold(
     evidence: Evidence,
+    family: Family,
     crossing: CrossingSteps,
     location: TensorVariable,
     s: TensorVariable,
@@ -181,7 +188,7 @@ def _observe_threshold(
         _: TensorVariable, mu: TensorVariable, scale: TensorVariable, eta: TensorVariable, *given: TensorVariable
     ) -> TensorVariable:
         simplex = pt.stack([weight.ravel()[0] for weight in given]) if learned else np.ones(1)
-        log_mass = threshold_log_likelihood(data, simplex, mu, scale, PYTENSOR)
+        log_mass = threshold_log_likelihood(data, simplex, mu, scale, family, PYTENSOR)
         if floor is None:
             return log_mass
         log_pi = -pt.softplus(-eta)

@@ -71,9 +71,9 @@ def _wide_mass(lower: Array, width: Array, xp: SimpleNamespace) -> Array:
     return log_near + xp.log1mexp(xp.log_ndtr(far) - log_near)
 
 
-def normal_log_pdf(z: Array) -> Array:
-    """Log density of the standard normal."""
-    return -0.5 * z * z - LOG_SQRT_2PI
+def softplus(x: np.ndarray) -> np.ndarray:
+    """Log of 1 + exp(x)."""
+    return -special.log_expit(-x)
 
 
 def log1mexp(x: np.ndarray) -> np.ndarray:
@@ -111,5 +111,6 @@ NUMPY = SimpleNamespace(
     log1p=np.log1p,
     log_ndtr=special.log_ndtr,
     maximum=np.maximum,
+    softplus=softplus,
     where=np.where,
 )

@@ -55,5 +55,6 @@ PYTENSOR = SimpleNamespace(
     log1p=pt.log1p,
     log_ndtr=log_ndtr,
     maximum=pt.maximum,
+    softplus=pt.softplus,
     where=pt.where,
 )

@@ -7,6 +7,7 @@ from simulate import TRUTH, quietly, simulate_model
 from bayes_tacit import Episodes, RidgePrior, WeaklyInformativePrior, build_model
 from bayes_tacit.errors import EvidenceError, InvalidDataError
 from bayes_tacit.evidence import collect_evidence
+from bayes_tacit.families import LOGNORMAL
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +70,7 @@ def test_predicted_crossing_steps_follow_the_distribution_of_the_threshold(examp
     from bayes_tacit.crossing import CrossingSteps
 
     evidence = collect_evidence(example)
-    crossing = CrossingSteps(example, evidence, "post_action")
+    crossing = CrossingSteps(example, evidence, LOGNORMAL, "post_action")
     location = 0.8 + 0.1 * rng.normal(size=len(evidence.timed))
     w, s = np.array([0.4, 0.3, 0.2, 0.1]), 0.6
     draws = np.array([crossing.draw(location, s, np.zeros(1), *w, rng=rng) for _ in range(2000)])

@@ -14,6 +14,7 @@ import numpy as np
 from bayes_tacit.episodes import Episodes
 from bayes_tacit.errors import ConvergenceError, InvalidDataError
 from bayes_tacit.evidence import Timing, ZeroMass, collect_evidence
+from bayes_tacit.families import family_named
 from bayes_tacit.likelihood import log_bounds
 from bayes_tacit.map_fit.identifiability import refuse_separation, warn_of_dependence
 from bayes_tacit.map_fit.newton import minimize_newton
@@ -37,6 +38,7 @@ def fit_map(
     seed: int = 0,
     floor: float | None = 1e-12,
     weights: Sequence[float] | np.ndarray | None = None,
+    family: str = "lognormal",
     timing: Timing = "post_action",
     zero_mass: ZeroMass = "refuse",
     max_iterations: int = 500,
@@ -65,6 +67,8 @@ def fit_map(
         they are counted in the result.
     weights
         Simplex weights to hold fixed, one a diagnostic; by default they are learned.
+    family
+        Distribution of the threshold: "lognormal" as in the paper, or "loglogistic".
     timing
         "post_action", or "proposal" to align a mark after step t with the proposal at step t + 1.
     zero_mass
@@ -94,7 +98,9 @@ def fit_map(
     """
     _check_settings(ridge, restarts, floor, max_iterations)
     evidence = collect_evidence(episodes, timing=timing, weights=weights)
-    objective = PaperObjective.of(evidence if floor else evidence.settle_zero_mass(zero_mass), ridge, floor)
+    objective = PaperObjective.of(
+        evidence if floor else evidence.settle_zero_mass(zero_mass), ridge, floor, family_named(family)
+    )
     warn_of_dependence(objective)
 
     newton = partial(minimize_newton, tolerance=TOLERANCE, max_iterations=max_iterations)
@@ -202,6 +208,7 @@ def _result(
         weights_fixed=evidence.weights is not None,
         ridge=float(ridge),
         floor=None if floor is None else float(floor),
+        family=objective.threshold.family.name,
         timing=timing,
         seed=seed,
         data_fingerprint=evidence.fingerprint(),

@@ -10,6 +10,7 @@ import numpy as np
 from scipy import linalg
 
 from bayes_tacit.evidence import Evidence
+from bayes_tacit.families import LOGNORMAL, Family
 from bayes_tacit.map_fit.newton import Derivatives, NewtonResult, Objective, minimize_newton
 from bayes_tacit.map_fit.parts import Incidence, Threshold
 
@@ -60,7 +61,7 @@ class PaperObjective:
     floor: float | None
 
     @classmethod
-    def of(cls, evidence: Evidence, ridge: float, floor: float | None) -> PaperObjective:
+    def of(cls, evidence: Evidence, ridge: float, floor: float | None, family: Family = LOGNORMAL) -> PaperObjective:
         """State the objective for some evidence."""
         varying = ~evidence.standardization.constant
         active = np.ones(len(evidence.before)) @ (evidence.before + evidence.within) > 0
@@ -69,7 +70,7 @@ class PaperObjective:
         return cls(
             evidence=evidence,
             incidence=Incidence(design, evidence.strong_success, ridge),
-            threshold=Threshold(seen, design[evidence.timed], ridge),
+            threshold=Threshold(seen, design[evidence.timed], ridge, family),
             varying=varying,
             active=active,
             floor=floor,

@@ -15,9 +15,10 @@ import numpy as np
 from scipy import special
 
 from bayes_tacit.evidence import Evidence
+from bayes_tacit.families import Family
 from bayes_tacit.likelihood import Bounds, log_bounds, log_mass
 from bayes_tacit.map_fit.newton import Derivatives
-from bayes_tacit.numerics import NUMPY, normal_log_pdf
+from bayes_tacit.numerics import NUMPY
 
 
 @dataclass(frozen=True)
@@ -78,11 +79,14 @@ class Threshold:
         One row a timed episode: a one, then the standardized features.
     ridge
         lambda.
+    family
+        Distribution of the threshold.
     """
 
     evidence: Evidence
     design: np.ndarray
     ridge: float
+    family: Family
 
     @cached_property
     def basis(self) -> np.ndarray:
@@ -116,8 +120,8 @@ class Threshold:
         """Log probability of a threshold at least as far out as each row's bounds, however narrow they are."""
         _, z, _ = self._evaluate(point)
         intervals = self.evidence.n_interval
-        above = special.log_ndtr(np.concatenate([z.upper, z.lower[:intervals] + z.width]))
-        below = special.log_ndtr(-z.lower)
+        above = self.family.log_cdf(np.concatenate([z.upper, z.lower[:intervals] + z.width]), NUMPY)
+        below = self.family.log_sf(z.lower, NUMPY)
         return np.concatenate(
             [above[: len(z.upper)], np.minimum(above[len(z.upper) :], below[:intervals]), below[intervals:]]
         )
@@ -139,31 +143,31 @@ class Threshold:
         scale = 1 / point[-1]
         location = self.design @ point[self.basis.shape[1] : -1] * scale
         z = bounds.standardized(location, scale, self.evidence.n_left)
-        return bounds, z, log_mass(z, self.evidence.n_interval, NUMPY)
+        return bounds, z, log_mass(z, self.evidence.n_interval, self.family, NUMPY)
 
     def _likelihood_derivatives(
         self, point: np.ndarray, bounds: Bounds, z: Bounds, log_likelihood: np.ndarray, kept: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Gradient and Hessian of the summed log-likelihood, by the chain rule through both standardized bounds.
 
-        With rates u = phi(z_upper) / mass and l = phi(z_lower) / mass, the log mass has derivatives u and -l, and
-        second derivatives -z_upper u - u^2, z_lower l - l^2 and (mixed) u l.
+        With rates u = f(z_upper) / mass and l = f(z_lower) / mass, f the density and g its log derivative, the log mass
+        has derivatives u and -l, and second derivatives g(z_upper) u - u^2, -g(z_lower) l - l^2 and (mixed) u l.
         """
         evidence = self.evidence
         above, below, both = evidence.bounded_above, evidence.bounded_below, evidence.interval
         intervals = evidence.n_interval
         z_upper = np.concatenate([z.upper, z.lower[:intervals] + z.width])
         log_upper = np.concatenate([bounds.upper, bounds.lower[:intervals] + bounds.width])
-        u = np.exp(normal_log_pdf(z_upper) - log_likelihood[above])
-        l = np.exp(normal_log_pdf(z.lower) - log_likelihood[below])  # noqa: E741
+        u = np.exp(self.family.log_pdf(z_upper) - log_likelihood[above])
+        l = np.exp(self.family.log_pdf(z.lower) - log_likelihood[below])  # noqa: E741
 
         sums_above, sums_below = self._sums
         upper = _Side(self, point, above, sums_above, log_upper, kept[above] * u)
         lower = _Side(self, point, below, sums_below, bounds.lower, -kept[below] * l)
         gradient = upper.gradient() + lower.gradient()
         hessian = upper.curvature() + lower.curvature()
-        hessian += upper.outer(kept[above] * (-z_upper * u - u**2))
-        hessian += lower.outer(kept[below] * (z.lower * l - l**2))
+        hessian += upper.outer(kept[above] * (self.family.score(z_upper) * u - u**2))
+        hessian += lower.outer(kept[below] * (-self.family.score(z.lower) * l - l**2))
         weight = kept[both] * u[evidence.n_left :] * l[:intervals]
         mixed = (upper.jacobian[:, evidence.n_left :] * weight) @ lower.jacobian[:, :intervals].T
         return gradient, hessian + mixed + mixed.T

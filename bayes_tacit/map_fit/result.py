@@ -51,7 +51,7 @@ class MapFit:
     beta0, beta
         Threshold location: E log kappa = beta0 + x beta.
     s
-        Standard deviation of log kappa.
+        Scale of log kappa: its standard deviation if the family is log-normal.
     standard_errors
         By parameter, from the inverse Hessian of n times the objective (with a ridge, the Laplace approximation's).
         NaN where the estimate is not regular: a fixed weight, one on the boundary of the simplex, a constant feature.
@@ -71,7 +71,7 @@ class MapFit:
         The diagnostics, in the order of `w`.
     n_episodes, n_timed
         How many episodes were used, and how many said something about the threshold.
-    weights_fixed, ridge, floor, timing, seed
+    weights_fixed, ridge, floor, family, timing, seed
         The settings.
     data_fingerprint
         Digest of the evidence it was fitted on.
@@ -98,6 +98,7 @@ class MapFit:
     weights_fixed: bool
     ridge: float
     floor: float | None
+    family: str
     timing: Timing
     seed: int
     data_fingerprint: str

@@ -8,7 +8,6 @@ import numpy as np
 
 from bayes_tacit.map_fit.newton import NewtonResult
 from bayes_tacit.map_fit.objective import PaperFit, PaperObjective
-from bayes_tacit.map_fit.parts import Threshold
 
 BOUNDARY = 1e-6
 """A weight below this lies on the boundary of the simplex, where the observed information says nothing about it."""
@@ -60,7 +59,7 @@ def _without_boundary(
     """Hessian and weight directions of the model that has only the diagnostics with a positive weight."""
     part, evidence = objective.threshold, objective.threshold.evidence
     fewer = replace(evidence, before=evidence.before[:, inside], within=evidence.within[:, inside])
-    reduced = Threshold(fewer, part.design, part.ridge)
+    reduced = replace(part, evidence=fewer)
     _, point = objective.parts(fit.optimum.point)
     logits = reduced.basis.T @ np.log(w[inside])
     keep = ~np.isin(evidence.timed, fit.floored)

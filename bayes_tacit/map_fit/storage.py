@@ -66,6 +66,7 @@ class _FitRecord(BaseModel):
     weights_fixed: bool
     ridge: Annotated[float, Field(ge=0, allow_inf_nan=False)]
     floor: Positive | None
+    family: Literal["lognormal", "loglogistic"]
     timing: Literal["post_action", "proposal"]
     seed: int
     data_fingerprint: str
@@ -166,6 +167,6 @@ def as_datatree(fit: MapFit) -> xr.DataTree:
     constant = xr.Dataset(
         {"feature_mean": ("feature", fit.feature_mean), "feature_scale": ("feature", fit.feature_scale)},
         coords={"feature": coords["feature"]},
-        attrs={"timing": fit.timing, "data_fingerprint": fit.data_fingerprint},
+        attrs={"family": fit.family, "timing": fit.timing, "data_fingerprint": fit.data_fingerprint},
     )
     return xr.DataTree.from_dict({"posterior": posterior, "constant_data": constant})

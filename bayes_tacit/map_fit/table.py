@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from bayes_tacit.families import family_named
+
 if TYPE_CHECKING:
     from bayes_tacit.map_fit.result import MapFit
 
@@ -54,7 +56,10 @@ def as_html(fit: MapFit) -> str:
 
 def _heading(fit: MapFit) -> str:
     penalty = f"ridge {fit.ridge:g}" if fit.ridge else "no penalty"
-    return f"MapFit: {fit.n_episodes} episodes, {fit.n_timed} of them timed, {penalty}, {fit.timing} timing"
+    return (
+        f"MapFit: {fit.n_episodes} episodes, {fit.n_timed} of them timed, {penalty}, "
+        f"{family_named(fit.family).label} threshold, {fit.timing} timing"
+    )
 
 
 def _footer(fit: MapFit) -> list[str]:
