@@ -162,11 +162,20 @@ def as_datatree(fit: MapFit) -> xr.DataTree:
     posterior = xr.Dataset(
         {name: (["chain", "draw", *its], np.asarray(getattr(fit, name))[None, None]) for name, its in dims.items()},
         coords=coords,
-        attrs={"inference_method": "map", "ridge": fit.ridge, "objective": fit.objective, "seed": fit.seed},
     )
     constant = xr.Dataset(
         {"feature_mean": ("feature", fit.feature_mean), "feature_scale": ("feature", fit.feature_scale)},
         coords={"feature": coords["feature"]},
-        attrs={"family": fit.family, "timing": fit.timing, "data_fingerprint": fit.data_fingerprint},
     )
-    return xr.DataTree.from_dict({"posterior": posterior, "constant_data": constant})
+    tree = xr.DataTree.from_dict({"posterior": posterior, "constant_data": constant})
+    tree.attrs = {
+        "inference_method": "map",
+        "family": fit.family,
+        "timing": fit.timing,
+        "ridge": fit.ridge,
+        "objective": fit.objective,
+        "seed": fit.seed,
+        "data_fingerprint": fit.data_fingerprint,
+        "bayes_tacit_version": version("bayes_tacit"),
+    }
+    return tree
