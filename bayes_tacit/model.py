@@ -92,25 +92,60 @@ def build_model(
         "risk": ["risk"],
     }
     with pm.Model(coords=coords) as model:
-        x = pm.Data("features", evidence.features, dims=("episode", "feature"))
-        pm.Data("feature_mean", evidence.standardization.mean, dims="feature")
-        pm.Data("feature_scale", evidence.standardization.scale, dims="feature")
-        pm.Data("window_start", crossing.first_checkpoint, dims="timed")
-        gamma0, gamma, beta0, beta, s = _coefficients(prior, evidence)
+        data = _register(model_data(evidence, crossing), learned=evidence.weights is None)
+        gamma0, gamma, beta0, beta, s = _coefficients(prior, evidence, data)
         w = _weights(prior, evidence)
-        logit = gamma0 + x @ gamma
-        location = (beta0 + x @ beta)[evidence.timed]
-        _observe_strong_success(evidence, logit, floor)
-        _observe_threshold(evidence, threshold_family, crossing, location, s, w, logit, floor)
+        logit = gamma0 + data["features"] @ gamma
+        location = (beta0 + data["features"] @ beta)[data["timed_position"]]
+        _observe_strong_success(evidence, data, logit, floor)
+        _observe_threshold(evidence, data, threshold_family, crossing, location, s, w, logit, floor)
     return model
 
 
-def _coefficients(prior: Prior, evidence: Evidence) -> tuple[TensorVariable, ...]:
-    center = _typical_log_threshold(evidence)
+def model_data(evidence: Evidence, crossing: CrossingSteps) -> dict[str, np.ndarray]:
+    """Everything in the model that depends on the episodes, by the name it has there.
+
+    A model compiled for some episodes serves any others with the same features and diagnostics once these are replaced.
+    """
+    return {
+        "features": evidence.features,
+        "feature_mean": evidence.standardization.mean,
+        "feature_scale": evidence.standardization.scale,
+        "strong_outcome": evidence.strong_success.astype("int64"),
+        "timed_position": evidence.timed,
+        "window_start": crossing.first_checkpoint,
+        "window_end": crossing.last_checkpoint,
+        "diagnostics_before": evidence.before,
+        "diagnostics_within": evidence.within,
+        "n_left": np.array(evidence.n_left),
+        "n_interval": np.array(evidence.n_interval),
+        "typical_log_threshold": np.array(_typical_log_threshold(evidence)),
+    }
+
+
+def _register(values: dict[str, np.ndarray], *, learned: bool) -> dict[str, TensorVariable]:
+    """Make the values data of the model."""
+    by_row = ("timed", "diagnostic" if learned else "risk")
+    dims: dict[str, tuple[str, ...]] = {
+        "features": ("episode", "feature"),
+        "feature_mean": ("feature",),
+        "feature_scale": ("feature",),
+        "strong_outcome": ("episode",),
+        "timed_position": ("timed",),
+        "window_start": ("timed",),
+        "window_end": ("timed",),
+        "diagnostics_before": by_row,
+        "diagnostics_within": by_row,
+    }
+    return {name: pm.Data(name, value, dims=dims.get(name)) for name, value in values.items()}
+
+
+def _coefficients(prior: Prior, evidence: Evidence, data: dict[str, TensorVariable]) -> tuple[TensorVariable, ...]:
+    center = data["typical_log_threshold"]
     if isinstance(prior, RidgePrior):
         scale = prior.coefficient_scale(evidence.n)
         gamma0 = pm.Flat("gamma0")
-        beta0 = pm.Flat("beta0", initval=center)
+        beta0 = pm.Flat("beta0", initval=float(center.get_value()))
         s = pm.HalfFlat("s")
         gamma, beta = (_slopes(name, scale, evidence) for name in ("gamma", "beta"))
     else:
@@ -143,8 +178,10 @@ def _weights(prior: Prior, evidence: Evidence) -> TensorVariable:
     return pm.Dirichlet("w", np.full(d, concentration), dims="diagnostic")
 
 
-def _observe_strong_success(evidence: Evidence, logit: TensorVariable, floor: float | None) -> None:
-    observed = evidence.strong_success.astype("int64")
+def _observe_strong_success(
+    evidence: Evidence, data: dict[str, TensorVariable], logit: TensorVariable, floor: float | None
+) -> None:
+    observed = data["strong_outcome"]
     if floor is None:
         pm.Bernoulli("strong_success", logit_p=logit, observed=observed, dims="episode")
         return
@@ -164,6 +201,7 @@ def _observe_strong_success(evidence: Evidence, logit: TensorVariable, floor: fl
 
 def _observe_threshold(
     evidence: Evidence,
+    data: dict[str, TensorVariable],
     family: Family,
     crossing: CrossingSteps,
     location: TensorVariable,
@@ -179,16 +217,19 @@ def _observe_threshold(
     and so the log-likelihood pointwise.
     """
     learned = evidence.weights is None
-    columns = ("timed", "diagnostic" if learned else "risk")
-    before = pm.Data("diagnostics_before", evidence.before, dims=columns)
-    within = pm.Data("diagnostics_within", evidence.within, dims=columns)
-    data = replace(evidence, before=before, within=within)
+    symbolic = replace(
+        evidence,
+        before=data["diagnostics_before"],
+        within=data["diagnostics_within"],
+        n_left=data["n_left"],
+        n_interval=data["n_interval"],
+    )
 
     def logp(
         _: TensorVariable, mu: TensorVariable, scale: TensorVariable, eta: TensorVariable, *given: TensorVariable
     ) -> TensorVariable:
         simplex = pt.stack([weight.ravel()[0] for weight in given]) if learned else np.ones(1)
-        log_mass = threshold_log_likelihood(data, simplex, mu, scale, family, PYTENSOR)
+        log_mass = threshold_log_likelihood(symbolic, simplex, mu, scale, family, PYTENSOR)
         if floor is None:
             return log_mass
         log_pi = -pt.softplus(-eta)
@@ -198,11 +239,11 @@ def _observe_threshold(
         "threshold",
         location,
         s,
-        logit[evidence.timed],
+        logit[data["timed_position"]],
         *(w[j] for j in range(len(evidence.diagnostic_names))),
         logp=logp,
         random=crossing.draw,
-        observed=crossing.last_checkpoint,
+        observed=data["window_end"],
         dims="timed",
         dtype="int64",
     )
