@@ -91,6 +91,6 @@ def family_named(name: str) -> Family:
     >>> family_named("loglogistic").label
     'log-logistic'
     """
-    if name not in FAMILIES:
+    if not isinstance(name, str) or name not in FAMILIES:
         raise InvalidDataError(f"one of {', '.join(FAMILIES)}", field="family", value=name)
     return FAMILIES[name]

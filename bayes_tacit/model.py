@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -12,9 +11,11 @@ import pytensor.tensor as pt
 from pytensor.tensor import TensorVariable
 from scipy import special
 
+from bayes_tacit import settings
 from bayes_tacit.crossing import CrossingSteps
 from bayes_tacit.episodes import Episodes
-from bayes_tacit.evidence import Evidence, Timing, ZeroMass, collect_evidence
+from bayes_tacit.errors import InvalidDataError, TacitWarning
+from bayes_tacit.evidence import Evidence, Timing, Weights, ZeroMass, collect_evidence, typical_log_threshold
 from bayes_tacit.families import Family, family_named
 from bayes_tacit.likelihood import threshold_log_likelihood
 from bayes_tacit.priors import Prior, RidgePrior, WeaklyInformativePrior
@@ -28,11 +29,11 @@ def build_model(
     episodes: Episodes,
     prior: Prior | None = None,
     *,
-    weights: Sequence[float] | np.ndarray | None = None,
+    weights: Weights | None = None,
     floor: float | None = None,
     family: str = "lognormal",
     timing: Timing = "post_action",
-    zero_mass: ZeroMass = "refuse",
+    zero_mass: ZeroMass | None = None,
 ) -> pm.Model:
     r"""State the model of some episodes in PyMC.
 
@@ -54,15 +55,15 @@ def build_model(
     weights
         Simplex weights to hold fixed; by default they are learned.
     floor
-        The paper's floor on an episode's likelihood. It has no gradient and makes a flat prior's posterior improper:
-        for point estimates only.
+        The paper's floor on an episode's likelihood, with a `RidgePrior` only: it has no gradient, and under it a flat
+        prior's posterior is improper.
     family
         Distribution of the threshold: "lognormal" as in the paper, or "loglogistic".
     timing
         "post_action", or "proposal" to align a mark after step t with the proposal at step t + 1.
     zero_mass
-        What to do with a window in which every diagnostic is zero when there is no floor: "refuse", or "drop_window",
-        which keeps the episode's B = 1.
+        What to do with a window in which every diagnostic is zero: "refuse", or "drop_window", which keeps the
+        episode's B = 1. By default it is floored if there is a floor, and refused otherwise.
 
     Returns
     -------
@@ -78,10 +79,20 @@ def build_model(
     >>> [variable.name for variable in build_model(load_example()).observed_RVs]
     ['strong_success', 'threshold']
     """
-    evidence = collect_evidence(episodes, timing=timing, weights=weights)
-    if floor is None:
-        evidence = evidence.settle_zero_mass(zero_mass)
     prior = WeaklyInformativePrior() if prior is None else prior
+    if not isinstance(prior, RidgePrior | WeaklyInformativePrior):
+        raise InvalidDataError("a RidgePrior or a WeaklyInformativePrior", field="prior", value=prior)
+    if floor is not None:
+        floor = settings.number("floor", floor, "a number between 0 and 1, or None", above=0, below=1)
+        if not isinstance(prior, RidgePrior):
+            raise InvalidDataError(
+                "None: the floor is for the paper's estimate, with a RidgePrior", field="floor", value=floor
+            )
+    evidence = collect_evidence(episodes, timing=timing, weights=weights).settle_zero_mass(zero_mass, floor)
+    if isinstance(prior, RidgePrior):
+        evidence.refuse_gaps()
+    for gap in evidence.gaps():
+        warnings.warn(f"{gap}; what is not learned stays as the prior has it", TacitWarning, stacklevel=2)
     threshold_family = family_named(family)
     crossing = CrossingSteps(episodes, evidence, threshold_family, timing)
     coords = {
@@ -92,7 +103,7 @@ def build_model(
         "risk": ["risk"],
     }
     with pm.Model(coords=coords) as model:
-        data = _register(model_data(evidence, crossing), learned=evidence.weights is None)
+        data = _register(model_data(episodes, evidence, crossing), learned=evidence.weights is None)
         gamma0, gamma, beta0, beta, s = _coefficients(prior, evidence, data)
         w = _weights(prior, evidence)
         logit = gamma0 + data["features"] @ gamma
@@ -102,7 +113,7 @@ def build_model(
     return model
 
 
-def model_data(evidence: Evidence, crossing: CrossingSteps) -> dict[str, np.ndarray]:
+def model_data(episodes: Episodes, evidence: Evidence, crossing: CrossingSteps) -> dict[str, np.ndarray]:
     """Everything in the model that depends on the episodes, by the name it has there.
 
     A model compiled for some episodes serves any others with the same features and diagnostics once these are replaced.
@@ -119,7 +130,7 @@ def model_data(evidence: Evidence, crossing: CrossingSteps) -> dict[str, np.ndar
         "diagnostics_within": evidence.within,
         "n_left": np.array(evidence.n_left),
         "n_interval": np.array(evidence.n_interval),
-        "typical_log_threshold": np.array(_typical_log_threshold(evidence)),
+        "typical_log_threshold": np.array(typical_log_threshold(episodes, evidence.weights)),
     }
 
 
@@ -161,12 +172,6 @@ def _slopes(name: str, scale: float, evidence: Evidence) -> TensorVariable:
     if not evidence.feature_names:
         return pt.zeros(0)
     return pm.Normal(name, 0.0, scale, dims="feature") if np.isfinite(scale) else pm.Flat(name, dims="feature")
-
-
-def _typical_log_threshold(evidence: Evidence) -> float:
-    """Log of half the median risk that the timed episodes have seen, under equal weights."""
-    seen = (evidence.before + evidence.within).mean(axis=1)
-    return float(np.log(np.median(seen) / 2))
 
 
 def _weights(prior: Prior, evidence: Evidence) -> TensorVariable:

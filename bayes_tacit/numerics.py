@@ -17,7 +17,7 @@ from scipy import special
 Array = Any
 """A NumPy array or a PyTensor variable: whatever the namespace works on."""
 
-NARROW = 0.1
+NARROW = 0.05
 """Intervals with width * max(1, |midpoint|) below this are integrated by series; the error there is below 1e-12."""
 
 LOG_SQRT_2PI = np.float64(0.5 * np.log(2 * np.pi))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from bayes_tacit.errors import InvalidDataError
+from bayes_tacit import settings
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,7 @@ class RidgePrior:
     strength: float = 0.01
 
     def __post_init__(self) -> None:
-        if not (np.isfinite(self.strength) and self.strength >= 0):
-            raise InvalidDataError("a finite number >= 0", field="RidgePrior.strength", value=self.strength)
+        settings.number("RidgePrior.strength", self.strength, "a finite number >= 0", least=0)
 
     def coefficient_scale(self, n_episodes: int) -> float:
         """Prior standard deviation of gamma and beta; infinite without a penalty."""
@@ -82,9 +81,8 @@ scale_median=0.7, scale_spread=0.5, concentration=1.0)
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            value = getattr(self, field.name)
-            if not (np.isfinite(value) and value > 0):
-                raise InvalidDataError("a finite number > 0", field=f"WeaklyInformativePrior.{field.name}", value=value)
+            name = f"WeaklyInformativePrior.{field.name}"
+            settings.number(name, getattr(self, field.name), "a finite number > 0", above=0)
 
 
 Prior = RidgePrior | WeaklyInformativePrior

@@ -35,9 +35,11 @@ class Standardization:
     def of(cls, features: np.ndarray) -> Standardization:
         """Take mean and scale from the rows of an (episode, feature) array."""
         columns = np.ascontiguousarray(features.T)
-        constant = np.ptp(columns, axis=1) == 0
-        mean = np.where(constant, columns[:, 0], columns.mean(axis=1))
-        scale = np.where(constant, 1.0, columns.std(axis=1))
+        constant = columns.max(axis=1) == columns.min(axis=1)
+        # Dividing by the largest value first keeps squares from overflowing.
+        largest = np.maximum(np.abs(columns).max(axis=1), np.finfo(float).tiny)
+        mean = np.where(constant, columns[:, 0], (columns / largest[:, None]).mean(axis=1) * largest)
+        scale = np.where(constant, 1.0, (columns / largest[:, None]).std(axis=1) * largest)
         return cls(mean, scale, constant)
 
     def apply(self, features: np.ndarray) -> np.ndarray:

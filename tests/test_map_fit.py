@@ -1,4 +1,5 @@
 import json
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,8 @@ from sklearn.linear_model import LogisticRegression
 from bayes_tacit import Episodes, MapFit, fit_map
 from bayes_tacit.errors import ConvergenceError, EvidenceError, FileFormatError, InvalidDataError, TacitWarning
 from bayes_tacit.evidence import collect_evidence
+from bayes_tacit.map_fit.newton import minimize_newton
+from bayes_tacit.map_fit.objective import PaperObjective
 
 PARAMETERS = ("w", "gamma0", "gamma", "beta0", "beta", "s")
 
@@ -175,9 +178,15 @@ def test_fixed_weights_stay_and_the_rest_is_fitted_given_them(example):
 def test_fixed_weights_may_ignore_a_diagnostic(example):
     given = fit_map(example, weights=[0.5, 0.5, 0.0, 0.0])
     cut = quietly(example.dataset.isel(diagnostic=[0, 1]))
-    assert_same_estimates_but_w = fit_map(cut, weights=[0.5, 0.5])
+    other = fit_map(cut, weights=[0.5, 0.5])
     for name in PARAMETERS[1:]:
-        np.testing.assert_allclose(getattr(given, name), getattr(assert_same_estimates_but_w, name), atol=1e-8)
+        np.testing.assert_allclose(getattr(given, name), getattr(other, name), atol=1e-8)
+
+
+@pytest.mark.parametrize("make", [dict, pd.Series])
+def test_fixed_weights_may_be_given_by_name(example, make):
+    named = make({"invalid": 0.1, "stalled": 0.2, "uncertainty": 0.3, "repeat": 0.4})
+    np.testing.assert_array_equal(fit_map(example, weights=named).w, [0.4, 0.3, 0.2, 0.1])
 
 
 def test_a_model_without_features_is_fitted(example):
@@ -187,20 +196,75 @@ def test_a_model_without_features_is_fitted(example):
     assert 1 / (1 + np.exp(-fit.gamma0)) == pytest.approx(rate, abs=1e-9)
 
 
-def test_a_useless_diagnostic_gets_no_weight_and_no_standard_error(rng):
-    episodes = simulate_model(rng, 3000, n_diagnostics=2)
+def with_diagnostic(episodes: Episodes, name: str, values: np.ndarray) -> Episodes:
+    """Add a diagnostic with the given value at every step, (episode, step)."""
     dataset = episodes.dataset
-    noise = rng.random((*dataset["diagnostics"].shape[:2], 1)) * (np.arange(12)[None, :, None] % 2)
-    wide = np.concatenate(
-        [dataset["diagnostics"].values, np.where(np.isnan(dataset["diagnostics"][..., :1]), np.nan, noise)], axis=-1
-    )
+    given = dataset["diagnostics"].values
+    wide = np.concatenate([given, np.where(np.isnan(given[..., 0]), np.nan, values)[..., None]], axis=-1)
+    names = [*episodes.diagnostic_names, name]
     dataset = dataset.drop_dims("diagnostic").assign(diagnostics=(("episode", "step", "diagnostic"), wide))
-    fit = fit_map(Episodes(dataset.assign_coords(diagnostic=["u0", "u1", "noise"])), ridge=0.0)
+    return quietly(dataset.assign_coords(diagnostic=names))
+
+
+def test_a_diagnostic_that_only_misleads_ends_on_the_boundary_without_a_standard_error(rng):
+    """Its sum is large exactly where the threshold has not been crossed, so any weight on it makes the fit worse."""
+    episodes = simulate_model(rng, 1500, n_diagnostics=2)
+    safe = (episodes.outcomes == "11").astype(float)[:, None]
+    fit = fit_map(with_diagnostic(episodes, "misleading", np.broadcast_to(safe, (1500, 12))), ridge=0.0)
+    alone = fit_map(episodes, ridge=0.0)
+    assert fit.w[2] < 1e-6
+    assert np.isnan(fit.standard_errors["w"][2])
+    np.testing.assert_allclose(fit.w[:2], alone.w, atol=1e-5)
+    for name in ("gamma", "beta0", "beta", "s"):
+        np.testing.assert_allclose(fit.standard_errors[name], alone.standard_errors[name], rtol=1e-4, err_msg=name)
+
+
+def test_an_interval_whose_lower_bound_rests_on_a_boundary_weight_does_not_stop_the_fit():
+    """Without that diagnostic the row is left-censored; the standard errors must see it so."""
+    rng = np.random.default_rng(114)
+    rng.choice([60, 150, 400])
+    fit = fit_map(simulate_model(rng, 60, widest=1))
     assert fit.converged
-    if fit.w[2] < 1e-6:
-        assert np.isnan(fit.standard_errors["w"][2])
-    assert fit.w[2] < 0.05
-    assert np.isfinite(fit.standard_errors["w"][:2]).all()
+    assert fit.w.min() < 1e-6
+    assert np.isfinite(fit.standard_errors["s"])
+
+
+@pytest.mark.parametrize("column", [0, 1, 3])
+@pytest.mark.parametrize("unit", [1e-8, 1e-6, 1e8, 1e200])
+def test_the_unit_of_one_diagnostic_does_not_matter(example, column, unit):
+    """Measured in another unit, its weight changes by that factor and nothing else does."""
+    factor = np.ones(4)
+    factor[column] = unit
+    fit = fit_map(example, ridge=0.0)
+    other = fit_map(quietly(example.dataset.assign(diagnostics=example.dataset["diagnostics"] * factor)), ridge=0.0)
+    assert other.objective == pytest.approx(fit.objective, abs=1e-9)
+    assert np.ptp([restart.objective for restart in other.restarts]) < 1e-8
+    expected = fit.w / factor / (fit.w / factor).sum()
+    np.testing.assert_allclose(other.w, expected, rtol=1e-5)
+    assert other.beta0 == pytest.approx(fit.beta0 - np.log((fit.w / factor).sum()), abs=1e-5)
+    assert other.s == pytest.approx(fit.s, abs=1e-7)
+    for name in ("gamma", "beta", "s"):
+        np.testing.assert_allclose(other.standard_errors[name], fit.standard_errors[name], rtol=1e-5)
+
+
+def test_a_weight_that_vanished_by_mistake_comes_back(example):
+    """A start so close to a vertex that the gradient in the logit is negligible is not taken for an optimum."""
+    objective = PaperObjective.of(collect_evidence(example), 0.01, 1e-12)
+    newton = partial(minimize_newton, tolerance=1e-9, max_iterations=500)
+    w = np.array([1e-12, 0.5, 0.3, 0.2])
+    start = np.concatenate([objective.threshold.basis.T @ np.log(w), [1.7, -0.3, 0.5, 0.2], [2.0]])
+    found = objective.fit(objective.fit_incidence(newton), start, newton).optimum
+    assert found.derivatives.value == pytest.approx(fit_map(example).objective, abs=1e-9)
+
+
+def test_huge_features_are_standardized_all_the_same(example):
+    huge = quietly(example.dataset.assign(features=example.dataset["features"] * 1e200))
+    assert_same_estimates(fit_map(example), fit_map(huge), atol=1e-8)
+
+
+def test_windows_that_can_be_met_exactly_are_an_error_that_says_so(rng):
+    with pytest.raises(ConvergenceError, match=r"can be met exactly.*scale s"):
+        fit_map(simulate_model(rng, 9))
 
 
 def test_a_zero_mass_window_is_floored_dropped_or_refused(example):
@@ -210,12 +274,16 @@ def test_a_zero_mass_window_is_floored_dropped_or_refused(example):
     dataset["diagnostics"][row, start : end + 1] = 0.0
     episodes = quietly(dataset)
     name = str(episodes.ids[row])
-    floored = fit_map(episodes)
+    with pytest.warns(TacitWarning, match=f"{name}.*they are floored"):
+        floored = fit_map(episodes)
     assert floored.floored == (name,)
     assert floored.restarts[0].floored == 1
     with pytest.raises(EvidenceError, match=f"{name}.*every diagnostic is zero.*drop_window"):
         fit_map(episodes, floor=None)
+    with pytest.raises(EvidenceError, match="every diagnostic is zero"):
+        fit_map(episodes, zero_mass="refuse")
     dropped = fit_map(episodes, floor=None, zero_mass="drop_window")
+    assert_same_estimates(dropped, fit_map(episodes, zero_mass="drop_window"), atol=1e-9)
     unmarked = dataset.copy(deep=True)
     unmarked["window_start"][row] = unmarked["window_end"][row] = np.nan
     assert_same_estimates(dropped, fit_map(quietly(unmarked), floor=None), atol=1e-9)
@@ -245,8 +313,11 @@ def test_identical_diagnostics_are_named_in_a_warning(example):
     dataset = dataset.assign_coords(diagnostic=["repeat", "uncertainty", "stalled", "invalid", "again"])
     with pytest.warns(TacitWarning, match="'again' cannot be told apart from 'repeat'"):
         fit = fit_map(quietly(dataset))
-    assert fit.w[0] + fit.w[4] == pytest.approx(fit_map(example).w[0], abs=1e-5)
-    assert np.isnan(fit.standard_errors["w"]).all()
+    alone = fit_map(example)
+    assert fit.w[0] + fit.w[4] == pytest.approx(alone.w[0], abs=1e-5)
+    assert np.isnan(fit.standard_errors["w"][[0, 4]]).all()
+    for name in ("beta0", "beta", "s"):
+        np.testing.assert_allclose(fit.standard_errors[name], alone.standard_errors[name], rtol=1e-5)
 
 
 def test_a_diagnostic_that_is_zero_in_the_evidence_gets_no_weight(example):
@@ -281,7 +352,7 @@ def test_dependent_features_are_named_and_harmless(example):
 
 
 def test_too_few_iterations_are_an_error_not_an_estimate(example):
-    with pytest.raises(ConvergenceError, match=r"stopped after 1 iterations with a gradient of .*max_iterations"):
+    with pytest.raises(ConvergenceError, match=r"stopped after \d+ iterations with a gradient of .*max_iterations"):
         fit_map(example, max_iterations=1)
 
 
@@ -312,7 +383,25 @@ def test_evidence_that_bounds_the_threshold_on_one_side_is_refused(example):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"ridge": -0.1}, "ridge is -0.1; expected a finite number >= 0"),
+        ({"ridge": -0.1}, "ridge is -0.1; expected a number from 0 to 1e6"),
+        ({"ridge": "x"}, "ridge is 'x'"),
+        ({"ridge": None}, "ridge is None"),
+        ({"ridge": True}, "ridge is True"),
+        ({"ridge": 1e300}, "ridge is 1e.300"),
+        ({"restarts": 2.5}, "restarts is 2.5; expected a whole number >= 1"),
+        ({"restarts": True}, "restarts is True"),
+        ({"seed": -1}, "seed is -1; expected a whole number >= 0"),
+        ({"seed": None}, "seed is None"),
+        ({"floor": "x"}, "floor is 'x'"),
+        ({"family": []}, "expected one of lognormal, loglogistic"),
+        ({"timing": None}, "timing is None"),
+        ({"zero_mass": "zzz"}, "zero_mass is 'zzz'; expected 'refuse' or 'drop_window'"),
+        ({"weights": ["a"] * 4}, "weights is .*expected 4 nonnegative numbers"),
+        ({"weights": ["0.25"] * 4}, "weights is .*expected 4 nonnegative numbers"),
+        ({"weights": "abcd"}, "weights is 'abcd'"),
+        ({"weights": {}}, "weights is {}"),
+        ({"weights": {"repeat": 1.0}}, "weights is .*one for each of repeat, uncertainty"),
+        ({"weights": [[1.0], [0.0, 0.0]]}, "weights is"),
         ({"ridge": np.nan}, "ridge is nan"),
         ({"restarts": 0}, "restarts is 0; expected a whole number >= 1"),
         ({"max_iterations": 0}, "max_iterations is 0"),
@@ -329,6 +418,21 @@ def test_evidence_that_bounds_the_threshold_on_one_side_is_refused(example):
 def test_bad_settings_are_named(example, settings, message):
     with pytest.raises(InvalidDataError, match=message):
         fit_map(example, **settings)
+
+
+@pytest.mark.parametrize("wrong", [None, 3, pd.DataFrame(), xr.Dataset()])
+def test_anything_but_episodes_is_refused(wrong):
+    with pytest.raises(InvalidDataError, match=r"expected Episodes; see Episodes\.from_frames"):
+        fit_map(wrong)
+
+
+def test_a_fit_can_be_kept_with_a_numpy_seed_and_not_changed(example, tmp_path):
+    fit = fit_map(example, seed=np.int64(3))
+    fit.save(tmp_path / "fit.json")
+    assert MapFit.load(tmp_path / "fit.json") == fit
+    assert fit != fit_map(example, seed=4, ridge=0.5)
+    with pytest.raises(ValueError, match="read-only"):
+        fit.w[0] = 5.0
 
 
 def test_the_printed_table_names_every_parameter(example_fit):

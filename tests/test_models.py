@@ -28,7 +28,7 @@ def episodes_for(experiment: Experiment, n: int = 400) -> Episodes:
         drawn.drop_dims(["feature", "diagnostic"])
         .assign(
             features=(("episode", "feature"), rng.normal(size=(n, len(experiment.features)))),
-            diagnostics=(("episode", "step", "diagnostic"), drawn["diagnostics"].values * shares),
+            diagnostics=(("episode", "step", "diagnostic"), drawn["diagnostics"].values.clip(min=0.01) * shares),
         )
         .assign_coords(feature=list(experiment.features), diagnostic=list(experiment.diagnostics))
     )

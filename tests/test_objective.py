@@ -4,6 +4,7 @@ from paper import complex_step, paper_objective
 from simulate import simulate_model
 
 from bayes_tacit import Episodes, RidgePrior, build_model
+from bayes_tacit.errors import TacitWarning
 from bayes_tacit.evidence import collect_evidence
 from bayes_tacit.map_fit.objective import PaperObjective
 
@@ -34,13 +35,15 @@ def transcribed(episodes: Episodes, objective: PaperObjective, point: np.ndarray
     free = objective.threshold.basis.shape[1]
     incidence, threshold = objective.parts(point)
     logits = objective.threshold.basis @ threshold[:free]
+    # The optimizer weighs each diagnostic in units of its mean.
+    raw = np.exp(logits) / np.exp(logits).sum() / objective.scale
     s = 1 / threshold[-1]
     return paper_objective(
         episodes,
-        w=np.exp(logits) / np.exp(logits).sum(),
+        w=raw / raw.sum(),
         gamma0=incidence[0],
         gamma=incidence[1:],
-        beta0=threshold[free] * s,
+        beta0=threshold[free] * s - np.log(raw.sum()),
         beta=threshold[free + 1 : -1] * s,
         s=s,
         ridge=RIDGE,
@@ -86,7 +89,8 @@ def test_hessian_is_the_derivative_of_the_gradient(where, objective):
 @pytest.fixture(scope="module")
 def floored_model(episodes: Episodes):
     """The PyMC model with the paper's floor, its log-likelihood and gradient compiled once."""
-    model = build_model(episodes, RidgePrior(strength=RIDGE), floor=1e-12)
+    with pytest.warns(TacitWarning, match="they are floored"):
+        model = build_model(episodes, RidgePrior(strength=RIDGE), floor=1e-12)
     return model, model.compile_logp(jacobian=False), model.compile_dlogp(jacobian=False)
 
 

@@ -6,17 +6,17 @@ starts. Nothing is compiled: the likelihood is the one that the PyMC model state
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
 
+from bayes_tacit import settings
 from bayes_tacit.episodes import Episodes
-from bayes_tacit.errors import ConvergenceError, InvalidDataError
-from bayes_tacit.evidence import Timing, ZeroMass, collect_evidence
+from bayes_tacit.errors import ConvergenceError
+from bayes_tacit.evidence import Timing, Weights, ZeroMass, collect_evidence
 from bayes_tacit.families import family_named
 from bayes_tacit.likelihood import log_bounds
-from bayes_tacit.map_fit.identifiability import refuse_separation, warn_of_dependence
+from bayes_tacit.map_fit.identifiability import refuse_degenerate, warn_of_dependence
 from bayes_tacit.map_fit.newton import minimize_newton
 from bayes_tacit.map_fit.objective import PaperFit, PaperObjective
 from bayes_tacit.map_fit.result import MapFit, Restart
@@ -37,10 +37,10 @@ def fit_map(
     restarts: int = 5,
     seed: int = 0,
     floor: float | None = 1e-12,
-    weights: Sequence[float] | np.ndarray | None = None,
+    weights: Weights | None = None,
     family: str = "lognormal",
     timing: Timing = "post_action",
-    zero_mass: ZeroMass = "refuse",
+    zero_mass: ZeroMass | None = None,
     max_iterations: int = 500,
 ) -> MapFit:
     r"""Fit the model by penalized maximum likelihood.
@@ -66,14 +66,14 @@ def fit_map(
         epsilon, the paper's floor on an episode's likelihood; `None` for no floor. Floored episodes have no gradient;
         they are counted in the result.
     weights
-        Simplex weights to hold fixed, one a diagnostic; by default they are learned.
+        Simplex weights to hold fixed, in the order of the diagnostics or by their names; by default they are learned.
     family
         Distribution of the threshold: "lognormal" as in the paper, or "loglogistic".
     timing
         "post_action", or "proposal" to align a mark after step t with the proposal at step t + 1.
     zero_mass
-        Without a floor, what to do with a window in which every diagnostic is zero: "refuse", or "drop_window", which
-        keeps the episode's B = 1.
+        What to do with a window in which every diagnostic is zero: "refuse", or "drop_window", which keeps the
+        episode's B = 1. By default it is floored if there is a floor, and refused otherwise.
     max_iterations
         Newton steps a start may take.
 
@@ -96,11 +96,15 @@ def fit_map(
     >>> fit.converged, fit.w.round(2)
     (True, array([0.35, 0.32, 0.21, 0.12]))
     """
-    _check_settings(ridge, restarts, floor, max_iterations)
-    evidence = collect_evidence(episodes, timing=timing, weights=weights)
-    objective = PaperObjective.of(
-        evidence if floor else evidence.settle_zero_mass(zero_mass), ridge, floor, family_named(family)
-    )
+    ridge = settings.number("ridge", ridge, "a number from 0 to 1e6", least=0, most=1e6)
+    restarts = settings.whole("restarts", restarts, 1)
+    max_iterations = settings.whole("max_iterations", max_iterations, 1)
+    seed = settings.whole("seed", seed, 0)
+    if floor is not None:
+        floor = settings.number("floor", floor, "a number between 0 and 1, or None", above=0, below=1)
+    evidence = collect_evidence(episodes, timing=timing, weights=weights).settle_zero_mass(zero_mass, floor)
+    evidence.refuse_gaps()
+    objective = PaperObjective.of(evidence, ridge, floor, family_named(family))
     warn_of_dependence(objective)
 
     newton = partial(minimize_newton, tolerance=TOLERANCE, max_iterations=max_iterations)
@@ -109,7 +113,7 @@ def fit_map(
     starts = [_start(objective, rng if number else None) for number in range(restarts)]
     fits = [objective.fit(incidence, start, newton) for start in starts]
     best = min(fits, key=lambda fit: fit.optimum.derivatives.value)
-    refuse_separation(objective, best.optimum)
+    refuse_degenerate(objective, best.optimum)
     if best.optimum.gradient_norm > CONVERGED:
         raise ConvergenceError(
             f"the best of {restarts} starts stopped after {best.optimum.iterations} iterations with a gradient of "
@@ -166,7 +170,7 @@ def _result(
     incidence, threshold = objective.parts(best.point)
     free = objective.threshold.basis.shape[1]
     scale = 1 / threshold[-1]
-    gamma_errors = incidence_errors(objective, best)
+    gamma_errors = incidence_errors(objective, fit)
     errors = threshold_errors(objective, fit)
 
     def by_feature(values: np.ndarray, missing: float) -> np.ndarray:
@@ -175,10 +179,11 @@ def _result(
     w = evidence.weights
     w_errors = np.full(len(evidence.diagnostic_names), np.nan)
     if w is None:
-        w = _spread(objective.threshold.weights(threshold), objective.active, 0.0)
+        w = _spread(objective.weights(threshold), objective.active, 0.0)
         if free:
             w_errors = _spread(errors["w"], objective.active, np.nan)
     location = threshold[free:-1] * scale
+    location[0] += objective.location_shift(threshold)
     return MapFit(
         w=w,
         gamma0=float(incidence[0]),
@@ -220,14 +225,3 @@ def _spread(values: np.ndarray, where: np.ndarray, missing: float) -> np.ndarray
     spread = np.full(len(where), missing)
     spread[where] = values
     return spread
-
-
-def _check_settings(ridge: float, restarts: int, floor: float | None, max_iterations: int) -> None:
-    if not (np.isfinite(ridge) and ridge >= 0):
-        raise InvalidDataError("a finite number >= 0", field="ridge", value=ridge)
-    if restarts < 1:
-        raise InvalidDataError("a whole number >= 1", field="restarts", value=restarts)
-    if max_iterations < 1:
-        raise InvalidDataError("a whole number >= 1", field="max_iterations", value=max_iterations)
-    if floor is not None and not 0 < floor < 1:
-        raise InvalidDataError("a number between 0 and 1, or None", field="floor", value=floor)

@@ -14,6 +14,9 @@ from bayes_tacit.map_fit.objective import PaperObjective
 FLAT = 1e-7
 """Curvature below which a coefficient of a standardized feature is running off to infinity."""
 
+PERFECT = 0.01
+"""Nats that the evidence must leave to be explained."""
+
 
 def warn_of_dependence(objective: PaperObjective) -> None:
     """Name the diagnostics, and without a penalty the features, that the evidence cannot separate."""
@@ -73,32 +76,33 @@ def _well_conditioned(matrix: np.ndarray) -> bool:
     return bool(np.linalg.eigvalsh(gram / np.outer(size, size))[0] > 1e-10)
 
 
-def refuse_separation(objective: PaperObjective, fit: NewtonResult) -> None:
-    """Raise if a coefficient has no finite optimum, because a feature determines the outcome.
+def refuse_degenerate(objective: PaperObjective, fit: NewtonResult) -> None:
+    """Raise if there is no finite optimum: the windows can be met exactly, or a feature determines an outcome.
 
-    Such a coefficient grows until its gradient vanishes, which looks like an optimum; the curvature gives it away. A
-    direction that is flat because features depend on each other is another matter, which `warn_of_dependence` tells.
+    The parameters then grow until the gradient vanishes, which looks like an optimum; the perfect fit, or the
+    curvature, gives it away. A direction that is flat because features depend on each other is another matter, which
+    `warn_of_dependence` tells.
     """
+    incidence, threshold = objective.parts(np.arange(len(fit.point)))
+    if objective.threshold.log_likelihood(fit.point[threshold]).sum() > -PERFECT:
+        raise ConvergenceError(
+            f"all {len(objective.evidence.timed)} windows and censored rollouts can be met exactly, so the scale s has "
+            "no optimum above zero; expected more episodes, or fewer features and diagnostics"
+        )
+    if objective.incidence.ridge > 0:
+        return
     names = ["the intercept", *np.asarray(objective.evidence.feature_names)[objective.varying].tolist()]
-    first, _ = objective.parts(np.arange(len(fit.point)))
     free = objective.threshold.basis.shape[1]
-    blocks = {
-        "strong_success": (first, 1.0),
-        "the threshold": (
-            np.arange(len(first) + free, len(fit.point)),
-            len(objective.evidence.timed) / objective.evidence.n,
-        ),
-    }
-    for what, (coordinates, share) in blocks.items():
-        hessian = fit.derivatives.hessian[np.ix_(coordinates, coordinates)]
-        curvature, directions = np.linalg.eigh(hessian)
+    timed = len(objective.evidence.timed) / objective.evidence.n
+    for what, coordinates, share in (("strong_success", incidence, 1.0), ("the threshold", threshold[free:-1], timed)):
+        curvature, directions = np.linalg.eigh(fit.derivatives.hessian[np.ix_(coordinates, coordinates)])
         if curvature[0] >= FLAT * share:
             continue
         # As many flat directions as the features have dependences are harmless.
         position = len(names) - int(np.linalg.matrix_rank(objective.incidence.design))
         if curvature[position] >= FLAT * share:
             continue
-        loading = np.abs(directions[: len(names), position]).argmax()
+        loading = np.abs(directions[:, position]).argmax()
         raise ConvergenceError(
             f"{what} is determined by {names[loading]!r} in these episodes, so its coefficient has no finite optimum; "
             "use ridge > 0, more episodes, or leave the feature out"

@@ -18,6 +18,9 @@ Newton = Callable[[Objective, np.ndarray], NewtonResult]
 """`minimize_newton` with its settings made up."""
 
 
+BOUNDARY = 1e-6
+"""A weight of a scaled diagnostic below this lies on the boundary of the simplex."""
+
 ENOUGH = 1000
 """Timed episodes that are enough to come close to the optimum of a large data set."""
 
@@ -37,7 +40,8 @@ class PaperObjective:
     A point is an `Incidence` point followed by a `Threshold` point. The paper floors both an interval's mass and the
     episode's likelihood at epsilon; since pi <= 1, the second floor implies the first. A floored episode has no
     gradient at all, not even in gamma. Constant features and diagnostics that are zero in all the evidence have no
-    effect on the objective and are left out.
+    effect on the objective and are left out. Diagnostics are divided by their mean over the evidence, so that their
+    units do not matter; `weights` and `location_shift` undo it.
 
     Attributes
     ----------
@@ -49,6 +53,8 @@ class PaperObjective:
         Which features vary.
     active
         Which diagnostics are nonzero somewhere in the evidence.
+    scale
+        What those were divided by.
     floor
         epsilon, or None.
     """
@@ -58,23 +64,35 @@ class PaperObjective:
     threshold: Threshold
     varying: np.ndarray
     active: np.ndarray
+    scale: np.ndarray
     floor: float | None
 
     @classmethod
     def of(cls, evidence: Evidence, ridge: float, floor: float | None, family: Family = LOGNORMAL) -> PaperObjective:
         """State the objective for some evidence."""
         varying = ~evidence.standardization.constant
-        active = np.ones(len(evidence.before)) @ (evidence.before + evidence.within) > 0
+        means = np.full(len(evidence.timed), 1 / len(evidence.timed)) @ (evidence.before + evidence.within)
+        active = means > 0
         design = np.column_stack([np.ones(evidence.n), evidence.features[:, varying]])
-        seen = replace(evidence, before=evidence.before[:, active], within=evidence.within[:, active])
+        seen = evidence.with_diagnostics(active, means[active])
         return cls(
             evidence=evidence,
             incidence=Incidence(design, evidence.strong_success, ridge),
-            threshold=Threshold(seen, design[evidence.timed], ridge, family),
+            threshold=Threshold(seen, design[seen.timed], ridge, family),
             varying=varying,
             active=active,
+            scale=means[active],
             floor=floor,
         )
+
+    def weights(self, point: np.ndarray) -> np.ndarray:
+        """Simplex weights of the active diagnostics in their own units, at a threshold point."""
+        raw = self.threshold.weights(point) / self.scale
+        return raw / raw.sum()
+
+    def location_shift(self, point: np.ndarray) -> float:
+        """Add this to a location of the scaled risk to get that of the risk itself."""
+        return -float(np.log((self.threshold.weights(point) / self.scale).sum()))
 
     def parts(self, point: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Split a point into its incidence and its threshold part."""
@@ -122,7 +140,7 @@ class PaperObjective:
         hide a far start behind a flat wall). Only where some window lies absurdly far out is the floor considered: from
         that optimum, and from the one that leaves those windows out, since the floor may be the lesser evil.
         """
-        threshold = newton(self.threshold.derivatives, self._nearer(start))
+        threshold = self._off_false_vertices(newton(self.threshold.derivatives, self._nearer(start)), newton)
         separate = self._joined(incidence, threshold)
         if self.floor is None:
             return PaperFit(separate, floored=self.evidence.zero_mass[:0])
@@ -141,9 +159,27 @@ class PaperObjective:
         stride = len(self.threshold.design) // ENOUGH
         if stride < 2:
             return start
-        fewer, rows = self.threshold.evidence.thinned(stride)
-        part = replace(self.threshold, evidence=fewer, design=self.threshold.design[rows])
+        fewer = self.threshold.evidence.thinned(stride)
+        part = replace(self.threshold, evidence=fewer, design=self.incidence.design[fewer.timed])
         return minimize_newton(part.derivatives, start, tolerance=1e-4, max_iterations=50).point
+
+    def _off_false_vertices(self, found: NewtonResult, newton: Newton) -> NewtonResult:
+        """Go on from a point where a weight vanished although the objective falls as it grows.
+
+        The gradient in a logit is proportional to its weight, so it vanishes with the weight, whatever the slope.
+        """
+        part = self.threshold
+        for _ in range(part.basis.shape[1]):
+            w = part.weights(found.point)
+            slope = part.basis @ found.derivatives.gradient[: part.basis.shape[1]] / w
+            false = (w < BOUNDARY) & (slope < -BOUNDARY)
+            if not false.any():
+                return found
+            raised = np.where(false, 0.05, w)
+            point = found.point.copy()
+            point[: part.basis.shape[1]] = part.basis.T @ np.log(raised)
+            found = newton(part.derivatives, point)
+        return found
 
     def _joined(self, incidence: NewtonResult, threshold: NewtonResult) -> NewtonResult:
         """Put the optima of the two parts together; windows without mass count with the floor."""

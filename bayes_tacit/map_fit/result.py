@@ -103,6 +103,16 @@ class MapFit:
     seed: int
     data_fingerprint: str
 
+    def __post_init__(self) -> None:
+        for value in (*vars(self).values(), *self.standard_errors.values()):
+            if isinstance(value, np.ndarray):
+                value.flags.writeable = False
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, MapFit) and storage.as_record(self) == storage.as_record(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
     def __str__(self) -> str:
         return table.as_text(self)
 

@@ -6,15 +6,14 @@ import json
 import os
 from dataclasses import asdict, is_dataclass
 from importlib.metadata import version
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 import xarray as xr
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from bayes_tacit.errors import FileFormatError
-from bayes_tacit.files import atomic_path
+from bayes_tacit.errors import FileFormatError, MissingFileError
+from bayes_tacit.files import as_path, atomic_path
 
 if TYPE_CHECKING:
     from bayes_tacit.map_fit.result import MapFit
@@ -87,6 +86,13 @@ class _FitRecord(BaseModel):
 
 def save(fit: MapFit, path: str | os.PathLike[str]) -> None:
     """Write the fit as JSON."""
+    content = as_record(fit)
+    with atomic_path(path) as temporary:
+        temporary.write_text(json.dumps(content, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+
+
+def as_record(fit: MapFit) -> dict[str, object]:
+    """Give the fit in plain Python values, as the file holds them."""
     content: dict[str, object] = {
         "format": FORMAT,
         "schema_version": SCHEMA_VERSION,
@@ -95,8 +101,7 @@ def save(fit: MapFit, path: str | os.PathLike[str]) -> None:
     for name in _FitRecord.model_fields:
         if name not in content:
             content[name] = _plain(getattr(fit, name))
-    with atomic_path(path) as temporary:
-        temporary.write_text(json.dumps(content, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+    return content
 
 
 def _plain(value: object) -> object:
@@ -116,8 +121,11 @@ def load(path: str | os.PathLike[str]) -> MapFit:
     """Read a file that `save` wrote, checking all of it."""
     from bayes_tacit.map_fit.result import MapFit, Restart
 
+    file = as_path(path)
     try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
+        content = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise MissingFileError(f"{path}: no such file; expected a fit written by MapFit.save") from error
     except OSError as error:
         raise FileFormatError(
             f"{path}: cannot be read ({error.strerror}); expected a fit written by MapFit.save"

@@ -5,21 +5,22 @@ from __future__ import annotations
 import logging
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from importlib.metadata import version
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import nutpie
 import pymc as pm
 import xarray as xr
 
+from bayes_tacit import settings
 from bayes_tacit.crossing import CrossingSteps
 from bayes_tacit.episodes import Episodes
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.evidence import Evidence, Timing, ZeroMass, collect_evidence
+from bayes_tacit.evidence import Evidence, Timing, Weights, ZeroMass, collect_evidence
 from bayes_tacit.families import Family, family_named
 from bayes_tacit.model import build_model, model_data
 from bayes_tacit.posterior.log_likelihood import pointwise_log_likelihood
@@ -62,9 +63,9 @@ def sample_posterior(
     seed: int = 0,
     target_accept: float = 0.9,
     family: str = "lognormal",
-    weights: Sequence[float] | np.ndarray | None = None,
+    weights: Weights | None = None,
     timing: Timing = "post_action",
-    zero_mass: ZeroMass = "refuse",
+    zero_mass: ZeroMass | None = None,
     sampler: Sampler = "nutpie",
     cores: int | None = None,
     predictive_draws: int = 500,
@@ -91,7 +92,7 @@ def sample_posterior(
     timing
         "post_action", or "proposal" to align a mark after step t with the proposal at step t + 1.
     zero_mass
-        What to do with a window in which every diagnostic is zero: "refuse", or "drop_window".
+        What to do with a window in which every diagnostic is zero: "refuse" (the default), or "drop_window".
     sampler
         "nutpie", or "pymc" for PyMC's own.
     cores
@@ -116,18 +117,22 @@ def sample_posterior(
     >>> tree.attrs["verdict"]  # doctest: +SKIP
     'The chains agree: ...'
     """
-    prior = WeaklyInformativePrior() if prior is None else prior
-    _check_settings(prior, draws, tune, chains, target_accept, sampler, predictive_draws)
+    prior = _proper(prior)
+    draws, tune = settings.whole("draws", draws, 4), settings.whole("tune", tune, 1)
+    chains, seed = settings.whole("chains", chains, 1), settings.whole("seed", seed, 0)
+    predictive_draws = settings.whole("predictive_draws", predictive_draws, 1)
+    target_accept = settings.number("target_accept", target_accept, "a number between 0 and 1", above=0, below=1)
+    settings.choice("sampler", sampler, get_args(Sampler))
     evidence = collect_evidence(episodes, timing=timing, weights=weights).settle_zero_mass(zero_mass)
     threshold_family = family_named(family)
     model = build_model(episodes, prior, weights=weights, family=family, timing=timing, zero_mass=zero_mass)
-    crossing = CrossingSteps(episodes, evidence, threshold_family, timing)
     shown = sys.stderr.isatty() if progress is None else progress
-    settings: dict[str, Any] = {"draws": draws, "tune": tune, "chains": chains, "cores": cores}
+    lengths: dict[str, Any] = {"draws": draws, "tune": tune, "chains": chains, "cores": cores}
     if sampler == "nutpie":
-        compiled = _compile(model, evidence, crossing, prior, threshold_family)
+        data = model_data(episodes, evidence, CrossingSteps(episodes, evidence, threshold_family, timing))
+        compiled = _compile(model, data, evidence, prior, threshold_family)
         raw = nutpie.sample(
-            compiled, seed=seed, target_accept=target_accept, save_warmup=False, progress_bar=shown, **settings
+            compiled, seed=seed, target_accept=target_accept, save_warmup=False, progress_bar=shown, **lengths
         )
     else:
         with model, _quiet_pymc():
@@ -136,7 +141,7 @@ def sample_posterior(
                 target_accept=target_accept,
                 progressbar=shown,
                 compute_convergence_checks=False,
-                **settings,
+                **lengths,
             )
     tree = _assemble(raw, model, evidence, threshold_family, seed, predictive_draws)
     tree.attrs = {
@@ -161,8 +166,17 @@ def sample_posterior(
     return tree
 
 
+def _proper(prior: object) -> WeaklyInformativePrior:
+    if prior is None:
+        return WeaklyInformativePrior()
+    if not isinstance(prior, WeaklyInformativePrior):
+        expected = "a WeaklyInformativePrior: others are improper and are for point estimates"
+        raise InvalidDataError(expected, field="prior", value=prior)
+    return prior
+
+
 def _compile(
-    model: pm.Model, evidence: Evidence, crossing: CrossingSteps, prior: WeaklyInformativePrior, family: Family
+    model: pm.Model, data: dict[str, np.ndarray], evidence: Evidence, prior: WeaklyInformativePrior, family: Family
 ) -> Any:  # noqa: ANN401
     """Compile a model once for each set of names, prior and family in a process, and give it the data at hand."""
     key = (evidence.feature_names, evidence.diagnostic_names, evidence.weights is None, repr(prior), family.name)
@@ -171,7 +185,7 @@ def _compile(
             _compiled[key] = nutpie.compile_pymc_model(model, freeze_model=False)
         compiled = _compiled[key]
     used = {variable.name for variable in compiled.shared_var_keys}
-    return compiled.with_data(**{name: value for name, value in model_data(evidence, crossing).items() if name in used})
+    return compiled.with_data(**{name: value for name, value in data.items() if name in used})
 
 
 def _assemble(
@@ -219,24 +233,3 @@ def _quiet_pymc() -> Iterator[None]:
         yield
     finally:
         logger.setLevel(level)
-
-
-def _check_settings(
-    prior: object, draws: int, tune: int, chains: int, target_accept: float, sampler: str, predictive_draws: int
-) -> None:
-    if not isinstance(prior, WeaklyInformativePrior):
-        raise InvalidDataError(
-            "a WeaklyInformativePrior: others are improper and are for point estimates", field="prior", value=prior
-        )
-    for name, value, least in (
-        ("draws", draws, 4),
-        ("tune", tune, 1),
-        ("chains", chains, 1),
-        ("predictive_draws", predictive_draws, 1),
-    ):
-        if not isinstance(value, int) or value < least:
-            raise InvalidDataError(f"a whole number >= {least}", field=name, value=value)
-    if not 0 < target_accept < 1:
-        raise InvalidDataError("a number between 0 and 1", field="target_accept", value=target_accept)
-    if sampler not in ("nutpie", "pymc"):
-        raise InvalidDataError("'nutpie' or 'pymc'", field="sampler", value=sampler)
