@@ -1,4 +1,4 @@
-"""Writing that leaves either the whole new file or the old one, never half of one."""
+"""Paths that a user gives, and writing that leaves either the whole new file or the old one, never half of one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,23 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from bayes_tacit.errors import MissingFileError
+from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileError
+
+
+def as_path(path: object) -> Path:
+    """Return what a user gave as the name of a file or folder, if it can be one.
+
+    Examples
+    --------
+    >>> as_path(None)
+    Traceback (most recent call last):
+        ...
+    bayes_tacit.errors.InvalidDataError: path is None; expected the name of a file or folder, as text or a pathlib.Path
+    """
+    name = os.fspath(path) if isinstance(path, str | os.PathLike) else None
+    if not isinstance(name, str) or "\0" in name:
+        raise InvalidDataError("the name of a file or folder, as text or a pathlib.Path", field="path", value=path)
+    return Path(name)
 
 
 @contextmanager
@@ -29,6 +45,8 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     ------
     MissingFileError
         If the folder that should hold `path` does not exist.
+    FileFormatError
+        If the body wrote a file and `path` is an existing folder, which is left as it is.
 
     Examples
     --------
@@ -39,7 +57,7 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     >>> [entry.name for entry in folder.iterdir()]
     ['router.json']
     """
-    target = Path(path).resolve()
+    target = as_path(path).resolve()
     if not target.parent.is_dir():
         raise MissingFileError(f"{target.parent}: no such folder; expected the folder in which to write {target.name}")
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
@@ -47,6 +65,8 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
         yield temporary
         if temporary.is_dir():
             _swap_folder(temporary, target)
+        elif target.is_dir():
+            raise FileFormatError(f"{target} is a folder; expected the name of a file to write")
         else:
             _flush(temporary)
             temporary.replace(target)

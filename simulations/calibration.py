@@ -29,6 +29,7 @@ from bayes_tacit.posterior import sample_posterior
 from bayes_tacit.score_core import Draws, score
 from bayes_tacit.standardization import Standardization
 from simulations.rank_plot import plot_ranks
+from simulations.teacher import mark_windows
 
 N_EPISODES, HORIZON = 200, 15
 FEATURES, DIAGNOSTICS = ("x1", "x2"), ("u1", "u2", "u3")
@@ -88,16 +89,14 @@ class Design:
         return {name: values.values[0] for name, values in forward["prior"].data_vars.items()}
 
     def simulate(self, truth: dict[str, np.ndarray], rng: np.random.Generator) -> Episodes:
-        """Draw outcomes and windows: a single checkpoint or a range around the crossing, one in ten missing."""
+        """Draw outcomes and windows, one in ten of which is missing."""
         n = N_EPISODES
         strong = rng.random(n) < special.expit(truth["gamma0"] + self.x @ truth["gamma"])
         kappa = np.exp(truth["beta0"] + self.x @ truth["beta"] + truth["s"] * rng.normal(size=n))
         crossing = (np.cumsum(self.diagnostics @ truth["w"], axis=1) < kappa[:, None]).sum(axis=1)
         crossed = crossing < self.n_steps
         marked = strong & crossed & (rng.random(n) < 0.9)
-        wide = rng.random(n) < 0.5
-        start = np.maximum(crossing - wide * rng.integers(0, 3, size=n), 0)
-        end = np.minimum(crossing + wide * rng.integers(0, 3, size=n), self.n_steps - 1)
+        start, end = mark_windows(rng, crossing, self.n_steps, fineness=0.6)
         dataset = xr.Dataset(
             {
                 "features": (("episode", "feature"), self.features),

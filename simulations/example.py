@@ -13,6 +13,7 @@ from scipy import special
 
 from bayes_tacit import Episodes
 from bayes_tacit.standardization import Standardization
+from simulations.teacher import mark_windows
 
 SEED = 20260
 N_EPISODES = 1200
@@ -32,10 +33,9 @@ TRUTH: dict[str, float | list[float]] = {
 
 
 def simulate_example(seed: int = SEED, n: int = N_EPISODES) -> Episodes:
-    """Draw tasks, Cheap rollouts that may drift off track, thresholds, outcomes, and teacher windows around crossings.
+    """Draw tasks, Cheap rollouts that may drift off track, thresholds, outcomes, and teacher windows.
 
-    One mark in two is a single checkpoint, most others a range of up to five checkpoints around the crossing, and one
-    in ten is missing.
+    The windows are single checkpoints or ranges that hold the crossing; one in ten is missing.
     """
     rng = np.random.default_rng(seed)
     features = _features(rng, n)
@@ -50,7 +50,7 @@ def simulate_example(seed: int = SEED, n: int = N_EPISODES) -> Episodes:
     crossed = crossing < n_steps
     cheap = np.where(strong, ~crossed, rng.random(n) < 0.3)
 
-    start, end = _windows(rng, crossing, n_steps)
+    start, end = mark_windows(rng, crossing, n_steps, fineness=0.6)
     marked = strong & crossed & (rng.random(n) < 0.9)
     ids = np.array([f"task-{number:04d}" for number in range(n)])
     tasks = pd.DataFrame({"episode": ids, "cheap_success": cheap, "strong_success": strong})
@@ -85,13 +85,6 @@ def _diagnostics(rng: np.random.Generator, n: int, horizon: int) -> np.ndarray:
     invalid = signals[2] < np.where(off_track, 0.20, 0.05)
     uncertainty = np.where(off_track, rng.beta(3, 4, (n, horizon)), rng.beta(2, 9, (n, horizon))).round(3)
     return np.stack([repeat, uncertainty, stalled, invalid], axis=-1).astype(float)
-
-
-def _windows(rng: np.random.Generator, crossing: np.ndarray, n_steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    wide = rng.random(len(crossing)) < 0.5
-    start = np.maximum(crossing - wide * rng.integers(0, 3, size=len(crossing)), 0)
-    end = np.minimum(crossing + wide * rng.integers(0, 3, size=len(crossing)), n_steps - 1)
-    return start, end
 
 
 if __name__ == "__main__":

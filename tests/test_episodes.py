@@ -232,12 +232,37 @@ def test_take_follows_numpy_indexing(indexer, ids):
         (lambda e: e.take([0.5]), "indexer is [0.5]; expected positions of 4 episodes"),
         (lambda e: e.take([1, 1]), "episode 'b': selection is 'b'; expected each episode at most once"),
         (lambda e: e.take([]), "selection is []; expected at least one episode"),
+        (lambda e: e.take([[1, 2], [3, 4]]), "indexer is [[1, 2], [3, 4]]; expected positions of 4 episodes"),
+        (lambda e: e.take([[1], [2, 3]]), "indexer is [[1], [2, 3]]; expected positions of 4 episodes"),
+        (lambda e: e.take(slice("a", "b")), "indexer is slice('a', 'b', None); expected positions of 4 episodes"),
+        (lambda e: e.take(slice(None, None, 0)), "indexer is slice(None, None, 0); expected positions of 4 episodes"),
+        (lambda e: e.take(True), "indexer is True; expected positions of 4 episodes"),
+        (lambda e: e.take(None), "indexer is None; expected positions of 4 episodes"),
+        (lambda e: e.select([[1]]), "episode [1]: episode is [1]; expected an id of these 4 episodes"),
+        (lambda e: e.select([None]), "episode missing: episode is missing; expected an id of these 4 episodes"),
+        (lambda e: e.select(np.array("a")), "ids is array('a', dtype='<U1'); expected a list of ids"),
+        (lambda e: e.select(None), "ids is None; expected a list of ids"),
+        (lambda e: e.read(None), "path is None; expected the name of a file or folder"),
+        (lambda e: e.read(5), "path is 5; expected the name of a file or folder"),
+        (lambda e: e.write(None), "path is None; expected the name of a file or folder"),
     ],
 )
 def test_odd_selections_are_refused(act, message):
     with pytest.raises(InvalidDataError) as caught:
         act(episodes())
     assert str(caught.value).startswith(message)
+
+
+def test_ids_that_are_numbers_are_named_as_numbers():
+    made = Episodes(dataset().assign_coords(episode=[5, 6, 7, 8]))
+    assert made.select(np.array([7, 5])).ids.tolist() == [7, 5]
+    for act, message in (
+        (lambda: made.take([1, 1]), "episode 6: selection is 6; expected each episode at most once"),
+        (lambda: made.select([True]), "episode True: episode is True; expected an id of these 4 episodes"),
+    ):
+        with pytest.raises(InvalidDataError) as caught:
+            act()
+        assert str(caught.value) == message
 
 
 @settings(max_examples=40, deadline=None)
@@ -272,6 +297,75 @@ def test_selecting_keeps_arrays_on_disk():
 def test_episodes_survive_pickling_and_copying():
     assert pickle.loads(pickle.dumps(episodes())).identical(episodes())
     assert copy.deepcopy(episodes()).identical(episodes())
+
+
+# What cannot be changed
+
+
+def made_in_every_way(folder):
+    when = np.array(["2026-01-01", "NaT", "1999-12-31", "2000-01-01"], dtype="M8[ns]")
+    whole = Episodes(dataset().assign(when=("episode", when)))
+    whole.write(folder / "e.nc")
+    yield "dataset", whole
+    yield "frames", Episodes.from_frames(tasks_frame(), steps_frame())
+    yield "file", Episodes.read(folder / "e.nc")
+    yield "loaded", Episodes.read(folder / "e.nc", chunks={"episode": 2}).load()
+    yield "taken", whole.take([2, 0])
+    yield "sliced", whole.take(slice(1, 3))
+    yield "pickled", pickle.loads(pickle.dumps(whole))
+    yield "copied", copy.deepcopy(whole)
+
+
+def test_arrays_of_episodes_cannot_be_written_into(tmp_path):
+    for way, made in made_in_every_way(tmp_path):
+        for name, variable in made.dataset.variables.items():
+            with pytest.raises(ValueError, match="read-only"):
+                variable.values[...] = variable.values
+            assert not variable.values.flags.writeable, (way, name)
+        with pytest.raises(ValueError, match="read-only"):
+            made.ids[0] = "z"
+
+
+def test_what_is_put_into_the_dataset_does_not_get_into_the_episodes():
+    made = episodes()
+    before = made.fingerprint()
+    made.dataset["features"] = made.dataset["features"] * 2
+    made.dataset.attrs["origin"] = "elsewhere"
+    assert made.fingerprint() == before
+    assert "origin" not in made.dataset.attrs
+
+
+def test_deep_copy_of_the_dataset_can_be_written_into():
+    made = episodes()
+    data = made.dataset.copy(deep=True)
+    data["features"][0, 0] = 9.0
+    data["diagnostics"].values[0] = 9.0
+    assert Episodes(data).dataset["features"].values[0, 0] == 9.0
+    assert made.identical(episodes())
+
+
+@pytest.mark.parametrize("ids", [["a", "b", "c", "d"], [1, 2, 3, 4]])
+def test_given_dataset_stays_the_users_own(ids):
+    rng = np.random.default_rng(0)
+    data = dataset().assign_coords(episode=ids).assign(n_steps=("episode", np.full(4, 4)))
+    data["diagnostics"] = (("episode", "step", "diagnostic"), rng.random((4, 4, 2)))
+    data["cost"] = (("episode", "model"), rng.random((4, 2)))
+    made = Episodes(data.assign_coords(model=[1, 2]))
+    before = made.fingerprint()
+    for name in data.data_vars:
+        data[name].values[...] = data[name].values[::-1].copy()
+    data["episode"].values[:2] = data["episode"].values[:2][::-1].copy()
+    assert made.fingerprint() == before
+
+
+def test_given_frames_stay_the_users_own():
+    tasks, steps = tasks_frame(), steps_frame()
+    made = Episodes.from_frames(tasks, steps)
+    before = made.fingerprint()
+    tasks.loc[0, "cheap_success"] = True
+    tasks.loc[0, "window_start"] = 0.0
+    steps.loc[:, "repeat"] = 7.0
+    assert made.fingerprint() == before
 
 
 # Identity

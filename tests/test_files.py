@@ -1,11 +1,12 @@
 """Atomic paths: the whole new file or the old one."""
 
 import stat
+from pathlib import Path
 
 import pytest
 
-from bayes_tacit.errors import MissingFileError
-from bayes_tacit.files import atomic_path
+from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileError
+from bayes_tacit.files import as_path, atomic_path
 
 
 def write_half(path, error, *, folder=False):
@@ -95,6 +96,39 @@ def test_missing_parent_folder_is_said_to_be_missing(tmp_path):
         MissingFileError, match=r"nowhere: no such folder; expected the folder in which to write a\.txt"
     ):
         atomic_path(tmp_path / "nowhere" / "a.txt").__enter__()
+
+
+def test_file_does_not_take_the_place_of_a_folder(tmp_path):
+    (tmp_path / "kept").mkdir()
+    with (
+        pytest.raises(FileFormatError, match=r"kept is a folder; expected the name of a file to write"),
+        atomic_path(tmp_path / "kept") as temporary,
+    ):
+        temporary.write_text("new")
+    assert list(tmp_path.iterdir()) == [tmp_path / "kept"]
+
+
+@pytest.mark.parametrize("path", ["a.txt", Path("a.txt")])
+def test_text_and_paths_are_paths(path):
+    assert as_path(path) == Path("a.txt")
+
+
+@pytest.mark.parametrize("path", [None, 5, b"a.txt", "a\0b", ["a.txt"], True])
+def test_what_is_no_path_is_refused_with_its_value(path):
+    with pytest.raises(InvalidDataError) as caught:
+        as_path(path)
+    assert str(caught.value).startswith(f"path is {path!r}; expected the name of a file or folder")
+
+
+def test_fit_is_neither_saved_to_nor_loaded_from_what_is_no_file(example_fit, tmp_path):
+    for act in (example_fit.save, type(example_fit).load):
+        with pytest.raises(InvalidDataError, match="path is None; expected the name of a file"):
+            act(None)
+    with pytest.raises(FileFormatError, match="is a folder; expected the name of a file to write"):
+        example_fit.save(tmp_path)
+    with pytest.raises(FileFormatError, match=r"cannot be read \(Is a directory\)"):
+        type(example_fit).load(tmp_path)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_body_that_writes_nothing_is_an_error_and_keeps_the_old_file(tmp_path):

@@ -12,7 +12,14 @@ from simulate import TRUTH, quietly, simulate_model
 from sklearn.linear_model import LogisticRegression
 
 from bayes_tacit import Episodes, MapFit, fit_map
-from bayes_tacit.errors import ConvergenceError, EvidenceError, FileFormatError, InvalidDataError, TacitWarning
+from bayes_tacit.errors import (
+    ConvergenceError,
+    EvidenceError,
+    FileFormatError,
+    InvalidDataError,
+    MissingFileError,
+    TacitWarning,
+)
 from bayes_tacit.evidence import collect_evidence
 from bayes_tacit.map_fit.newton import minimize_newton
 from bayes_tacit.map_fit.objective import PaperObjective
@@ -493,7 +500,7 @@ def _changed(text: str, **changes: object) -> str:
 
 
 def test_a_missing_fit_file_is_a_clear_error(tmp_path):
-    with pytest.raises(FileFormatError, match=r"nothing\.json: cannot be read"):
+    with pytest.raises(MissingFileError, match=r"nothing\.json: no such file; expected a fit"):
         MapFit.load(tmp_path / "nothing.json")
 
 

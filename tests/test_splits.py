@@ -149,6 +149,14 @@ def test_values_follow_their_episode():
         ),
         ({"parts": {"a": 0.5}, "by": "sort"}, "by is 'sort'; expected one of ['food', 'entities', 'kind']"),
         ({"parts": {"a": 0.5}, "by": "tokens"}, "by is 'tokens'; expected one of ['food', 'entities', 'kind']"),
+        ({"parts": {"a": 0.5}, "by": ["kind"]}, "by is ['kind']; expected one of ['food', 'entities', 'kind']"),
+        ({"parts": {"a": True}}, "part 'a' is True; expected a share above 0 and at most 1"),
+        ({"parts": {"a": float("inf")}}, "part 'a' is inf; expected a share above 0 and at most 1"),
+        ({"parts": {"a": np.array(0.5)}}, "ids is array(0.5); expected a list of ids"),
+        ({"parts": {"a": 0.5}, "seed": -1}, "seed is -1; expected a whole number >= 0"),
+        ({"parts": {"a": 0.5}, "seed": "q"}, "seed is 'q'; expected a whole number >= 0"),
+        ({"parts": {"a": 0.5}, "seed": 2.5}, "seed is 2.5; expected a whole number >= 0"),
+        ({"parts": {"a": 0.5}, "seed": None}, "seed is None; expected a whole number >= 0"),
         (
             {"parts": {"a": 0.5}, "by": "kind", "stratify": True},
             "by is 'kind'; expected either by or stratify, not both",
@@ -159,6 +167,13 @@ def test_odd_splits_are_refused(arguments, message):
     with pytest.raises(InvalidDataError) as caught:
         episodes().split(**arguments)
     assert str(caught.value).startswith(message)
+
+
+def test_shares_and_seeds_of_numpy_are_numbers_too():
+    plain = many().split({"a": 0.5, "b": 0.25}, seed=3)
+    parts = many().split({"a": np.float32(0.5), "b": np.float64(0.25)}, seed=np.int64(3))
+    drawn = many().split({"a": 0.5, "b": 0.25}, seed=np.random.default_rng(3))
+    assert all(parts[name].identical(plain[name]) and drawn[name].identical(plain[name]) for name in plain)
 
 
 def test_missing_values_are_a_group_of_their_own():

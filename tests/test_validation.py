@@ -245,6 +245,11 @@ BAD_DATASETS = {
         lambda data: data.assign_attrs(schema_version="1"),
         "schema_version is '1'; expected a version from",
     ),
+    "no dataset": (lambda _: None, "dataset is None; expected an xarray.Dataset"),
+    "dates as ids": (
+        lambda data: data.assign_coords(episode=pd.date_range("2026-01-01", periods=4)),
+        "episode is np.datetime64('2026-01-01T00:00:00",
+    ),
     "not a dataset": (lambda data: data["features"].values.tolist(), "dataset is [[1.0, 12.0]"),
 }
 
@@ -332,7 +337,13 @@ BAD_FRAMES = {
     ),
     "ids of another type": (
         column("tasks", "episode", [1, 2, 3, 4]),
-        "episode 'a': steps['episode'] is 'a'; expected an episode of the tasks table",
+        "episode 'a': steps['episode'] is 'a'; expected an episode of the tasks table, whose ids are whole numbers; "
+        "those of the steps are text",
+    ),
+    "ids of the other type": (
+        rows(lambda s: s.assign(episode=s["episode"].map({"a": 1, "b": 2, "c": 3, "d": 4}))),
+        "episode 1: steps['episode'] is 1; expected an episode of the tasks table, whose ids are text; those of the "
+        "steps are whole numbers",
     ),
     "missing id": (
         column("tasks", "episode", ["a", None, "c", "d"]),
@@ -345,7 +356,15 @@ BAD_FRAMES = {
     ),
     "datetime feature": (
         column("tasks", "when", pd.Timestamp("2026-01-01")),
-        "episode 'a': features['when'] is ",
+        "episode 'a': features['when'] is np.datetime64('2026-01-01T00:00:00",
+    ),
+    "missing date": (
+        column("tasks", "when", pd.to_datetime(["NaT", "2026-01-01", "2026-01-01", "2026-01-01"])),
+        "episode 'a': features['when'] is missing; expected a number",
+    ),
+    "dates as ids": (
+        column("tasks", "episode", pd.date_range("2026-01-01", periods=4)),
+        "tasks['episode'] is np.datetime64('2026-01-01T00:00:00",
     ),
     "text diagnostic": (
         column("steps", "action", "look"),
@@ -389,6 +408,9 @@ BAD_FRAMES = {
     "no tasks": (lambda tasks, steps: (tasks.iloc[:0], steps), "tasks is []; expected at least one row"),
     "no steps": (lambda tasks, steps: (tasks, steps.iloc[:0]), "steps is []; expected at least one row"),
     "no frame": (lambda tasks, steps: (tasks.to_dict(), steps), "tasks is {'episode'"),
+    "nothing": (lambda *_: (None, None), "tasks is None; expected a pandas.DataFrame"),
+    "array of steps": (lambda tasks, steps: (tasks, steps.to_numpy()), "steps is array([["),
+    "one column": (lambda tasks, steps: (tasks["food"], steps), "expected a pandas.DataFrame"),
     "repeated column": (
         lambda tasks, steps: (pd.concat([tasks, tasks[["food"]]], axis=1), steps),
         "column of tasks is 'food'; expected column names that do not repeat",
@@ -413,6 +435,9 @@ def test_bad_frames_are_refused_with_episode_field_value_and_expectation(name):
         ),
         ({"features": ["episode"]}, "features is 'episode'; expected names among the other columns"),
         ({"features": "food"}, "features is 'food'; expected a list of column names"),
+        ({"features": 3}, "features is 3; expected a list of column names"),
+        ({"diagnostics": np.array(3)}, "diagnostics is array(3); expected a list of column names"),
+        ({"features": [["food"]]}, "features is ['food']; expected names among the other columns of tasks"),
         ({"features": ["food", "food"]}, "features is ['food', 'food']; expected names that do not repeat"),
         (
             {"diagnostics": ["loop"]},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +14,16 @@ import pandas as pd
 import xarray as xr
 
 from bayes_tacit.episodes import formats
-from bayes_tacit.episodes.conversions import Array, plain
+from bayes_tacit.episodes.conversions import Array, as_list, plain
 from bayes_tacit.episodes.fingerprint import fingerprint
 from bayes_tacit.episodes.frames import dataset_from_frames, frames_from_dataset
-from bayes_tacit.episodes.layout import carried_variables, conform, is_lazy
+from bayes_tacit.episodes.layout import carried_variables, conform, freeze, is_lazy
 from bayes_tacit.episodes.splits import check_disjoint, split_by_fraction
 from bayes_tacit.episodes.summary import EpisodesSummary, html_table, outcome_labels, summarize
 from bayes_tacit.episodes.validation import describe_oddities, validate
 from bayes_tacit.errors import InvalidDataError, TacitWarning
+from bayes_tacit.files import as_path
+from bayes_tacit.settings import whole
 
 _PACKAGE = str(Path(__file__).parent.parent)
 
@@ -45,7 +48,8 @@ class Episodes:
           included, NaN where there is none. Only episodes with AB = 01 can have one.
 
         Any other variable is carried along: kept, selected and written with the rest, but not interpreted. Its dtype
-        becomes float64, int64, bool or text. NumPy or Dask may back the arrays.
+        becomes float64, int64, bool or text. NumPy or Dask may back the arrays; those in memory are copied, so that
+        changing the dataset later does not change the episodes.
 
     See Also
     --------
@@ -77,7 +81,7 @@ class Episodes:
     _notes: tuple[str, ...] | None
 
     def __init__(self, dataset: xr.Dataset) -> None:
-        self._dataset = conform(dataset)
+        self._dataset = freeze(conform(dataset))
         self._notes = validate(self._dataset)
         for note in self._notes:
             warnings.warn(note, TacitWarning, skip_file_prefixes=(_PACKAGE,))
@@ -125,8 +129,9 @@ class Episodes:
         InvalidDataError
             If the file is well formed but its content is not.
         """
-        with formats.reading(path):
-            return cls(formats.read(path, chunks))
+        file, sizes = as_path(path), formats.as_chunks(chunks)
+        with formats.reading(file):
+            return cls(formats.read(file, sizes))
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write the episodes to `.jsonl`, `.parquet` (a folder of two), `.nc` or `.zarr`; the suffix says which.
@@ -135,12 +140,16 @@ class Episodes:
         names, order and every value come back from `Episodes.read` as they are. Attributes of the dataset are kept by
         `.nc` and `.zarr` only.
         """
-        formats.write(self._dataset, path)
+        formats.write(self._dataset, as_path(path))
 
     @property
     def dataset(self) -> xr.Dataset:
-        """The episodes as an xarray dataset."""
-        return self._dataset
+        """The episodes as an xarray dataset.
+
+        Its arrays cannot be written into, and variables that are put into it do not get into the episodes: to change
+        something, take `dataset.copy(deep=True)` and make new episodes from it.
+        """
+        return self._dataset.copy()
 
     @property
     def ids(self) -> Array:
@@ -179,10 +188,9 @@ class Episodes:
 
     def take(self, indexer: slice | int | Sequence[int] | Array) -> Episodes:
         """Return the episodes at some positions: a slice, whole numbers in any order, or a boolean by episode."""
-        positions = np.arange(len(self))
         try:
-            chosen = np.atleast_1d(positions[indexer if isinstance(indexer, slice) else _positions(indexer)])
-        except IndexError:
+            chosen = np.arange(len(self))[indexer if isinstance(indexer, slice) else _positions(indexer)]
+        except (IndexError, TypeError, ValueError):
             expected = f"positions of {len(self)} episodes, or a boolean for each"
             raise InvalidDataError(expected, field="indexer", value=indexer) from None
         return self._at(chosen)
@@ -223,10 +231,11 @@ class Episodes:
             raise InvalidDataError("shares or ids by the name of a part", field="parts", value=parts)
         if stratify and groups is not None:
             raise InvalidDataError("either by or stratify, not both", field="by", value=by)
-        shares = {name: float(part) for name, part in parts.items() if isinstance(part, int | float | np.number)}
+        rng = seed if isinstance(seed, np.random.Generator) else np.random.default_rng(whole("seed", seed, 0))
+        shares: dict[str, Any] = {name: part for name, part in parts.items() if isinstance(part, Real)}
         if len(shares) == len(parts):
             strata = self.outcomes if stratify else None
-            chosen = split_by_fraction(shares, len(self), np.random.default_rng(seed), groups=groups, strata=strata)
+            chosen = split_by_fraction(shares, len(self), rng, groups=groups, strata=strata)
         else:
             chosen = {name: self._locate(ids) for name, ids in parts.items()}
             check_disjoint(chosen, self.ids, self.ids, "episode")
@@ -260,6 +269,9 @@ class Episodes:
         """Return a SHA-256 of the content, the same for every file format and chunking."""
         return fingerprint(self._dataset)
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return Episodes._of, (self._dataset, self._notes)
+
     def __len__(self) -> int:
         return self._dataset.sizes["episode"]
 
@@ -290,7 +302,7 @@ class Episodes:
     def _of(cls, dataset: xr.Dataset, notes: tuple[str, ...] | None = None) -> Episodes:
         """Wrap what is already known to be valid."""
         episodes = cls.__new__(cls)
-        episodes._dataset = dataset
+        episodes._dataset = freeze(dataset)
         episodes._notes = notes
         return episodes
 
@@ -299,38 +311,35 @@ class Episodes:
             raise InvalidDataError("at least one episode", field="selection", value=[])
         if np.unique(positions).size < positions.size:
             repeated = self.ids[positions[pd.Index(positions).duplicated().argmax()]]
-            raise InvalidDataError(
-                "each episode at most once", episode=plain(repeated), field="selection", value=repeated
-            )
+            first = plain(repeated)
+            raise InvalidDataError("each episode at most once", episode=first, field="selection", value=first)
         dataset = self._dataset.isel(episode=positions)
         return self._of(dataset.isel(step=slice(int(dataset["n_steps"].max()))))
 
     def _locate(self, ids: object) -> Array:
-        if isinstance(ids, str) or not isinstance(ids, Iterable):
-            raise InvalidDataError("a list of ids", field="ids", value=ids)
-        wanted = list(ids)
-        found = pd.Index(self.ids).get_indexer(pd.Index(wanted, dtype=object))
-        if (found < 0).any():
-            stranger = wanted[int((found < 0).argmax())]
-            raise InvalidDataError(
-                f"an id of these {len(self)} episodes", episode=plain(stranger), field="episode", value=plain(stranger)
-            )
-        return found
+        positions = dict(zip(self.ids.tolist(), range(len(self)), strict=True))
+        found = []
+        for wanted in as_list(ids, "ids", "a list of ids"):
+            if isinstance(wanted, bool) or not isinstance(wanted, str | Real) or wanted not in positions:
+                expected, value = f"an id of these {len(self)} episodes", plain(wanted)
+                raise InvalidDataError(expected, episode=value, field="episode", value=value)
+            found.append(positions[wanted])
+        return np.array(found, dtype=np.int64)
 
     def _grouping(self, by: str) -> Array:
-        if by in self.feature_names:
+        if isinstance(by, str) and by in self.feature_names:
             return self._dataset["features"].sel(feature=by).values
         choices = [name for name in carried_variables(self._dataset) if self._dataset[name].dims == ("episode",)]
-        if by not in choices:
+        if not isinstance(by, str) or by not in choices:
             raise InvalidDataError(f"one of {[*self.feature_names, *choices]}", field="by", value=by)
         return self._dataset[by].values
 
 
 def _positions(indexer: Any) -> Array:  # noqa: ANN401  anything that NumPy takes as an index
     array = np.asarray(indexer)
-    if array.size and array.dtype.kind not in "biu":
+    if array.ndim > 1 or (array.size and array.dtype.kind not in ("biu" if array.ndim else "iu")):
         raise IndexError
-    return array if array.size else array.astype(np.int64)
+    return np.atleast_1d(array) if array.size else array.astype(np.int64)
 
 
 def _shortened(names: Sequence[str], limit: int = 8) -> str:

@@ -15,7 +15,8 @@ same in every file format:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -38,10 +39,23 @@ MISSING = _Missing()
 
 
 def plain(value: object) -> object:
-    """Return a NumPy scalar as the Python value that it holds, and anything missing as `MISSING`."""
+    """Return a NumPy scalar as the Python value that it holds, and anything missing as `MISSING`.
+
+    A date stays as it is: in Python it would be a number of nanoseconds.
+    """
     if value is None or value is pd.NA or value is pd.NaT:
         return MISSING
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        return MISSING if np.isnat(value) else value
     return value.item() if isinstance(value, np.generic) else value
+
+
+def as_list(values: object, field: str, expected: str) -> list[Any]:
+    """Return the items of anything that has some, a text excepted."""
+    if isinstance(values, Iterable) and not isinstance(values, str | bytes):
+        with suppress(TypeError):  # an array without dims is Iterable, but has no items
+            return list(values)
+    raise InvalidDataError(expected, field=field, value=values)
 
 
 def column_values(series: pd.Series[Any]) -> Array:

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 
-from bayes_tacit.episodes.conversions import MISSING, Array, as_carried, as_ids, as_numbers, column_values, plain
+from bayes_tacit.episodes.conversions import (
+    MISSING,
+    Array,
+    as_carried,
+    as_ids,
+    as_list,
+    as_numbers,
+    column_values,
+    plain,
+)
 from bayes_tacit.episodes.layout import OUTCOMES, WINDOW, blocks, carried_variables, check_name, padding
 from bayes_tacit.errors import InvalidDataError
 
@@ -22,49 +31,85 @@ def dataset_from_frames(
     steps: pd.DataFrame,
     features: Iterable[str] | None = None,
     diagnostics: Iterable[str] | None = None,
+    *,
+    advice: str = "name those that are with {role}=[...]",
 ) -> xr.Dataset:
-    """Turn a table of tasks and a table of their steps into one dataset; see `Episodes.from_frames`."""
+    """Turn a table of tasks and a table of their steps into one dataset; see `Episodes.from_frames`.
+
+    `advice` is what an error tells to do about a column that is no feature, or diagnostic, and no number either.
+    """
     for frame, table, required in ((tasks, "tasks", ("episode", *OUTCOMES)), (steps, "steps", _STEP_COLUMNS)):
         _check_columns(frame, table, required)
     feature_names, task_carried = _roles(tasks, "tasks", _TASK_COLUMNS, features, "features")
     diagnostic_names, step_carried = _roles(steps, "steps", _STEP_COLUMNS, diagnostics, "diagnostics")
-    both = sorted(set(task_carried) & set(step_carried))
-    if both:
-        raise InvalidDataError("columns carried along to be in one table only", field="column", value=both[0])
+    _check_carried_once(task_carried, step_carried)
 
     ids = as_ids(column_values(tasks["episode"]), "tasks['episode']")
     rows, numbers = _locate(ids, steps)
+    feature_values = [_numeric(tasks, name, ids, None, "features", advice) for name in feature_names]
+    diagnostic_values = [_numeric(steps, name, ids[rows], numbers, "diagnostics", advice) for name in diagnostic_names]
+    own = [*OUTCOMES, *(name for name in WINDOW if name in tasks)]
+    return dataset_from_columns(
+        ids,
+        rows,
+        numbers,
+        features=(feature_names, np.column_stack(feature_values or [np.empty((len(ids), 0))])),
+        diagnostics=(diagnostic_names, np.column_stack(diagnostic_values or [np.empty((len(rows), 0))])),
+        by_task={name: column_values(tasks[name]) for name in own},
+        task_carried={name: column_values(tasks[name]) for name in task_carried},
+        step_carried={name: column_values(steps[name]) for name in step_carried},
+    )
+
+
+def dataset_from_columns(
+    ids: Array,
+    rows: Array,
+    numbers: Array,
+    *,
+    features: tuple[list[str], Array],
+    diagnostics: tuple[list[str], Array],
+    by_task: Mapping[str, Array],
+    task_carried: Mapping[str, Array],
+    step_carried: Mapping[str, Array],
+) -> xr.Dataset:
+    """Put columns by task and columns by step into one dataset.
+
+    Parameters
+    ----------
+    ids
+        Ids of the tasks.
+    rows, numbers
+        Position of its task among `ids`, and number within its rollout, for every step.
+    features, diagnostics
+        Names, and float64 values: one row a task, one row a step.
+    by_task
+        Outcomes and windows; windows may be left out.
+    task_carried, step_carried
+        Columns to be carried along, of any dtype.
+    """
+    _check_carried_once(task_carried, step_carried)
     n_steps = np.bincount(rows, minlength=len(ids))
 
     def grid(values: Array) -> Array:
-        out = np.full((len(ids), n_steps.max()), padding(values.dtype), dtype=values.dtype)
+        shape = (len(ids), n_steps.max(), *values.shape[1:])
+        out = np.full(shape, padding(values.dtype), dtype=values.dtype)
         out[rows, numbers] = values
         return out
 
-    feature_values = [_numeric(tasks, name, ids, None, "features") for name in feature_names]
-    diagnostic_values = [_numeric(steps, name, ids[rows], numbers, "diagnostics") for name in diagnostic_names]
-    nothing = np.full(len(ids), np.nan)
+    no_window = dict.fromkeys(WINDOW, np.full(len(ids), np.nan))
     return xr.Dataset(
         {
-            "features": (("episode", "feature"), np.column_stack(feature_values or [np.empty((len(ids), 0))])),
-            "diagnostics": (
-                ("episode", "step", "diagnostic"),
-                np.stack([grid(values) for values in diagnostic_values], axis=-1)
-                if diagnostic_values
-                else np.empty((len(ids), n_steps.max(), 0)),
-            ),
+            "features": (("episode", "feature"), features[1]),
+            "diagnostics": (("episode", "step", "diagnostic"), grid(diagnostics[1])),
             "n_steps": ("episode", n_steps),
-            **{name: ("episode", column_values(tasks[name])) for name in OUTCOMES},
-            **{name: ("episode", column_values(tasks[name]) if name in tasks else nothing) for name in WINDOW},
-            **{name: ("episode", as_carried(column_values(tasks[name]), name)) for name in task_carried},
-            **{
-                name: (("episode", "step"), grid(as_carried(column_values(steps[name]), name))) for name in step_carried
-            },
+            **{name: ("episode", values) for name, values in {**no_window, **by_task}.items()},
+            **{name: ("episode", as_carried(values, name)) for name, values in task_carried.items()},
+            **{name: (("episode", "step"), grid(as_carried(values, name))) for name, values in step_carried.items()},
         },
         coords={
             "episode": ids,
-            "feature": np.array(feature_names, dtype=object),
-            "diagnostic": np.array(diagnostic_names, dtype=object),
+            "feature": np.array(features[0], dtype=object),
+            "diagnostic": np.array(diagnostics[0], dtype=object),
         },
     )
 
@@ -130,9 +175,7 @@ def _roles(
     others = [check_name(name, f"column of {table}") for name in frame.columns if name not in own]
     if asked is None:
         return others, []
-    if isinstance(asked, str):
-        raise InvalidDataError("a list of column names", field=role, value=asked)
-    names = list(asked)
+    names = as_list(asked, role, "a list of column names")
     for name in names:
         if name not in others:
             raise InvalidDataError(f"names among the other columns of {table}: {others}", field=role, value=name)
@@ -141,12 +184,18 @@ def _roles(
     return names, [name for name in others if name not in names]
 
 
-def _numeric(frame: pd.DataFrame, name: str, ids: Array, numbers: Array | None, role: str) -> Array:
+def _check_carried_once(by_task: Iterable[str], by_step: Iterable[str]) -> None:
+    both = sorted(set(by_task) & set(by_step))
+    if both:
+        raise InvalidDataError("columns carried along to be in one table only", field="column", value=both[0])
+
+
+def _numeric(frame: pd.DataFrame, name: str, ids: Array, numbers: Array | None, role: str, advice: str) -> Array:
     def at(row: int) -> dict[str, Any]:
         where = None if numbers is None else f"step {numbers[row]}"
         return {"episode": plain(ids[row]), "field": f"{role}[{name!r}]", "where": where}
 
-    expected = f"a number; if this column is none of the {role}, name those that are with {role}=[...]"
+    expected = f"a number; if this column is none of the {role}, {advice.format(role=role)}"
     return as_numbers(column_values(frame[name]), at, expected)
 
 
@@ -160,9 +209,11 @@ def _locate(ids: Array, steps: pd.DataFrame) -> tuple[Array, Array]:
     rows = index.get_indexer(pd.Index(step_ids))
     if (rows < 0).any():
         stranger = plain(step_ids[(rows < 0).argmax()])
-        raise InvalidDataError(
-            "an episode of the tasks table", episode=stranger, field="steps['episode']", value=stranger
-        )
+        expected = "an episode of the tasks table"
+        if ids.dtype != step_ids.dtype:
+            kinds = ["text" if array.dtype.kind == "O" else "whole numbers" for array in (ids, step_ids)]
+            expected += f", whose ids are {kinds[0]}; those of the steps are {kinds[1]}"
+        raise InvalidDataError(expected, episode=stranger, field="steps['episode']", value=stranger)
 
     expected = "a whole number counted from 0"
     numbers = as_numbers(

@@ -48,7 +48,8 @@ def conform(dataset: xr.Dataset) -> xr.Dataset:
 
     What is known about each episode alone (ids, outcomes, windows, lengths) is loaded. Features, diagnostics and
     carried variables stay lazy where Dask backs them. Steps past `n_steps` are blanked, and steps that no episode
-    reaches are cut off, so that two datasets with the same content are equal.
+    reaches are cut off, so that two datasets with the same content are equal. No variable in memory shares
+    its values with the given dataset, so that a later change of one is no change of the other.
 
     Raises
     ------
@@ -88,7 +89,7 @@ def conform(dataset: xr.Dataset) -> xr.Dataset:
     }
     coords |= {"episode": ids, "step": np.arange(out.sizes["step"]), **names}
     out = out.assign(carried).assign_coords(coords)
-    out = blank_past_end(out)
+    out = _detached(blank_past_end(out), dataset)
     if "source" in dataset.encoding:
         out.encoding["source"] = dataset.encoding["source"]
     return out
@@ -105,6 +106,21 @@ def blank_past_end(dataset: xr.Dataset) -> xr.Dataset:
         if {"episode", "step"} <= set(array.dims)
     }
     return dataset.assign(blanked)
+
+
+def freeze(dataset: xr.Dataset) -> xr.Dataset:
+    """Return the dataset with arrays that NumPy refuses to write into.
+
+    The coordinates are copied. The variables are not: they must not be anyone else's.
+    """
+    # With a dtype that comes out of a pickle, an index would hand out a new view, which can be written, every time.
+    dataset = dataset.assign_coords(
+        {name: array.values.astype(array.dtype.str) for name, array in dataset.coords.items()}
+    )
+    for variable in dataset.variables.values():
+        if variable.chunks is None:
+            variable.values.flags.writeable = False
+    return dataset
 
 
 def padding(dtype: np.dtype[Any]) -> Any:  # noqa: ANN401  a scalar of that dtype
@@ -143,13 +159,15 @@ def check_schema_version(version: object, where: str = "this dataset") -> None:
         )
 
 
-def check_name(name: object, field: str) -> str:
+def check_name(name: object, field: str, *, episode: object = None, where: str | None = None) -> str:
     """Return the name of a feature, a diagnostic or a carried variable, if it can be one."""
     if not isinstance(name, str) or not name:
-        raise InvalidDataError("a name that is a text of at least one character", field=field, value=name)
-    if name in RESERVED:
-        raise InvalidDataError(f"a name other than the reserved {sorted(RESERVED)}", field=field, value=name)
-    return name
+        expected = "a name that is a text of at least one character"
+    elif name in RESERVED:
+        expected = f"a name other than the reserved {sorted(RESERVED)}"
+    else:
+        return name
+    raise InvalidDataError(expected, episode=episode, field=field, value=name, where=where)
 
 
 def _check_variables(dataset: xr.Dataset) -> None:
@@ -212,6 +230,16 @@ def _n_steps(dataset: xr.Dataset, ids: Array) -> Array:
 
 def _checkpoints(values: Array, ids: Array, field: str) -> Array:
     return as_numbers(values, lambda position: {"episode": plain(ids[position]), "field": field}, "a whole checkpoint")
+
+
+def _detached(dataset: xr.Dataset, given: xr.Dataset) -> xr.Dataset:
+    """Copy the arrays that are still those of the given dataset."""
+    shared = {
+        name: array.copy(data=array.values.copy())
+        for name, array in dataset.data_vars.items()
+        if array.chunks is None and np.may_share_memory(array.values, given[name].values)
+    }
+    return dataset.assign(shared)
 
 
 def _floats(dataset: xr.Dataset, variable: str, ids: Array, names: Array) -> Any:  # noqa: ANN401  NumPy or Dask

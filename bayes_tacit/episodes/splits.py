@@ -9,6 +9,7 @@ import pandas as pd
 
 from bayes_tacit.episodes.conversions import Array, plain
 from bayes_tacit.errors import InvalidDataError
+from bayes_tacit.settings import number
 
 _TOLERANCE = 1e-9
 
@@ -101,10 +102,8 @@ def check_disjoint(parts: Mapping[str, Array], ids: Array, labels: Array, what: 
 
 
 def _check_fractions(fractions: Mapping[str, float]) -> Array:
-    for name, share in fractions.items():
-        if not 0 < share <= 1:
-            raise InvalidDataError("a share above 0 and at most 1", field=f"part {name!r}", value=plain(share))
-    shares = np.array(list(fractions.values()), dtype=float)
+    expected = "a share above 0 and at most 1"
+    shares = np.array([number(f"part {name!r}", share, expected, above=0, most=1) for name, share in fractions.items()])
     if shares.sum() > 1 + _TOLERANCE:
         raise InvalidDataError("shares that sum to at most 1", field="sum of the shares", value=float(shares.sum()))
     return shares

@@ -94,7 +94,7 @@ def fit_map(
     >>> from bayes_tacit import fit_map, load_example
     >>> fit = fit_map(load_example())
     >>> fit.converged, fit.w.round(2)
-    (True, array([0.35, 0.32, 0.21, 0.12]))
+    (True, array([0.36, 0.29, 0.21, 0.14]))
     """
     ridge = settings.number("ridge", ridge, "a number from 0 to 1e6", least=0, most=1e6)
     restarts = settings.whole("restarts", restarts, 1)

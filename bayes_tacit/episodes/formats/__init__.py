@@ -12,7 +12,6 @@ Everything here works on datasets in the layout of `bayes_tacit.episodes.layout`
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,13 +24,24 @@ from bayes_tacit.episodes.formats import jsonl, netcdf, parquet, zarr
 from bayes_tacit.episodes.layout import DIMS, is_lazy
 from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingDependencyError, MissingFileError, TacitError
 from bayes_tacit.files import atomic_path
+from bayes_tacit.settings import whole
 
-__all__ = ["read", "reading", "write"]
+__all__ = ["as_chunks", "read", "reading", "write"]
 
 
-def read(path: str | os.PathLike[str], chunks: Mapping[str, int] | None = None) -> xr.Dataset:
+def as_chunks(chunks: object) -> dict[str, int] | None:
+    """Return the size of a chunk by dim, or None for no chunks."""
+    if chunks is None:
+        return None
+    if not isinstance(chunks, Mapping) or not set(chunks) <= set(DIMS):
+        expected = f"sizes by dim, such as {{'episode': 1000}}, for dims among {list(DIMS)}"
+        raise InvalidDataError(expected, field="chunks", value=chunks)
+    return {dim: whole(f"chunks[{dim!r}]", size, 1) for dim, size in chunks.items()}
+
+
+def read(file: Path, chunks: dict[str, int] | None = None) -> xr.Dataset:
     """Read a file or folder into a dataset that is yet to be validated; call it under `reading`."""
-    file, form = Path(path), _format(path)
+    form = _format(file)
     if not file.exists():
         raise MissingFileError(f"{file}: no such file or folder")
     if file.is_dir() != form.is_folder:
@@ -42,18 +52,16 @@ def read(path: str | os.PathLike[str], chunks: Mapping[str, int] | None = None) 
         return form.read(file)
     if form.read_lazily is None:
         raise InvalidDataError(f"no chunks for {form.name}, only for .nc and .zarr", field="chunks", value=chunks)
-    if any(dim not in DIMS or not isinstance(size, int) or size < 1 for dim, size in chunks.items()):
-        raise InvalidDataError("a positive size by dim, such as {'episode': 1000}", field="chunks", value=chunks)
     if find_spec("dask") is None:
         raise MissingDependencyError(
             "reading in chunks needs Dask: pip install 'bayes_tacit[scale]', or leave out chunks"
         )
-    return form.read_lazily(file, dict(chunks))
+    return form.read_lazily(file, chunks)
 
 
-def write(dataset: xr.Dataset, path: str | os.PathLike[str]) -> None:
+def write(dataset: xr.Dataset, file: Path) -> None:
     """Write a dataset, in place of whatever the same format has at that path; all of it or nothing."""
-    file, form = Path(path), _format(path)
+    form = _format(file)
     form.check(dataset)
     _check_target(dataset, file, form)
     with atomic_path(file) as temporary:
@@ -66,20 +74,19 @@ def write(dataset: xr.Dataset, path: str | os.PathLike[str]) -> None:
 
 
 @contextmanager
-def reading(path: str | os.PathLike[str]) -> Iterator[None]:
+def reading(file: Path) -> Iterator[None]:
     """Say in which file an error is, and turn what the libraries underneath raise into a `FileFormatError`."""
     try:
         yield
     except InvalidDataError as error:
-        where = ", ".join(filter(None, [error.where, _place(Path(path), error)]))
+        where = ", ".join(filter(None, [error.where, _place(file, error)]))
         raise InvalidDataError(
             error.expected, episode=error.episode, field=error.field, value=error.value, where=where
         ) from error
     except (TacitError, Warning, MemoryError):
         raise
     except Exception as error:
-        form = _format(path)
-        raise FileFormatError(f"{Path(path)} cannot be read as {form.name}; is it cut short? ({error})") from error
+        raise FileFormatError(f"{file} cannot be read as {_format(file).name}; is it cut short? ({error})") from error
 
 
 @dataclass(frozen=True)
@@ -108,10 +115,10 @@ _FORMATS = {
 }
 
 
-def _format(path: str | os.PathLike[str]) -> _Format:
-    suffix = Path(path).suffix.lower()
+def _format(file: Path) -> _Format:
+    suffix = file.suffix.lower()
     if suffix not in _FORMATS:
-        raise FileFormatError(f"{Path(path)} has the suffix {suffix!r}; expected one of {', '.join(_FORMATS)}")
+        raise FileFormatError(f"{file} has the suffix {suffix!r}; expected one of {', '.join(_FORMATS)}")
     return _FORMATS[suffix]
 
 

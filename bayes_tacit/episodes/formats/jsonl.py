@@ -1,89 +1,42 @@
 """JSON Lines: one episode a line.
 
-    {"episode": "task-17", "features": {"food": 1, "entities": 12}, "cheap_success": false, "strong_success": true,
-     "window": [3, 5], "diagnostics": [{"repeat": 0, "invalid": 1}, {"repeat": 1, "invalid": 0}]}
+    {"episode": "task-17", "features": {"food": 1, "entities": 12}, "cheap_success": false, "strong_success": true, "window": [1, 1], "diagnostics": [{"repeat": 0, "invalid": 1}, {"repeat": 1, "invalid": 0}]}
 
 `window` may be absent or null. Any other key with a number, a boolean, a text or null is carried along by episode; the
 key `steps`, a list as long as `diagnostics`, carries such values by step. Null or absent there means missing.
-"""
+"""  # noqa: E501  a line is a line
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from array import array
+from collections.abc import Iterator, KeysView
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-import pandas as pd
 import xarray as xr
-from annotated_types import Ge, Len
-from pydantic import (
-    AllowInfNan,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    StrictBool,
-    StrictInt,
-    StrictStr,
-    ValidationError,
-)
 
-from bayes_tacit.episodes.conversions import MISSING
-from bayes_tacit.episodes.frames import check_tabular, dataset_from_frames
-from bayes_tacit.episodes.layout import SCHEMA_VERSION, blocks, carried_variables, check_name, check_schema_version
+from bayes_tacit.episodes.conversions import MISSING, Array, as_ids, plain
+from bayes_tacit.episodes.formats.json_record import Record, parse, parse_object
+from bayes_tacit.episodes.frames import check_tabular, dataset_from_columns
+from bayes_tacit.episodes.layout import blocks, carried_variables, check_name
 from bayes_tacit.errors import FileFormatError, InvalidDataError
-
-type _Scalar = StrictBool | StrictInt | float | StrictStr | None
-
-
-def _flag(value: object) -> object:
-    return bool(value) if isinstance(value, int) and value in (0, 1) else value
-
-
-class _Record(BaseModel):
-    """One line, as it must be."""
-
-    model_config = ConfigDict(extra="allow", strict=True)
-    __pydantic_extra__: dict[str, _Scalar]
-
-    episode: StrictStr | StrictInt
-    features: dict[str, Annotated[float, AllowInfNan(False)] | bool]
-    cheap_success: Annotated[bool, BeforeValidator(_flag)]
-    strong_success: Annotated[bool, BeforeValidator(_flag)]
-    window: Annotated[list[int], Len(2, 2)] | None = None
-    diagnostics: Annotated[list[dict[str, Annotated[float, AllowInfNan(False), Ge(0)] | bool]], Len(1)]
-    steps: list[dict[str, _Scalar]] | None = None
-
-
-_EXPECTED = {
-    ("episode",): "a text or a whole number",
-    ("features",): "an object of numbers",
-    ("features", "*"): "a finite number",
-    ("cheap_success",): "true or false, or 1 or 0",
-    ("strong_success",): "true or false, or 1 or 0",
-    ("window",): "two whole numbers [start, end], or null",
-    ("diagnostics",): "a list of at least one step, each an object of numbers",
-    ("diagnostics", "*"): "an object of numbers",
-    ("diagnostics", "*", "*"): "a finite number >= 0",
-    ("steps",): "a list of objects, one for each step",
-    ("steps", "*"): "an object",
-}
 
 
 def read(path: Path) -> xr.Dataset:
     """Read one episode from each line that is not blank."""
-    lines: dict[object, int] = {}
-    records: list[_Record] = []
-    for number, raw in _objects(path):
-        record = _parse(raw, f"{path}:{number}")
-        _check_against(record, records[0] if records else record, lines, f"{path}:{number}")
-        lines[record.episode] = number
-        records.append(record)
-    if not records:
+    columns: _Columns | None = None
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            record = parse(line, path, number)
+            if record is not None:
+                columns = columns or _Columns(path, number, record)
+                columns.add(record, number)
+    if columns is None:
         raise FileFormatError(f"{path} has no episode; expected one JSON object on each line")
-    return _assemble(records)
+    return columns.to_dataset()
 
 
 def write(dataset: xr.Dataset, path: Path) -> None:
@@ -108,7 +61,7 @@ def check(dataset: xr.Dataset) -> None:
                     position = np.argwhere(np.isinf(values))[0]
                     raise InvalidDataError(
                         "finite numbers or NaN, for JSON Lines",
-                        episode=dataset["episode"].values[block][position[0]],
+                        episode=plain(dataset["episode"].values[block][position[0]]),
                         field=name,
                         value=float(values[tuple(position)]),
                     )
@@ -116,135 +69,129 @@ def check(dataset: xr.Dataset) -> None:
 
 def line_of(path: Path, episode: object) -> int | None:
     """Return the line that holds an episode, for an error that is found after reading."""
-    return None if episode is None else next((n for n, raw in _objects(path) if raw.get("episode") == episode), None)
-
-
-def _objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield line numbers and JSON objects."""
+    if episode is None:
+        return None
     with path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
-            where = f"{path}:{number}"
-            try:
-                text = line.decode("utf-8-sig" if number == 1 else "utf-8")
-            except UnicodeDecodeError as error:
-                raise FileFormatError(f"{where} is not UTF-8 text, byte {error.start} of the line") from error
-            if not text.strip():
-                continue
-            try:
-                raw = json.loads(text, object_pairs_hook=_unique)
-            except (ValueError, RecursionError) as error:
-                cut = "" if text.endswith("\n") else "; the last line may be cut short"
-                raise FileFormatError(f"{where} is not one JSON object: {error}{cut}") from error
-            if not isinstance(raw, dict):
-                raise FileFormatError(f"{where} is JSON, but not an object; expected one episode on each line")
-            yield number, raw
+        objects = ((number, parse_object(line, path, number)) for number, line in enumerate(file, start=1))
+        return next((number for number, raw in objects if raw is not None and raw.get("episode") == episode), None)
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    out = dict(pairs)
-    if len(out) < len(pairs):
-        keys = [key for key, _ in pairs]
-        raise ValueError(f"key {next(key for key in keys if keys.count(key) > 1)!r} is repeated")
-    return out
+class _Columns:
+    """The records read so far, by column: a million steps as numbers take a tenth of what they take as objects."""
 
+    def __init__(self, path: Path, number: int, first: Record) -> None:
+        self._path = path
+        self._first = f"episode {first.episode!r} on line {number}"
+        self._id_type = type(first.episode)
+        self._features, self._diagnostics = first.features.keys(), first.diagnostics[0].keys()
+        for field, names in (("features", self._features), ("diagnostics", self._diagnostics)):
+            for name in names:
+                check_name(name, f"key of {field}", episode=first.episode, where=f"{path}:{number}")
+        self._lines: dict[str | int, int] = {}
+        self._outcomes: list[tuple[bool, bool]] = []
+        self._windows: list[list[int] | tuple[float, float]] = []
+        self._lengths: list[int] = []
+        self._feature_values, self._diagnostic_values = array("d"), array("d")
+        self._carried: list[dict[str, Any]] = []
+        self._step_carried: list[list[dict[str, Any]] | None] = []
+        self._carried_names: dict[str, None] = {}
+        self._step_carried_names: dict[str, None] = {}
 
-def _parse(raw: dict[str, Any], where: str) -> _Record:
-    check_schema_version(raw.pop("schema_version", SCHEMA_VERSION), where)
-    try:
-        record = _Record.model_validate(raw)
-    except ValidationError as error:
-        raise _explained(error, raw, where) from error
-    if record.steps is not None and len(record.steps) != len(record.diagnostics):
-        raise InvalidDataError(
-            f"{len(record.diagnostics)}, as many as diagnostics has",
-            episode=record.episode,
-            field="length of steps",
-            value=len(record.steps),
-            where=where,
+    def add(self, record: Record, number: int) -> None:
+        """Append a record, refusing one that does not go with those before it."""
+        if (
+            record.episode in self._lines
+            or type(record.episode) is not self._id_type
+            or record.features.keys() != self._features
+            or any(row.keys() != self._diagnostics for row in record.diagnostics)
+        ):
+            raise self._mismatch(record, number)
+        self._register(record.__pydantic_extra__, self._carried_names, "key", record, number)
+        for step in record.steps or ():
+            self._register(step, self._step_carried_names, "key of steps", record, number)
+        self._lines[record.episode] = number
+        self._outcomes.append((record.cheap_success, record.strong_success))
+        self._windows.append((math.nan, math.nan) if record.window is None else record.window)
+        self._lengths.append(len(record.diagnostics))
+        self._feature_values.extend([record.features[name] for name in self._features])
+        self._diagnostic_values.extend([row[name] for row in record.diagnostics for name in self._diagnostics])
+        self._carried.append(record.__pydantic_extra__)
+        self._step_carried.append(record.steps)
+
+    def to_dataset(self) -> xr.Dataset:
+        """Return the records as a dataset."""
+        lengths = np.array(self._lengths)
+        n, total = len(lengths), int(lengths.sum())
+        outcomes, windows = np.array(self._outcomes), np.array(self._windows, dtype=np.float64)
+        step_carried: dict[str, Array] = {}
+        if self._step_carried_names:
+            pairs = zip(self._step_carried, self._lengths, strict=True)
+            rows = [row for steps, length in pairs for row in (steps or [{}] * length)]
+            step_carried = {name: _objects([row.get(name) for row in rows]) for name in self._step_carried_names}
+        return dataset_from_columns(
+            as_ids(_objects(list(self._lines))),
+            np.repeat(np.arange(n), lengths),
+            np.arange(total) - np.repeat(np.cumsum(lengths) - lengths, lengths),
+            features=(list(self._features), np.array(self._feature_values).reshape(n, len(self._features))),
+            diagnostics=(
+                list(self._diagnostics),
+                np.array(self._diagnostic_values).reshape(total, len(self._diagnostics)),
+            ),
+            by_task={
+                "cheap_success": outcomes[:, 0],
+                "strong_success": outcomes[:, 1],
+                "window_start": windows[:, 0],
+                "window_end": windows[:, 1],
+            },
+            task_carried={name: _objects([row.get(name) for row in self._carried]) for name in self._carried_names},
+            step_carried=step_carried,
         )
-    return record
+
+    def _register(self, values: dict[str, Any], known: dict[str, None], field: str, record: Record, line: int) -> None:
+        """Check names that no record had before."""
+        if values.keys() <= known.keys():
+            return
+        place: dict[str, Any] = {"episode": record.episode, "where": f"{self._path}:{line}"}
+        taken = self._diagnostics if known is self._step_carried_names else self._features
+        for name in values:
+            if check_name(name, field, **place) in taken:
+                raise InvalidDataError("a name that nothing else has", field=field, value=name, **place)
+            known[name] = None
+
+    def _mismatch(self, record: Record, line: int) -> InvalidDataError:
+        """Say what does not go with the records before: a repeated id, an id or keys of another kind."""
+
+        def error(expected: str, field: str, value: object, step: str = "") -> InvalidDataError:
+            where = f"{self._path}:{line}{step}"
+            return InvalidDataError(expected, episode=record.episode, field=field, value=value, where=where)
+
+        if record.episode in self._lines:
+            expected = f"an id that does not repeat; it is also on line {self._lines[record.episode]}"
+            return error(expected, "episode", record.episode)
+        if type(record.episode) is not self._id_type:
+            expected = f"ids that are all text or all whole numbers, as the first is: {self._first}"
+            return error(expected, "episode", record.episode)
+        field, keys, wanted, step = next(self._differences(record))
+        has = f"has {list(wanted)}" if wanted else "has none"
+        expected = f"the same keys in every record; the first, {self._first}, {has}"
+        odd = next((key for key in keys if key not in wanted), None)
+        if odd is not None:
+            return error(expected, f"{field}[{odd!r}]", keys[odd], step)
+        absent = next(key for key in wanted if key not in keys)
+        return error(expected, f"{field}[{absent!r}]", MISSING, step)
+
+    def _differences(self, record: Record) -> Iterator[tuple[str, dict[str, Any], KeysView[str], str]]:
+        if record.features.keys() != self._features:
+            yield "features", record.features, self._features, ""
+        for step, row in enumerate(record.diagnostics):
+            if row.keys() != self._diagnostics:
+                yield "diagnostics", row, self._diagnostics, f", step {step}"
 
 
-def _explained(error: ValidationError, raw: dict[str, Any], where: str) -> InvalidDataError:
-    """Say the first of pydantic's complaints in our words."""
-    detail = error.errors(include_url=False)[0]
-    top, *rest = detail["loc"]
-    depth = {"features": 1, "diagnostics": 2, "steps": 2}.get(str(top), 0)
-    path = (top, *rest[:depth])
-    key = (str(top), *("*" for _ in path[1:]))
-    value: Any = raw
-    for part in path:
-        value = value.get(part, MISSING) if isinstance(value, dict) else value[int(part)]
-    names = path[1:]
-    if top in ("diagnostics", "steps") and names:
-        where, names = f"{where}, step {names[0]}", names[1:]
-    episode = raw.get("episode")
-    return InvalidDataError(
-        _EXPECTED.get(key, "a number, a text, true, false or null"),
-        episode=episode if isinstance(episode, str | int) else None,
-        field=str(top) + "".join(f"[{name!r}]" for name in names),
-        value=value,
-        where=where,
-    )
-
-
-def _check_against(record: _Record, first: _Record, lines: dict[object, int], where: str) -> None:
-    """Refuse an id that was there before, and features or diagnostics other than those of the first record."""
-
-    def refuse(expected: str, field: str, value: object, step: str = "") -> None:
-        raise InvalidDataError(expected, episode=record.episode, field=field, value=value, where=where + step)
-
-    if record.episode in lines:
-        refuse(f"an id that does not repeat; it is also on line {lines[record.episode]}", "episode", record.episode)
-    if type(record.episode) is not type(first.episode):
-        refuse("ids that are all text or all whole numbers", "episode", record.episode)
-
-    def compare(field: str, keys: dict[str, Any], wanted: dict[str, Any], step: str = "") -> None:
-        if keys.keys() != wanted.keys():
-            odd = next((key for key in keys if key not in wanted), None)
-            absent = next((key for key in wanted if key not in keys), None)
-            same = f"the same keys in every record: {list(wanted)}"
-            if odd is not None:
-                refuse(same, f"{field}[{odd!r}]", keys[odd], step)
-            refuse(same, f"{field}[{absent!r}]", MISSING, step)
-
-    compare("features", record.features, first.features)
-    for step, diagnostics in enumerate(record.diagnostics):
-        compare("diagnostics", diagnostics, first.diagnostics[0], f", step {step}")
-
-
-def _assemble(records: list[_Record]) -> xr.Dataset:
-    features, diagnostics = list(records[0].features), list(records[0].diagnostics[0])
-    extras = [record.__pydantic_extra__ for record in records]
-    carried = list(dict.fromkeys(key for extra in extras for key in extra))
-    rows = [step for record in records for step in record.diagnostics]
-    extra_rows = [step for record in records for step in record.steps or [{}] * len(record.diagnostics)]
-    step_carried = list(dict.fromkeys(key for step in extra_rows for key in step))
-    for field, names, others in (("features", features, carried), ("diagnostics", diagnostics, step_carried)):
-        for name in names:
-            if check_name(name, f"key of {field}") in others:
-                raise InvalidDataError("a name that nothing else has", field=f"key of {field}", value=name)
-
-    lengths = [len(record.diagnostics) for record in records]
-    ids = pd.Series([record.episode for record in records], dtype=object)
-    nothing = (np.nan, np.nan)
-    windows = np.array([nothing if record.window is None else record.window for record in records], dtype=float)
-    tasks = {
-        "episode": ids,
-        "cheap_success": [record.cheap_success for record in records],
-        "strong_success": [record.strong_success for record in records],
-        "window_start": windows[:, 0],
-        "window_end": windows[:, 1],
-        **{name: np.array([record.features[name] for record in records], dtype=float) for name in features},
-        **{name: pd.Series([extra.get(name) for extra in extras], dtype=object) for name in carried},
-    }
-    steps = {
-        "episode": np.repeat(ids.to_numpy(), lengths),
-        "step": np.concatenate([np.arange(length) for length in lengths]),
-        **{name: np.array([row[name] for row in rows], dtype=float) for name in diagnostics},
-        **{name: pd.Series([row.get(name) for row in extra_rows], dtype=object) for name in step_carried},
-    }
-    return dataset_from_frames(pd.DataFrame(tasks), pd.DataFrame(steps), features, diagnostics)
+def _objects(items: list[Any]) -> Array:
+    out = np.empty(len(items), dtype=object)
+    out[:] = items
+    return out
 
 
 def _records(part: xr.Dataset) -> Iterator[dict[str, Any]]:

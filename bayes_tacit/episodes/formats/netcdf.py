@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import xarray as xr
 
-from bayes_tacit.episodes.layout import carried_variables
+from bayes_tacit.episodes.layout import SCHEMA_VERSION, carried_variables, check_schema_version
 from bayes_tacit.errors import InvalidDataError
 
 COMPRESSION = {"compression": "gzip", "compression_opts": 4, "shuffle": True}
@@ -50,4 +50,6 @@ def check(dataset: xr.Dataset) -> None:
 
 
 def _open(path: Path) -> xr.Dataset:
-    return xr.open_dataset(path, engine="h5netcdf", decode_timedelta=False)
+    dataset = xr.open_dataset(path, engine="h5netcdf", decode_timedelta=False)
+    check_schema_version(dataset.attrs.get("schema_version", SCHEMA_VERSION), str(path))
+    return dataset

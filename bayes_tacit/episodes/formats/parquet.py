@@ -23,6 +23,7 @@ from bayes_tacit.errors import FileFormatError, InvalidDataError
 
 _KEY = b"bayes_tacit"
 _TASKS, _STEPS = "tasks.parquet", "steps.parquet"
+_ADVICE = "read the tables with pandas and name those that are with Episodes.from_frames(tasks, steps, {role}=[...])"
 _TYPES = {"b": pa.bool_(), "i": pa.int64(), "f": pa.float64(), "O": pa.string(), "M": pa.timestamp("ns")}
 
 
@@ -35,10 +36,10 @@ def read(path: Path) -> xr.Dataset:
     tasks, steps = (tables[name].to_pandas() for name in (_TASKS, _STEPS))
     metadata = (tables[_TASKS].schema.metadata or {}).get(_KEY)
     if metadata is None:
-        return dataset_from_frames(tasks, steps)
+        return dataset_from_frames(tasks, steps, advice=_ADVICE)
     ours: dict[str, Any] = json.loads(metadata)
     check_schema_version(ours.get("schema_version"), str(path))
-    return dataset_from_frames(tasks, steps, ours["features"], ours["diagnostics"])
+    return dataset_from_frames(tasks, steps, ours["features"], ours["diagnostics"], advice=_ADVICE)
 
 
 def write(dataset: xr.Dataset, path: Path) -> None:

@@ -14,6 +14,7 @@ import zarr
 
 from bayes_tacit.episodes.formats.netcdf import check as check
 from bayes_tacit.episodes.formats.netcdf import storable
+from bayes_tacit.episodes.layout import SCHEMA_VERSION, check_schema_version
 from bayes_tacit.errors import FileFormatError
 
 _EPISODES_PER_CHUNK = 1000
@@ -55,6 +56,7 @@ def is_ours(path: Path) -> bool:
 
 def _open(path: Path) -> xr.Dataset:
     dataset: xr.Dataset = xr.open_zarr(path, chunks=None, consolidated=False, decode_timedelta=False)
+    check_schema_version(dataset.attrs.get("schema_version", SCHEMA_VERSION), str(path))
     if dataset.attrs.pop(_COMPLETE, False):
         for name, array in zarr.open_group(path, mode="r").arrays():
             if array.nchunks_initialized < array.nchunks:
