@@ -1,0 +1,76 @@
+"""The `bayes-tacit` program: its commands, its version, and how it says that something is wrong."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from bayes_tacit.cli import data, decide, estimate, route
+from bayes_tacit.cli.common import BAD_INPUT
+from bayes_tacit.errors import TacitError
+
+app = typer.Typer(
+    add_completion=False,
+    rich_markup_mode="markdown",
+    help="When should a cheap LLM agent hand over, for good, to the expensive one?",
+    epilog="Try it: `bayes-tacit example episodes.jsonl`, then `bayes-tacit fit episodes.jsonl --out fit.json`.",
+)
+
+# Typer exports only the leaves of its tree of exceptions; this is the parent of all that a wrong call can raise.
+USAGE_ERROR = typer.BadParameter.__bases__[0]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from bayes_tacit import __version__
+
+        typer.echo(f"bayes-tacit {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Take the options that come before a command."""
+
+
+for command in (
+    data.example,
+    data.validate,
+    data.summary,
+    estimate.fit,
+    estimate.sample,
+    estimate.score,
+    estimate.report,
+    decide.select,
+    route.route,
+):
+    app.command()(command)
+
+
+def main() -> None:
+    """Run the program: exit code 0, 1 if a check failed, 2 for bad input, which is told in one line."""
+    try:
+        code = app(sys.argv[1:] or ["--help"], standalone_mode=False)
+    except TacitError as error:
+        _end(f"error: {error}", BAD_INPUT)
+    except (typer.Abort, KeyboardInterrupt):
+        _end("error: interrupted", 130)
+    except USAGE_ERROR as error:  # type: ignore[misc]
+        _end(f"error: {error.format_message()} (see bayes-tacit --help)", BAD_INPUT)
+    except BrokenPipeError:
+        # The reader has gone; what is still buffered must not raise again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _end(message: str, code: int) -> None:
+    sys.stderr.write(" ".join(message.split()) + "\n")
+    sys.exit(code)

@@ -1,0 +1,100 @@
+"""What the commands share: arguments, output for people and for machines, and what may be overwritten."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from bayes_tacit.errors import FileFormatError, TacitWarning
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from bayes_tacit.episodes import Episodes
+    from bayes_tacit.map_fit import MapFit
+
+Data = Annotated[Path, typer.Argument(help="Episodes: .jsonl, .parquet, .nc or .zarr.", show_default=False)]
+Fitted = Annotated[
+    Path, typer.Argument(help="A fit (.json, from fit) or a posterior (.nc or .zarr, from sample).", show_default=False)
+]
+Seed = Annotated[int, typer.Option(help="Makes the result repeatable.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing output.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
+Family = Annotated[str, typer.Option(help="Threshold family: lognormal or loglogistic.")]
+Timing = Annotated[str, typer.Option(help="post_action, or proposal: marks move to the next proposal.")]
+
+CHECK_FAILED = 1
+"""Exit code where the command did its work and a check failed."""
+
+BAD_INPUT = 2
+"""Exit code where the input was not what it must be; nothing was written."""
+
+
+def show(text: object, content: Mapping[str, object], *, as_json: bool) -> None:
+    """Print for a person, or one JSON object for a machine."""
+    if as_json:
+        sys.stdout.write(json.dumps(_plain(content), allow_nan=False) + "\n")
+        return
+    Console(highlight=False, markup=False, soft_wrap=True).print(text)
+
+
+def _plain(value: object) -> object:
+    """Turn what is not finite into null, and what JSON does not know into text."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    if hasattr(value, "tolist"):
+        return _plain(value.tolist())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if isinstance(value, str | int | bool | None) else str(value)
+
+
+def new_file(path: Path, *, force: bool) -> Path:
+    """Return the path if something may be written there."""
+    if path.exists() and not force:
+        raise FileFormatError(f"{path}: exists already; expected a new name, or --force")
+    return path
+
+
+@contextmanager
+def told() -> Iterator[list[str]]:
+    """Collect warnings about the data, and print each as one line on standard error at the end."""
+    notes: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", TacitWarning)
+        yield notes
+    for warning in caught:
+        if issubclass(warning.category, TacitWarning):
+            notes.append(str(warning.message))
+            sys.stderr.write(f"note: {warning.message}\n")
+
+
+def read_episodes(path: Path) -> Episodes:
+    """Read episodes, telling what is odd about them."""
+    from bayes_tacit.episodes import Episodes
+
+    return Episodes.read(path)
+
+
+def read_fitted(path: Path) -> MapFit | xr.DataTree:
+    """Read a fit or a posterior, by the file's suffix."""
+    if path.suffix == ".json":
+        from bayes_tacit.map_fit import MapFit
+
+        return MapFit.load(path)
+    if path.suffix in (".nc", ".zarr"):
+        from bayes_tacit.posterior import load_posterior
+
+        return load_posterior(path)
+    raise FileFormatError(f"{path}: suffix is {path.suffix!r}; expected .json (a fit), .nc or .zarr (a posterior)")

@@ -1,0 +1,175 @@
+"""Commands that fit and score: fit, sample, score, report."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+
+from bayes_tacit.cli.common import (
+    CHECK_FAILED,
+    AsJson,
+    Data,
+    Family,
+    Fitted,
+    Force,
+    Seed,
+    Timing,
+    new_file,
+    read_episodes,
+    read_fitted,
+    show,
+    told,
+)
+from bayes_tacit.errors import FileFormatError, InvalidDataError
+from bayes_tacit.files import atomic_path
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+
+    from bayes_tacit.evidence import Timing as TimingName
+
+
+def fit(
+    data: Data,
+    out: Annotated[Path, typer.Option(help="The fit, .json.")],
+    ridge: Annotated[float, typer.Option(help="Penalty lambda on gamma and beta.")] = 0.01,
+    restarts: Annotated[int, typer.Option(help="Starts of the optimizer.")] = 5,
+    floor: Annotated[float, typer.Option(help="Floor on an episode's likelihood; 0 for none.")] = 1e-12,
+    family: Family = "lognormal",
+    timing: Timing = "post_action",
+    seed: Seed = 0,
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """Fit the model by penalized maximum likelihood, as the paper does.
+
+    Example: `bayes-tacit fit episodes.jsonl --out fit.json`
+    """
+    from bayes_tacit.map_fit import fit_map
+
+    target = new_file(out, force=force)
+    with told():
+        found = fit_map(
+            read_episodes(data),
+            ridge=ridge,
+            restarts=restarts,
+            floor=floor or None,
+            family=family,
+            timing=cast("TimingName", timing),
+            seed=seed,
+        )
+    found.save(target)
+    show(f"{found}\n\nwritten to {out}", json.loads(out.read_text()), as_json=as_json)
+
+
+def sample(
+    data: Data,
+    out: Annotated[Path, typer.Option(help="The posterior, .nc or .zarr.")],
+    draws: Annotated[int, typer.Option(help="Draws kept of each chain.")] = 1000,
+    tune: Annotated[int, typer.Option(help="Warm-up draws of each chain.")] = 1000,
+    chains: Annotated[int, typer.Option(help="Chains.")] = 4,
+    target_accept: Annotated[float, typer.Option(help="Acceptance rate to tune to.")] = 0.9,
+    family: Family = "lognormal",
+    timing: Timing = "post_action",
+    seed: Seed = 0,
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """Sample the posterior by NUTS. Exit code 1 if the sampler's diagnostics fail.
+
+    Example: `bayes-tacit sample episodes.jsonl --out posterior.nc`
+    """
+    from bayes_tacit.posterior import judge, sample_posterior, save_posterior
+
+    target = new_file(out, force=force)
+    with told():
+        tree = sample_posterior(
+            read_episodes(data),
+            draws=draws,
+            tune=tune,
+            chains=chains,
+            target_accept=target_accept,
+            family=family,
+            timing=cast("TimingName", timing),
+            seed=seed,
+        )
+    save_posterior(tree, target)
+    verdict = judge(tree)
+    content = {"written": str(out), "passed": verdict.passed, "verdict": verdict.sentence, "reasons": verdict.reasons}
+    show(f"{verdict}\n\n{verdict.table.round(3)}\n\nwritten to {out}", content, as_json=as_json)
+    if not verdict.passed:
+        raise typer.Exit(CHECK_FAILED)
+
+
+def score(
+    fitted: Fitted,
+    data: Data,
+    out: Annotated[Path, typer.Option(help="The scores, .csv or .parquet.")],
+    probability: Annotated[float, typer.Option(help="Probability of the band, for a posterior.")] = 0.9,
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """Score every checkpoint of every episode; with a posterior, with a credible band.
+
+    Example: `bayes-tacit score posterior.nc episodes.jsonl --out scores.csv`
+    """
+    if out.suffix not in (".csv", ".parquet"):
+        raise FileFormatError(f"{out}: suffix is {out.suffix!r}; expected .csv or .parquet")
+    target = new_file(out, force=force)
+    with told():
+        table = _score_table(fitted, data, probability)
+    with atomic_path(target) as temporary:
+        if out.suffix == ".csv":
+            table.to_csv(temporary, index=False)
+        else:
+            table.to_parquet(temporary, index=False)
+    content = {"written": str(out), "checkpoints": len(table), "columns": list(table.columns)}
+    show(
+        f"{table.head(8).to_string(index=False)}\n\n{len(table)} checkpoints written to {out}", content, as_json=as_json
+    )
+
+
+def _score_table(fitted: Path, data: Path, probability: float) -> pd.DataFrame:
+    from bayes_tacit.map_fit import MapFit
+    from bayes_tacit.scores import credible_band, handoff_score
+
+    estimate, episodes = read_fitted(fitted), read_episodes(data)
+    if isinstance(estimate, MapFit):
+        scores = handoff_score(estimate, episodes).to_dataset(name="score")
+    else:
+        scores = credible_band(estimate, episodes, probability=probability).rename(mean="score")
+    table = scores.to_dataframe().reset_index()
+    return table.dropna(subset="score").reset_index(drop=True)
+
+
+def report(
+    posterior: Annotated[Path, typer.Argument(help="A posterior, .nc or .zarr.", show_default=False)],
+    data: Data,
+    out: Annotated[Path, typer.Option(help="The report, .html.")],
+    alpha: Annotated[float | None, typer.Option(help="A decision threshold to draw into the scores.")] = None,
+    title: Annotated[str | None, typer.Option(help="Heading of the report.")] = None,
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write a self-contained HTML report on a posterior. Exit code 1 if the sampler's diagnostics fail.
+
+    Example: `bayes-tacit report posterior.nc episodes.jsonl --out report.html`
+    """
+    from bayes_tacit.posterior import judge
+    from bayes_tacit.reporting import report as write_report
+
+    target = new_file(out, force=force)
+    if posterior.suffix == ".json":
+        raise InvalidDataError("a posterior (.nc or .zarr), from sample", field="posterior", value=str(posterior))
+    with told():
+        tree = cast("xr.DataTree", read_fitted(posterior))
+        write_report(tree, read_episodes(data), target, alpha=alpha, title=title)
+    verdict = judge(tree)
+    content = {"written": str(out), "passed": verdict.passed, "verdict": verdict.sentence}
+    show(f"{verdict}\n\nwritten to {out}", content, as_json=as_json)
+    if not verdict.passed:
+        raise typer.Exit(CHECK_FAILED)
