@@ -1,10 +1,12 @@
 """The arithmetic of the handoff score, on NumPy arrays; what `scores` and `deployment` share.
 
-With draws s of the parameters, tasks with standardized features x and cumulative diagnostics U(t),
+With draws of the parameters, a task with standardized features x and diagnostics u(t),
 
-    pi = sigmoid(gamma0 + x gamma),   mu = beta0 + x beta,   R(t) = w U(t),   q(t) = pi F((log R(t) - mu) / s).
+    pi = sigmoid(gamma0 + x gamma),   mu = beta0 + x beta,   R(t) = R(t-1) + w u(t),   q(t) = pi F((log R(t) - mu) / s).
 
-Only NumPy and `scipy.special` are imported.
+The axis of draws is the last one of every result. Sums over features and over diagnostics are taken one term after the
+other, so that a score is the same, bit for bit, whatever else is computed with it. Only NumPy and `scipy.special` are
+imported.
 """
 
 from __future__ import annotations
@@ -44,31 +46,74 @@ class Draws:
     def __len__(self) -> int:
         return len(self.s)
 
+    def take(self, some: slice) -> Draws:
+        """Give some of the draws."""
+        return Draws(
+            w=self.w[some],
+            gamma0=self.gamma0[some],
+            gamma=self.gamma[some],
+            beta0=self.beta0[some],
+            beta=self.beta[some],
+            s=self.s[some],
+            family=self.family,
+        )
+
     def incidence(self, x: np.ndarray) -> np.ndarray:
-        """Give pi for standardized features (..., feature): (draw, ...)."""
-        return special.expit(_linear(self.gamma0, self.gamma, x))
+        """Give pi for standardized features (..., feature): (..., draw)."""
+        return special.expit(self.gamma0 + _weighted_sum(x, self.gamma))
 
     def location(self, x: np.ndarray) -> np.ndarray:
-        """Give mu for standardized features (..., feature): (draw, ...)."""
-        return _linear(self.beta0, self.beta, x)
+        """Give mu for standardized features (..., feature): (..., draw)."""
+        return self.beta0 + _weighted_sum(x, self.beta)
+
+    def risk(self, diagnostics: np.ndarray) -> np.ndarray:
+        """Give what each checkpoint adds to R, for diagnostics (..., diagnostic): (..., draw)."""
+        return _weighted_sum(diagnostics, self.w)
 
 
-def _linear(intercept: np.ndarray, slopes: np.ndarray, x: np.ndarray) -> np.ndarray:
-    product = np.tensordot(slopes, x, axes=(1, -1))
-    return intercept.reshape(-1, *[1] * (product.ndim - 1)) + product
+def _weighted_sum(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Sum (..., k) values with (draw, k) weights, term by term: (..., draw)."""
+    by_term = np.ascontiguousarray(weights.T)
+    if not len(by_term):
+        return np.zeros((*values.shape[:-1], len(weights)))
+    total = values[..., 0, None] * by_term[0]
+    for j in range(1, len(by_term)):
+        total += values[..., j, None] * by_term[j]
+    return total
 
 
-def score(pi: np.ndarray, location: np.ndarray, scale: np.ndarray, risk: np.ndarray, family: Family) -> np.ndarray:
-    """Give q for cumulative risks; all arguments broadcast. At zero risk it is zero, and NaN stays NaN.
+def cumulate(increments: np.ndarray) -> np.ndarray:
+    """Turn (episode, step, draw) increments into R, in place.
+
+    Examples
+    --------
+    >>> cumulate(np.array([[[1.0], [0.5], [0.25]]])).ravel()
+    array([1.  , 1.5 , 1.75])
+    """
+    episodes, steps, draws = increments.shape
+    # The sums are the same either way; the loop that NumPy runs inside should be the longer one.
+    if episodes * draws < steps:
+        return np.cumsum(increments, axis=1, out=increments)
+    for t in range(1, steps):
+        np.add(increments[:, t - 1], increments[:, t], out=increments[:, t])
+    return increments
+
+
+def score(
+    pi: np.ndarray | float, location: np.ndarray | float, scale: np.ndarray | float, risk: np.ndarray, family: Family
+) -> np.ndarray:
+    """Give q for cumulative risks; the other arguments broadcast to them. Zero risk gives zero, and NaN stays NaN.
 
     Examples
     --------
     >>> from bayes_tacit.families import LOGNORMAL
-    >>> score(np.float64(0.8), np.float64(0.0), np.float64(0.5), np.array([0.0, 1.0, 1e9]), LOGNORMAL)
+    >>> score(0.8, 0.0, 0.5, np.array([0.0, 1.0, 1e9]), LOGNORMAL)
     array([0. , 0.4, 0.8])
     """
-    with np.errstate(divide="ignore"):
-        z = np.log(risk)
-    z = np.subtract(z, location, out=z if z.shape == np.broadcast(z, location).shape else None)
-    np.divide(z, scale, out=z)
-    return pi * family.cdf(z)
+    z = np.empty(np.shape(risk))
+    with np.errstate(divide="ignore", over="ignore"):
+        np.log(risk, out=z)
+        np.subtract(z, location, out=z)
+        np.divide(z, scale, out=z)
+    q = family.cdf(z)
+    return np.multiply(pi, q, out=q)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pymc as pm
 import pytest
+import xarray as xr
 
 from bayes_tacit import Episodes, MapFit, RidgePrior, build_model, fit_map, load_example
+from bayes_tacit.posterior import sample_posterior
 
 
 @pytest.fixture(scope="session")
@@ -17,6 +19,12 @@ def example() -> Episodes:
 @pytest.fixture(scope="session")
 def example_fit(example: Episodes) -> MapFit:
     return fit_map(example, ridge=0.01, restarts=5)
+
+
+@pytest.fixture(scope="session")
+def posterior(example: Episodes) -> xr.DataTree:
+    """A short run on the example set; tests that change it work on a copy."""
+    return sample_posterior(example, draws=500, tune=500, chains=4, seed=1, progress=False)
 
 
 @pytest.fixture(scope="session")

@@ -2,10 +2,11 @@ import warnings
 
 from rich.console import Console
 
-from benchmarks import fitting
+from benchmarks import deploying, fitting, scoring
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
     console = Console()
-    for table in fitting.tables():
-        console.print(table)
+    for part in (fitting, scoring, deploying):
+        for table in part.tables():
+            console.print(table)
