@@ -1,4 +1,4 @@
-"""What `make demo` runs: the example set, summarized and fitted, with the fit kept as JSON."""
+"""What `make demo` runs: from example data to a fitted router, posterior bands, a report, and a replayed episode."""
 
 from __future__ import annotations
 
@@ -6,28 +6,71 @@ from pathlib import Path
 
 from rich.console import Console
 
-from bayes_tacit import fit_map, load_example
+from bayes_tacit import Episodes, Router, fit_map, handoff_score, judge, load_example, sample_posterior, save_posterior
+from bayes_tacit.bounds import bounds_from_logs, suggest_alpha
+from bayes_tacit.costs import StepCost
+from bayes_tacit.reporting import report
+from bayes_tacit.selection import score_quantiles
 from simulations.example import TRUTH
 
 OUTPUT = Path("demo-output")
+CAP, STEP_BUDGET = 50, 30
 
 
 def main() -> None:
-    """Go from example data to a fitted model, and say where it is."""
-    console = Console(highlight=False, markup=False)
+    """Run the whole path and say where each file is."""
+    console = Console(highlight=False, markup=False, soft_wrap=True)
+    OUTPUT.mkdir(exist_ok=True)
     episodes = load_example()
-    console.print("The example: 1,200 simulated tasks, each with a Cheap and a Strong rollout.\n", style="bold")
+    _heading(console, "The example: 1,200 simulated tasks, each with a Cheap and a Strong rollout")
     console.print(str(episodes.summary()))
 
     fit = fit_map(episodes)
-    console.print("\nThe fit: penalized maximum likelihood, which is the PyMC model's MAP.\n", style="bold")
-    console.print(str(fit))
-    learned = ", ".join(f"{name} {w:.2f}" for name, w in zip(fit.diagnostic_names, fit.w, strict=True))
-    console.print(f"\nLearned weights: {learned}. The truth they were simulated from: {TRUTH['w']}.")
-
-    OUTPUT.mkdir(exist_ok=True)
     fit.save(OUTPUT / "fit.json")
-    console.print(f"Written: {OUTPUT / 'fit.json'}")
+    _heading(console, "The fit: penalized maximum likelihood, the MAP of the PyMC model")
+    console.print(str(fit))
+    console.print(f"The weights that the example was simulated with: {TRUTH['w']}")
+
+    _heading(console, "The posterior (the first run compiles the model, which takes most of the time)")
+    tree = sample_posterior(episodes, seed=1)
+    save_posterior(tree, OUTPUT / "posterior.nc")
+    console.print(str(judge(tree)))
+
+    _heading(console, f"The threshold: from the log alone, at most {CAP} a task (Cheap calls cost 1, Strong calls 3)")
+    scores = handoff_score(fit, episodes)
+    bounds = bounds_from_logs(
+        scores, episodes, score_quantiles(scores), fit.timing, cost=StepCost(1, 3), step_budget=STEP_BUDGET
+    )
+    suggestion = suggest_alpha(bounds, CAP)
+    console.print(str(suggestion))
+    router = Router.from_posterior(tree, alpha=suggestion.alpha)
+    router.save(OUTPUT / "router.json")
+
+    report(tree, episodes, OUTPUT / "report.html", fit=fit, alpha=suggestion.alpha)
+    _replay(console, Router.load(OUTPUT / "router.json"), episodes)
+    _heading(console, "Written")
+    for path in sorted(OUTPUT.iterdir()):
+        console.print(f"{path}  {path.stat().st_size / 1024:,.0f} KiB")
+
+
+def _replay(console: Console, router: Router, episodes: Episodes) -> None:
+    """Play a logged episode through the router, as an agent would."""
+    dataset = episodes.dataset
+    first = int(episodes.has_window.argmax())
+    window = [int(dataset[name][first]) for name in ("window_start", "window_end")]
+    name = str(episodes.ids[first])
+    _heading(console, f"Episode {name} through the router (the teacher's window is steps {window[0]} to {window[1]})")
+    state = router.start(dataset["features"].values[first])
+    for diagnostics in dataset["diagnostics"].values[first, : int(dataset["n_steps"][first])]:
+        decision = state.observe(diagnostics)
+        band = f"90% band {decision.lower:.2f} to {decision.upper:.2f}"
+        console.print(f"step {decision.step:2d}  q = {decision.score:.3f}  {band}  {decision.reason}")
+        if decision.handoff:
+            break
+
+
+def _heading(console: Console, text: str) -> None:
+    console.print(f"\n{text}\n", style="bold")
 
 
 if __name__ == "__main__":
