@@ -170,7 +170,7 @@ def failing(posterior, example, tmp_path_factory) -> Page:
 
 def test_a_failing_posterior_is_said_to_be_so_at_the_top(failing):
     assert "verdict bad" in {attrs.get("class") for attrs in failing.all("div")}
-    assert "Do not trust it yet." in failing.text
+    assert "Do not trust these draws yet" in failing.text
     to_do = failing.text[failing.text.index("What to do") :]
     assert "R-hat of gamma0" in to_do
     assert "ridge of 0.5" in to_do
@@ -186,10 +186,8 @@ def test_a_failed_check_of_the_model_is_a_warning(posterior, example):
 
 @pytest.fixture(scope="module")
 def bare() -> tuple[xr.DataTree, Episodes]:
-    """No feature, fixed weights, numbers as ids, proposal timing, and names that HTML and TeX would interpret."""
-    data = simulate_model(np.random.default_rng(3), 60, widest=1).dataset
-    named = data.assign_coords(diagnostic=["<i>u</i>", "$x^$", "a & b", '"q"']).isel(feature=slice(0, 0))
-    episodes = quietly(named)
+    """No feature, fixed weights, numbers as ids, proposal timing."""
+    episodes = quietly(simulate_model(np.random.default_rng(3), 60, widest=1).dataset.isel(feature=slice(0, 0)))
     tree = sample_posterior(
         episodes,
         draws=250,
@@ -203,14 +201,32 @@ def bare() -> tuple[xr.DataTree, Episodes]:
     return tree, episodes
 
 
-def test_a_bare_model_with_odd_names_gets_a_report_too(bare, tmp_path):
+def test_a_model_without_features_or_learned_weights_gets_a_report_too(bare, tmp_path):
     tree, episodes = bare
     page = Page(report(tree, episodes, tmp_path / "bare.html", chosen=[0, 1]))
-    for name in ("<i>u</i>", "$x^$", "a & b", '"q"'):
-        assert name in page.text
-    assert page.all("i") == []
-    assert "fixed" in page.text
     assert [attrs["id"] for attrs in page.all("section") if attrs["id"] in PARTS] == list(PARTS)
+    assert "fixed" in page.text
+    assert "gamma[" not in page.text
+
+
+def test_names_may_hold_what_html_tex_and_paths_would_interpret(posterior, example, tmp_path):
+    names = {
+        "diagnostic": ["$x^$", "a & <b>", "a long name " * 20, "\"q\"/'r'"],
+        "feature": [r"$\frac{$", "<script>alert(1)</script>", "\u65e5\u672c"],
+    }
+    ids = [f"task/{number}<i>$_" for number in range(len(example))]
+    tree = posterior.copy()
+    for group, dataset in posterior.children.items():
+        renamed = {name: labels for name, labels in names.items() if name in dataset.dims}
+        if "episode" in dataset.dims:
+            timed = posterior["constant_data"]["timed_position"].values
+            renamed |= {"episode": ids, "timed": [ids[position] for position in timed]}
+        tree[group] = xr.DataTree(dataset.to_dataset().assign_coords(renamed))
+    episodes = quietly(example.dataset.assign_coords(names | {"episode": ids}))
+    page = Page(report(tree, episodes, tmp_path / "odd.html", alpha=0.3, chosen=ids[:2]))
+    for name in [*names["diagnostic"], *names["feature"], *ids[:2]]:
+        assert name in page.text
+    assert {"i", "b", "script"}.isdisjoint(tag for tag, _ in page.tags)
 
 
 def test_html_pieces_escape_what_they_are_given():

@@ -410,12 +410,12 @@ def test_the_figure_joins_the_candidates_and_rings_the_chosen_one():
     choice = choose(points, cap=21)
     ax = plot_operating_points(points, choice, unit="4B calls")
     lines = {line.get_label(): line for line in ax.lines}
-    assert list(lines) == ["efficient frontier", "candidates", "cap 21", r"chosen of candidates, $\alpha$ = 0.1"]
+    assert list(lines) == ["efficient frontier", "candidates", "cap 21", r"candidates, chosen, $\alpha$ = 0.1"]
     assert lines["candidates"].get_xdata().tolist() == [20, 22, 8]
     assert lines["efficient frontier"].get_xdata().tolist() == [8, 20]
     assert (
-        lines[r"chosen of candidates, $\alpha$ = 0.1"].get_xdata()[0],
-        lines[r"chosen of candidates, $\alpha$ = 0.1"].get_ydata()[0],
+        lines[r"candidates, chosen, $\alpha$ = 0.1"].get_xdata()[0],
+        lines[r"candidates, chosen, $\alpha$ = 0.1"].get_ydata()[0],
     ) == (
         20,
         0.7,
@@ -430,7 +430,7 @@ def test_policies_share_axes():
     assert plot_operating_points(points, choose(points, 10), label="Task Router", frontier=False, ax=ax) is ax
     plot_operating_points(points, choose(points, 10), label="TACIT-Switch", frontier=False, color="k", ax=ax)
     labels = [text.get_text() for text in ax.get_legend().get_texts()]
-    assert labels == ["Task Router", "cap 10", "chosen of Task Router", "TACIT-Switch", "chosen of TACIT-Switch"]
+    assert labels == ["Task Router", "cap 10", "Task Router, chosen", "TACIT-Switch", "TACIT-Switch, chosen"]
     assert len(plt.get_fignums()) == 1
 
 

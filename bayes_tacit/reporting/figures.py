@@ -24,7 +24,9 @@ COLUMNS = 4
 def weights(tree: xr.DataTree) -> Figure:
     """Draw the weights with their intervals."""
     figure = Figure(figsize=(WIDE, 1.4 + 0.42 * _weight_count(tree)), layout="constrained")
-    plot_weights(tree, probability=PROBABILITY, ax=figure.subplots())
+    axis = plot_weights(tree, probability=PROBABILITY, ax=figure.subplots())
+    names = [shortened(label.get_text(), 40) for label in axis.get_yticklabels()]
+    axis.set_yticks(axis.get_yticks(), names, parse_math=False)
     return figure
 
 
@@ -79,27 +81,29 @@ def drawn(draw: Callable[..., Figure], *args: object) -> Callable[[], Figure]:
 
 
 def _grid(plot: Callable[..., Any], tree: xr.DataTree, xlabel: str, visuals: dict[str, Any]) -> Figure:
-    parameters = by_parameter(tree["posterior"].to_dataset())
-    rows = -(-len(parameters) // COLUMNS)
+    parameters = _by_parameter(tree["posterior"].to_dataset())
+    # A variable of a DataTree cannot have any name, so the parameters' names are only written as titles.
+    numbered = {f"parameter {number}": values for number, values in enumerate(parameters.values())}
     shown = plot(
-        xr.DataTree.from_dict({"posterior": parameters}),
+        xr.DataTree.from_dict({"posterior": xr.Dataset(numbered)}),
         backend="matplotlib",
         col_wrap=COLUMNS,
         visuals=visuals,
-        figure_kwargs=_size(0.5 + 1.5 * rows),
+        figure_kwargs=_size(0.5 + 1.5 * -(-len(parameters) // COLUMNS)),
     )
     figure: Figure = shown.viz["figure"].item()
-    for axis in figure.axes:
+    for variable, name in zip(numbered, parameters, strict=True):
+        axis = shown.viz["plot"][variable].item()
         axis.set_xlabel("")
-        axis.set_title(shortened(axis.get_title(loc="left"), 26), loc="left", parse_math=False)
+        axis.set_title(shortened(name, 22), parse_math=False)
         axis.tick_params(labelbottom=True)
-        axis.xaxis.set_major_locator(MaxNLocator(nbins=2))
+        axis.xaxis.set_major_locator(MaxNLocator(nbins=2, steps=[1, 5, 10]))
     figure.supxlabel(xlabel, fontsize=10)
     return figure
 
 
-def by_parameter(posterior: xr.Dataset) -> xr.Dataset:
-    """Give every scalar parameter as a variable of its own, named as in the tables."""
+def _by_parameter(posterior: xr.Dataset) -> dict[str, xr.DataArray]:
+    """Give every scalar parameter's draws under the name that it has in the tables."""
     out: dict[str, xr.DataArray] = {}
     for name, array in posterior.data_vars.items():
         extra = [dim for dim in array.dims if dim not in ("chain", "draw")]
@@ -108,7 +112,7 @@ def by_parameter(posterior: xr.Dataset) -> xr.Dataset:
             continue
         for label in array[extra[0]].values:
             out[f"{name}[{label}]"] = array.sel({extra[0]: label}, drop=True)
-    return xr.Dataset(out)
+    return out
 
 
 def _size(height: float) -> dict[str, object]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import io
 import math
+import re
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from html import escape
 from typing import Literal
@@ -35,6 +37,17 @@ def tag(name: str, *content: str, **attributes: str) -> str:
 def text(content: object) -> str:
     """Give text as HTML."""
     return escape(str(content))
+
+
+def prose(sentence: str) -> str:
+    """Give a sentence as HTML, with `names between backticks` as code.
+
+    Examples
+    --------
+    >>> prose("raise `draws` & wait")
+    'raise <code>draws</code> &amp; wait'
+    """
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", text(sentence))
 
 
 def section(identifier: str, heading: str, *content: str, level: int = 2) -> str:
@@ -98,10 +111,13 @@ def picture(
     try:
         buffer = io.BytesIO()
         width, height = figure.get_size_inches() * PIXELS_PER_INCH
-        if kind == "svg":
-            figure.savefig(buffer, format="svg", metadata={"Date": None})
-        else:
-            figure.savefig(buffer, format="png", dpi=2 * PIXELS_PER_INCH)
+        with warnings.catch_warnings():
+            # A name in a script that the font lacks is drawn as boxes; the tables have it in full.
+            warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+            if kind == "svg":
+                figure.savefig(buffer, format="svg", metadata={"Date": None})
+            else:
+                figure.savefig(buffer, format="png", dpi=2 * PIXELS_PER_INCH)
     finally:
         plt.close(figure)
     encoded = base64.b64encode(buffer.getvalue()).decode("ascii")

@@ -14,7 +14,7 @@ from bayes_tacit.episodes.summary import OUTCOME_MEANINGS
 from bayes_tacit.families import family_named
 from bayes_tacit.reporting import figures
 from bayes_tacit.reporting.contents import PROBABILITY, Headline, chosen_table
-from bayes_tacit.reporting.html import bullets, listing, picture, section, table, tag, text
+from bayes_tacit.reporting.html import bullets, listing, picture, prose, section, table, tag, text
 
 MARKS = {True: ("good", "Passed"), False: ("bad", "Failed"), None: ("open", "Not judged")}
 DIAGNOSTIC_FORMATS = {"rhat": ".3f", "ess_bulk": ",.0f", "ess_tail": ",.0f"}
@@ -23,14 +23,14 @@ FORMATS = {"elpd": ".2f", "pareto_k": ".2f", "z": ".2f", "middle": ".3g", **DIAG
 
 def verdict(found: Headline, results: Sequence[CheckResult]) -> str:
     """Say in one sentence whether to trust it, and list the checks."""
-    words = {"good": "Trust it", "warning": "Trust it with care", "bad": "Do not trust it yet"}
+    words = {"good": "Trust it. ", "warning": "Trust it with care. ", "bad": ""}
     badges = bullets(
         tag("a", _badge(result.passed), f" {text(result.name)}", href=f"#check-{number}")
         for number, result in enumerate(results)
     )
     box = tag(
         "div",
-        tag("p", tag("strong", text(f"{words[found.level]}.")), " ", text(found.sentence)),
+        tag("p", tag("strong", text(words[found.level])), prose(found.sentence)),
         class_=f"verdict {found.level}",
         role="status",
     )
@@ -43,7 +43,7 @@ def to_do(results: Sequence[CheckResult]) -> str:
     if not open_ones:
         return section("to-do", "What to do", tag("p", "Nothing: no check gave a warning."))
     items = (
-        tag("strong", tag("a", text(result.name), href=f"#check-{number}")) + f": {text(result.advice)}"
+        tag("strong", tag("a", text(result.name), href=f"#check-{number}")) + f": {prose(result.advice)}"
         for number, result in open_ones
     )
     return section("to-do", "What to do", bullets(items))
@@ -205,9 +205,9 @@ def scores(tree: xr.DataTree, episodes: Episodes, alpha: float | None) -> str:
 
 
 def _check(number: int, result: CheckResult) -> str:
-    parts = [tag("p", _badge(result.passed), " ", text(result.sentence))]
+    parts = [tag("p", _badge(result.passed), " ", prose(result.sentence))]
     if result.advice:
-        parts.append(tag("p", tag("strong", "What to do: "), text(result.advice), class_="advice"))
+        parts.append(tag("p", tag("strong", "What to do: "), prose(result.advice), class_="advice"))
     if result.figure is not None:
         parts.append(picture(result.figure, f"Figure of the check {result.name}: {result.sentence}"))
     if len(result.table):

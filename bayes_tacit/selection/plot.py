@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import PercentFormatter
 
-from bayes_tacit.plots.style import CEILING, DECISION, PREDICTED, SCORE, axes_or_new, house_style, legend_below
+from bayes_tacit.plots.style import CEILING, DECISION, PREDICTED, SCORE, axes_or_new, house_style
 from bayes_tacit.selection.choice import Choice, Points, column, table_of
 from bayes_tacit.selection.points import efficient_frontier
 
@@ -62,10 +62,11 @@ def plot_operating_points(
             # Policies under the same cap share its line.
             if cap not in ax.get_legend_handles_labels()[1]:
                 ax.axvline(choice.cap, color=CEILING, linestyle="--", linewidth=1.2, label=cap)
-            name = f"chosen of {label}" + (rf", $\alpha$ = {choice.alpha:.3g}" if "alpha" in choice.point else "")
+            name = f"{label}, chosen" + (rf", $\alpha$ = {choice.alpha:.3g}" if "alpha" in choice.point else "")
             ax.plot([choice.cost], [choice.success], "o", mfc="none", mec=DECISION, mew=2, ms=13, zorder=4, label=name)
         ax.yaxis.set_major_formatter(PercentFormatter(1))
         ax.margins(0.08)
         ax.set(xlabel="mean cost of an episode" + (f" ({unit})" if unit else ""), ylabel="success (share of episodes)")
-        legend_below(ax)
+        # Two columns, because names of policies are long.
+        ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.15), ncols=2, columnspacing=1.4)
     return ax
