@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint bench lock clean
+.PHONY: demo test lint bench studies lock clean
 
 demo: .venv/demo.installed
 	$(BIN)/python -m simulations.demo
@@ -18,6 +18,10 @@ lint: .venv/test.installed
 
 bench: .venv/test.installed
 	cd tests && ../$(BIN)/python -m benchmarks
+
+# The studies whose results are committed; each goes on where a stopped run was.
+studies: .venv/test.installed
+	$(BIN)/python -m simulations.calibration
 
 # Resolves pyproject.toml anew; needs uv on the path.
 lock:

@@ -102,8 +102,9 @@ def test_select_with_counterfactuals_maximizes_success_within_the_cap(folder, tm
     episodes = load_example().take(slice(0, 40))
     episodes.write(tmp_path / "few.jsonl")
     rows = []
-    for name, n_steps in zip(episodes.ids.tolist(), episodes.dataset["n_steps"].values.tolist(), strict=True):
-        rows.append((name, None, 0, n_steps, 0))
+    columns = [episodes.dataset[name].values.tolist() for name in ("n_steps", "cheap_success")]
+    for name, n_steps, cheap in zip(episodes.ids.tolist(), *columns, strict=True):
+        rows.append((name, None, int(cheap), n_steps, 0))
         rows += [(name, step, 1, step, n_steps - step) for step in range(n_steps)]
     columns = ["episode", "handoff", "success", "cheap_calls", "strong_calls"]
     pd.DataFrame(rows, columns=columns).to_csv(tmp_path / "cf.csv", index=False)
