@@ -173,8 +173,11 @@ def test_odd_data_sample_well_and_gaps_are_told(episodes, oddity, rng):
     else:
         tree = sample_posterior(odd, **longer)
     verdict = judge(tree)
-    assert float(verdict.table["rhat"].max()) < 1.05, verdict
     assert int(tree["sample_stats"]["diverging"].sum()) <= 5
+    assert float(verdict.table.loc[["gamma0", "gamma[x0]", "beta[x1]", "s"], "rhat"].max()) < 1.03, verdict
+    # A weight that nothing speaks of is free to trade with beta0, and mixes slowly; then the verdict must say so.
+    slow = verdict.table.index[verdict.table["rhat"] > 1.05].tolist()
+    assert not slow or any("R-hat" in reason for reason in verdict.reasons)
     if oddity == "near-zero weight":
         assert draws_of(tree, "w")[:, 3].mean() < 0.05
 

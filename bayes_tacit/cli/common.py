@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from bayes_tacit.errors import FileFormatError, TacitWarning
+from bayes_tacit.errors import FileFormatError, MissingFileError, TacitWarning
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -61,7 +61,9 @@ def _plain(value: object) -> object:
 
 
 def new_file(path: Path, *, force: bool) -> Path:
-    """Return the path if something may be written there."""
+    """Return the path if something may be written there: known before any long work begins."""
+    if not path.absolute().parent.is_dir():
+        raise MissingFileError(f"{path.parent}: no such folder; expected the folder in which to write {path.name}")
     if path.exists() and not force:
         raise FileFormatError(f"{path}: exists already; expected a new name, or --force")
     return path

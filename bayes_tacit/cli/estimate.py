@@ -84,8 +84,10 @@ def sample(
     Example: `bayes-tacit sample episodes.jsonl --out posterior.nc`
     """
     from bayes_tacit.posterior import judge, sample_posterior, save_posterior
+    from bayes_tacit.posterior.storage import refuse_unknown_suffix
 
     target = new_file(out, force=force)
+    refuse_unknown_suffix(target)
     with told():
         tree = sample_posterior(
             read_episodes(data),

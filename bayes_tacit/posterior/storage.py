@@ -22,7 +22,7 @@ def save_posterior(tree: xr.DataTree, path: str | os.PathLike[str]) -> None:
     The file appears under its name only once it is complete.
     """
     target = Path(path)
-    _refuse_unknown_suffix(target)
+    refuse_unknown_suffix(target)
     _refuse_foreign(tree, "this DataTree")
     plain = tree.map_over_datasets(_without_objects)
     plain.attrs = tree.attrs
@@ -36,7 +36,7 @@ def save_posterior(tree: xr.DataTree, path: str | os.PathLike[str]) -> None:
 def load_posterior(path: str | os.PathLike[str]) -> xr.DataTree:
     """Read a posterior that `save_posterior` wrote, into memory."""
     source = Path(path)
-    _refuse_unknown_suffix(source)
+    refuse_unknown_suffix(source)
     if not source.exists():
         raise MissingFileError(f"{source}: no such file; expected a posterior written by save_posterior")
     try:
@@ -55,7 +55,8 @@ def load_posterior(path: str | os.PathLike[str]) -> xr.DataTree:
     return tree
 
 
-def _refuse_unknown_suffix(path: Path) -> None:
+def refuse_unknown_suffix(path: Path) -> None:
+    """Raise unless the name says netCDF or Zarr."""
     if path.suffix not in (".nc", ".zarr"):
         raise FileFormatError(f"{path}: suffix is {path.suffix!r}; expected .nc or .zarr")
 
