@@ -6,9 +6,15 @@ import numpy as np
 import pymc as pm
 import pytest
 import xarray as xr
+from hypothesis import settings
 
 from bayes_tacit import Episodes, MapFit, RidgePrior, build_model, fit_map, load_example
 from bayes_tacit.posterior import sample_posterior
+
+# The same examples in every run; `--hypothesis-profile explore` looks for new ones.
+settings.register_profile("repeatable", deadline=None, derandomize=True)
+settings.register_profile("explore", deadline=None)
+settings.load_profile("repeatable")
 
 
 @pytest.fixture(scope="session")

@@ -75,8 +75,13 @@ def quietly(make: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 @st.composite
-def datasets(draw: st.DrawFn) -> xr.Dataset:
-    """Any valid dataset of up to 6 episodes: ragged, with or without features, with carried variables."""
+def datasets(draw: st.DrawFn, largest: float | None = None) -> xr.Dataset:
+    """Any valid dataset of up to 6 episodes: ragged, with or without features, with carried variables.
+
+    `largest` bounds the size of features and diagnostics.
+    """
+    nonnegative = NONNEGATIVE if largest is None else st.floats(0, largest)
+    finite = FINITE if largest is None else st.floats(-largest, largest)
     n = draw(st.integers(1, 6))
     n_steps = np.array(draw(st.lists(st.integers(1, 5), min_size=n, max_size=n)))
     horizon = int(n_steps.max())
@@ -90,10 +95,10 @@ def datasets(draw: st.DrawFn) -> xr.Dataset:
     for i, outcome in enumerate(outcomes):
         if outcome == (0, 1) and draw(st.booleans()):
             windows[i] = sorted(draw(st.tuples(*[st.integers(0, int(n_steps[i]) - 1)] * 2)))
-    values = draw(hnp.arrays(float, (n, horizon, len(diagnostics)), elements=NONNEGATIVE))
+    values = draw(hnp.arrays(float, (n, horizon, len(diagnostics)), elements=nonnegative))
     inside = np.arange(horizon) < n_steps[:, None]
     variables: dict[str, Any] = {
-        "features": (("episode", "feature"), draw(hnp.arrays(float, (n, len(features)), elements=FINITE))),
+        "features": (("episode", "feature"), draw(hnp.arrays(float, (n, len(features)), elements=finite))),
         "diagnostics": (("episode", "step", "diagnostic"), np.where(inside[..., None], values, np.nan)),
         "n_steps": ("episode", n_steps),
         "cheap_success": ("episode", np.array([outcome[0] == 1 for outcome in outcomes])),

@@ -106,13 +106,9 @@ def test_features_are_standardized_with_the_fits_mean_and_scale(example, example
 
 
 @settings(deadline=None, max_examples=50)
-@given(datasets(), st.integers(0, 2**32 - 1))
+@given(datasets(largest=1e100), st.integers(0, 2**32 - 1))
 def test_any_valid_episodes_have_scores_that_rise_up_to_their_incidence(dataset, seed):
-    from hypothesis import assume
-
     episodes = quietly(dataset)
-    assume(np.abs(episodes.dataset["features"].values).max(initial=0) < 1e100)
-    assume(np.nan_to_num(episodes.dataset["diagnostics"].values).max() < 1e300)
     tree = random_posterior(np.random.default_rng(seed), episodes, chains=1, draws=3)
     q, pi = handoff_score(tree, episodes), incidence(tree, episodes)
     inside = np.arange(episodes.horizon) < episodes.n_steps[:, None]

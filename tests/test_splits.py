@@ -5,7 +5,7 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import episodes, quietly
 
@@ -61,7 +61,7 @@ def test_parts_never_share_an_episode_or_a_group(weights, left, n, seed, labels,
     try:
         parts = split_by_fraction(shares, n, rng, **options)
     except InvalidDataError:
-        assume(False)
+        return  # too few for every part; when that is refused is tested below
     assert list(parts) == list(shares)
     together = np.concatenate(list(parts.values()))
     assert np.unique(together).size == together.size

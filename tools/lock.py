@@ -12,9 +12,8 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 SECTIONS: dict[str, list[str]] = {
     "demo": ["--group", "build"],
-    "test": ["--group", "dev", "--extra", "scale"],
+    "test": ["--group", "dev", "--extra", "scale", "--extra", "agents"],
     "notebooks": ["--extra", "notebooks"],
-    "agents": ["--extra", "agents"],
 }
 
 
