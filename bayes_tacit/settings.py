@@ -41,10 +41,13 @@ def number(
     >>> number("ridge", 0.01, "a finite number >= 0", least=0)
     0.01
     """
-    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, Real):
         raise InvalidDataError(expected, field=name, value=value)
-    given = float(value)
-    if not (least <= given <= most and above < given < below):
+    try:
+        given = float(value)
+    except OverflowError:
+        given = math.inf
+    if not math.isfinite(given) or not (least <= given <= most and above < given < below):
         raise InvalidDataError(expected, field=name, value=value)
     return given
 

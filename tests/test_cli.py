@@ -3,15 +3,29 @@
 import json
 import os
 import pty
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from bayes_tacit import Episodes, MapFit, Router, fit_map, handoff_score, load_example, save_posterior
+from bayes_tacit import (
+    Counterfactuals,
+    Episodes,
+    MapFit,
+    Router,
+    StepCost,
+    fit_map,
+    handoff_score,
+    load_example,
+    load_posterior,
+    save_posterior,
+)
+from bayes_tacit.selection import fixed_grid, operating_points, score_quantiles, target_switch_rates
 
 PROGRAM = str(Path(sys.executable).parent / "bayes-tacit")
 
@@ -40,7 +54,8 @@ def test_version_and_help_of_every_command(tmp_path):
         assert command in top
         done = run(command, "--help", cwd=tmp_path)
         assert done.returncode == 0
-        assert f"bayes-tacit {command}" in done.stdout or "Example" in done.stdout
+        for part in ("Example:", "--seed", "--json"):
+            assert part in done.stdout, command
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".parquet", ".nc", ".zarr"])
@@ -98,22 +113,63 @@ def test_select_from_the_log_alone_gives_a_router_within_the_cap(folder, tmp_pat
     assert any("Bounds are no estimates" in reason for reason in content["reasons"])
 
 
-def test_select_with_counterfactuals_maximizes_success_within_the_cap(folder, tmp_path):
+@pytest.fixture(scope="module")
+def replayed(folder) -> Path:
+    """A few episodes, and a table that says what each handoff gives: success, at three a step."""
     episodes = load_example().take(slice(0, 40))
-    episodes.write(tmp_path / "few.jsonl")
+    episodes.write(folder / "few.jsonl")
     rows = []
     columns = [episodes.dataset[name].values.tolist() for name in ("n_steps", "cheap_success")]
     for name, n_steps, cheap in zip(episodes.ids.tolist(), *columns, strict=True):
         rows.append((name, None, int(cheap), n_steps, 0))
         rows += [(name, step, 1, step, n_steps - step) for step in range(n_steps)]
     columns = ["episode", "handoff", "success", "cheap_calls", "strong_calls"]
-    pd.DataFrame(rows, columns=columns).to_csv(tmp_path / "cf.csv", index=False)
-    arguments = ("--counterfactuals", "cf.csv", "--cap", 40, "--out", "router.json", "--json")
-    done = run("select", folder / "fit.json", "few.jsonl", *arguments, cwd=tmp_path)
+    pd.DataFrame(rows, columns=columns).to_csv(folder / "handoffs.csv", index=False)
+    return folder
+
+
+@pytest.mark.parametrize("candidates", ["quantiles", "grid", "rates"])
+def test_select_with_counterfactuals_maximizes_success_within_the_cap(replayed, tmp_path, candidates):
+    given = ("--counterfactuals", replayed / "handoffs.csv", "--cap", 40, "--out", "router.json", "--points", "p.csv")
+    arguments = (replayed / "fit.json", replayed / "few.jsonl", *given, "--candidates", candidates, "--seed", 4)
+    done = run("select", *arguments, "--plot", "curve.png", "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    point = json.loads(done.stdout)["point"]
-    assert point["cost"] <= 40
-    assert point["success"] > 0.3
+    content = json.loads(done.stdout)
+    episodes = load_example().take(slice(0, 40))
+    table = Counterfactuals.read(replayed / "handoffs.csv", cost=StepCost(1, 3))
+    scores = handoff_score(MapFit.load(replayed / "fit.json"), episodes)
+    tried = {
+        "quantiles": score_quantiles(scores),
+        "grid": fixed_grid(),
+        "rates": target_switch_rates(scores),
+    }[candidates]
+    expected = operating_points(scores, table, tried, "post_action")
+    np.testing.assert_allclose([row["cost"] for row in content["points"]], expected["cost"])
+    within = expected[expected["cost"] <= 40]
+    assert content["point"]["success"] == within["success"].max()
+    assert content["point"]["cost"] <= 40
+    interval = content["intervals"]["success over Pure Cheap"]
+    assert interval["lower"] < interval["estimate"] < interval["upper"]
+    assert len(pd.read_csv(tmp_path / "p.csv")) == len(expected)
+    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
+    assert Router.load(tmp_path / "router.json").alpha == content["alpha"]
+
+
+def test_select_shows_the_success_cost_table_and_marks_the_choice(replayed, tmp_path):
+    arguments = ("--counterfactuals", replayed / "handoffs.csv", "--cap", 40, "--out", "router.json")
+    done = run("select", replayed / "fit.json", replayed / "few.jsonl", *arguments, cwd=tmp_path)
+    assert done.stdout.count("<- chosen") == 1
+    for part in ("intervention_rate", "95% intervals", "success over Pure Strong", "written: router.json"):
+        assert part in done.stdout
+
+
+def test_candidates_may_come_from_other_episodes(replayed, tmp_path):
+    given = ("--counterfactuals", replayed / "handoffs.csv", "--cap", 40, "--out", "router.json", "--json")
+    arguments = (replayed / "fit.json", replayed / "few.jsonl", *given, "--training", replayed / "episodes.jsonl")
+    done = run("select", *arguments, "--n", 21, cwd=tmp_path)
+    scores = handoff_score(MapFit.load(replayed / "fit.json"), load_example())
+    alphas = [point["alpha"] for point in json.loads(done.stdout)["points"]]
+    np.testing.assert_allclose(alphas, score_quantiles(scores, 21).alpha)
 
 
 def test_report_writes_one_html_file(folder, tmp_path):
@@ -161,6 +217,53 @@ def test_route_answers_a_bad_line_and_goes_on(folder):
     assert replies[4]["step"] == 0
 
 
+def test_route_answers_before_the_next_line_comes(folder):
+    with subprocess.Popen(
+        [PROGRAM, "route", "router.json", "--json", "--seed", "1"],
+        cwd=folder,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as process:
+        begin = {"episode": "a", "features": {"entities": 12, "subgoals": 3, "needs_tool": 1}}
+        checkpoint = {"episode": "a", "diagnostics": {"repeat": 1, "uncertainty": 0.5, "stalled": 0, "invalid": 0}}
+        whole = json.dumps(checkpoint).encode() + b"\n"
+        for line in (json.dumps(begin).encode() + b"\n", whole, whole):
+            # In two pieces, as a slow writer sends them.
+            for piece in (line[:7], line[7:]):
+                process.stdin.write(piece)
+                process.stdin.flush()
+            assert json.loads(process.stdout.readline())["episode"] == "a"
+        process.stdin.write(whole.rstrip(b"\n"))
+        process.stdin.close()
+        assert json.loads(process.stdout.readline())["step"] == 2
+        assert process.wait(timeout=60) == 0
+
+
+def test_route_answers_what_is_no_text_or_too_long(folder):
+    begin = json.dumps({"episode": "a", "features": {"entities": 12, "subgoals": 3, "needs_tool": 1}}).encode()
+    lines = [b"\xff\xfe\x00{", b'{"episode": "' + b"x" * 3 * 2**20 + b'"}', b"[" * 200_000, b"", begin]
+    done = subprocess.run(
+        [PROGRAM, "route", "router.json"], cwd=folder, input=b"\n".join(lines), capture_output=True, check=False
+    )
+    assert done.returncode == 2
+    replies = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [reply.get("line") for reply in replies] == [1, 2, 3, None]
+    assert "expected at most 1,048,576 bytes" in replies[1]["error"]
+    assert replies[3] == {"episode": "a", "started": True}
+    assert not done.stderr
+
+
+def test_route_stops_at_a_bad_line_where_asked_and_keeps_the_log(folder, tmp_path):
+    begin = {"episode": "a", "features": {"entities": 12, "subgoals": 3, "needs_tool": 1}}
+    checkpoint = {"episode": "a", "diagnostics": {"repeat": 1, "uncertainty": 0.5, "stalled": 0, "invalid": 0}}
+    stdin = "\n".join([json.dumps(begin), json.dumps(checkpoint), "nonsense", json.dumps(checkpoint)])
+    done = run("route", "router.json", "--strict", "--log", tmp_path / "log.jsonl", cwd=folder, stdin=stdin)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: line 3: ")
+    assert len(done.stdout.splitlines()) == 2
+    assert len((tmp_path / "log.jsonl").read_text().splitlines()) == 2
+
+
 BAD = {
     "a missing file": (("summary", "nothing.jsonl"), "nothing.jsonl: no such file"),
     "an unknown format": (("validate", "fit.xyz"), "expected"),
@@ -187,6 +290,23 @@ BAD = {
     "a rule": (
         ("select", "posterior.nc", "episodes.jsonl", "--alpha", ".3", "--rule", "x", "--out", "x.json"),
         "--rule",
+    ),
+    "an unknown kind of candidate": (
+        ("select", "fit.json", "episodes.jsonl", "--cap", "50", "--candidates", "some", "--out", "x.json"),
+        "expected 'quantiles' or 'grid' or 'rates'",
+    ),
+    "a plot without counterfactuals": (
+        ("select", "fit.json", "episodes.jsonl", "--cap", "50", "--plot", "x.png", "--out", "x.json"),
+        "expected --cap and --counterfactuals",
+    ),
+    "a router's name": (("select", "fit.json", "episodes.jsonl", "--alpha", "0.3", "--out", "x.txt"), "expected .json"),
+    "a quantile outside 0 and 1": (
+        ("select", "posterior.nc", "episodes.jsonl", "--alpha", ".3", "--rule", "1.5", "--out", "x.json"),
+        "--rule",
+    ),
+    "counterfactuals that are none": (
+        ("select", "fit.json", "episodes.jsonl", "--cap", "50", "--counterfactuals", "fit.json", "--out", "x.json"),
+        "expected .csv, .parquet, .nc",
     ),
     "a report on a fit": (("report", "fit.json", "episodes.jsonl", "--out", "x.html"), "a posterior"),
     "a router that is none": (("route", "fit.json"), "fit.json"),
@@ -237,22 +357,65 @@ def test_a_terminal_gets_the_same_table(folder):
     assert b"only Strong succeeds" in output
 
 
-def test_a_killed_fit_leaves_the_old_file_or_the_new_one(folder, tmp_path):
-    """Whenever it is killed, the output is absent or complete."""
-    for delay in (0.3, 0.8, 1.2, 1.6):
-        process = subprocess.Popen(
-            [PROGRAM, "fit", str(folder / "episodes.jsonl"), "--out", "fit.json", "--force"],
-            cwd=tmp_path,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        try:
-            process.wait(timeout=delay)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        if (tmp_path / "fit.json").exists():
-            assert MapFit.load(tmp_path / "fit.json").converged
+def killed(command: list[object], out: Path, after_writing: float | None) -> None:
+    """Run a command and kill it: after a second, or so many seconds after it began to write its output."""
+    process = subprocess.Popen(
+        [PROGRAM, *map(str, command)],
+        cwd=out.parent,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    if after_writing is None:
+        time.sleep(1)
+    else:
+        while not list(out.parent.glob(f".{out.name}.*.tmp")) and process.poll() is None:
+            time.sleep(0.001)
+        time.sleep(after_writing)
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def load_fit(path: Path) -> None:
+    assert MapFit.load(path).converged
+
+
+def load_draws(path: Path) -> None:
+    tree = load_posterior(path)
+    assert tree["posterior"].sizes["draw"] == 60
+    assert np.isfinite(tree["posterior"]["s"].values).all()
+    assert set(tree.children) >= {"posterior", "sample_stats", "log_likelihood", "observed_data", "constant_data"}
+
+
+def load_report(path: Path) -> None:
+    text = path.read_text()
+    assert text.startswith("<!DOCTYPE html>")
+    assert text.rstrip().endswith("</html>")
+
+
+KILLED = {
+    "fit": (["fit", "episodes.jsonl", "--out", "fit.json"], load_fit),
+    "sample": (
+        ["sample", "episodes.jsonl", "--out", "p.nc", "--draws", 60, "--tune", 100, "--chains", 2],
+        load_draws,
+    ),
+    "report": (["report", "posterior.nc", "episodes.jsonl", "--out", "report.html"], load_report),
+}
+
+
+@pytest.mark.parametrize("name", KILLED)
+def test_a_killed_command_leaves_no_file_or_a_whole_one(folder, tmp_path, name):
+    """Killed before and while it writes, and about when it ends."""
+    command, load = KILLED[name]
+    for given in ("episodes.jsonl", "posterior.nc"):
+        (tmp_path / given).symlink_to(folder / given)
+    out = tmp_path / command[command.index("--out") + 1]
+    for after_writing in (None, 0, 0.05):
+        killed(command, out, after_writing)
+        if out.exists():
+            load(out)
+            out.unlink()
 
 
 def test_reading_stops_when_nobody_reads(folder):

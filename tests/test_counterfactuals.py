@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bayes_tacit import Counterfactuals, Outcomes, StepCost
-from bayes_tacit.errors import InvalidDataError
+from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileError
 
 NAN = np.nan
 
@@ -149,6 +149,45 @@ def test_matching_brings_them_into_the_order_of_the_episodes():
     world = random_world(3, n=6)
     episodes = world.episodes.take([4, 0, 2])
     np.testing.assert_array_equal(world.counterfactuals.match(episodes).ids, episodes.ids)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".nc"])
+@pytest.mark.parametrize("seed", range(3))
+def test_files_give_back_the_same_table_to_the_last_bit(tmp_path, suffix, seed):
+    table = random_world(seed).counterfactuals.with_cost(StepCost(cheap=1 / 3, strong=np.pi))
+    table.write(tmp_path / f"table{suffix}")
+    again = Counterfactuals.read(tmp_path / f"table{suffix}")
+    assert again.dataset.identical(table.dataset)
+    assert [entry.name for entry in tmp_path.iterdir()] == [f"table{suffix}"]
+
+
+def test_a_frame_of_them_makes_them_again():
+    table = random_world(5).counterfactuals
+    assert Counterfactuals.from_frame(table.to_frame()).dataset.identical(table.dataset)
+
+
+def test_a_file_without_costs_takes_them_from_a_model(tmp_path):
+    frame().drop(columns="cost").to_csv(tmp_path / "calls.csv", index=False)
+    with pytest.raises(FileFormatError, match=r"calls.csv: .*expected a column 'cost'"):
+        Counterfactuals.read(tmp_path / "calls.csv")
+    given = Counterfactuals.read(tmp_path / "calls.csv", cost=StepCost(cheap=1, strong=3))
+    assert given.dataset.identical(small().dataset)
+    frame().assign(cost=5).to_csv(tmp_path / "costs.csv", index=False)
+    assert (Counterfactuals.read(tmp_path / "costs.csv", cost=StepCost(1, 3)).pure_strong.cost == 5).all()
+
+
+def test_files_that_hold_no_counterfactuals_are_refused(tmp_path):
+    with pytest.raises(MissingFileError, match="no such file"):
+        Counterfactuals.read(tmp_path / "none.csv")
+    with pytest.raises(FileFormatError, match=r"suffix is '.json'; expected .csv, .parquet, .nc"):
+        small().write(tmp_path / "table.json")
+    for suffix in (".parquet", ".nc"):
+        (tmp_path / f"bad{suffix}").write_text("nonsense")
+        with pytest.raises(FileFormatError, match=f"bad{suffix}: cannot be read as"):
+            Counterfactuals.read(tmp_path / f"bad{suffix}")
+    frame().assign(success=2).to_csv(tmp_path / "bad.csv", index=False)
+    with pytest.raises(FileFormatError, match=r"bad.csv: episode 'a'.*success is 2.*expected 0 or 1"):
+        Counterfactuals.read(tmp_path / "bad.csv")
 
 
 def test_a_copy_by_pickle_is_the_same():

@@ -27,6 +27,7 @@ Fitted = Annotated[
     Path, typer.Argument(help="A fit (.json, from fit) or a posterior (.nc or .zarr, from sample).", show_default=False)
 ]
 Seed = Annotated[int, typer.Option(help="Makes the result repeatable.")]
+AnySeed = Annotated[int, typer.Option("--seed", help="Accepted by every command; nothing here is random.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing output.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 Family = Annotated[str, typer.Option(help="Threshold family: lognormal or loglogistic.")]

@@ -8,13 +8,14 @@ from typing import Annotated
 
 import typer
 
-from bayes_tacit.cli.common import AsJson, Data, Force, new_file, read_episodes, show, told
+from bayes_tacit.cli.common import AnySeed, AsJson, Data, Force, new_file, read_episodes, show, told
 
 
 def example(
     out: Annotated[Path, typer.Argument(help="Where to write it: .jsonl, .parquet, .nc or .zarr.", show_default=False)],
     force: Force = False,
     as_json: AsJson = False,
+    _seed: AnySeed = 0,
 ) -> None:
     """Write the example set, to try things on.
 
@@ -29,7 +30,7 @@ def example(
     )
 
 
-def validate(data: Data, as_json: AsJson = False) -> None:
+def validate(data: Data, as_json: AsJson = False, _seed: AnySeed = 0) -> None:
     """Check episodes, and say what is unusual about them.
 
     Example: `bayes-tacit validate episodes.jsonl`
@@ -40,7 +41,7 @@ def validate(data: Data, as_json: AsJson = False) -> None:
     show(f"{data}: {len(episodes)} valid episodes, {len(notes)} notes", content, as_json=as_json)
 
 
-def summary(data: Data, as_json: AsJson = False) -> None:
+def summary(data: Data, as_json: AsJson = False, _seed: AnySeed = 0) -> None:
     """Count and describe episodes: outcomes, windows, features, diagnostics.
 
     Example: `bayes-tacit summary episodes.jsonl`

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from bayes_tacit.cli.common import AsJson, Data, Fitted, Force, new_file, read_episodes, read_fitted, show, told
-from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileError
+from bayes_tacit import settings
+from bayes_tacit.cli.common import AsJson, Data, Fitted, Force, Seed, new_file, read_episodes, read_fitted, show, told
+from bayes_tacit.errors import FileFormatError, InvalidDataError
+from bayes_tacit.files import atomic_path
 
 if TYPE_CHECKING:
+    import pandas as pd
     import xarray as xr
 
+    from bayes_tacit.costs import StepCost
     from bayes_tacit.counterfactuals import Counterfactuals
     from bayes_tacit.episodes import Episodes
     from bayes_tacit.evidence import Timing
     from bayes_tacit.map_fit import MapFit
+    from bayes_tacit.selection import Candidates, Choice
+
+SHOWN_ROWS = 15
+"""Rows of the success-cost table on a terminal."""
 
 
 def select(
@@ -26,72 +35,183 @@ def select(
     cap: Annotated[float | None, typer.Option(help="Highest mean cost of an episode.")] = None,
     alpha: Annotated[float | None, typer.Option(help="Take this threshold instead of choosing one.")] = None,
     counterfactuals: Annotated[
-        Path | None, typer.Option(help="What each handoff gives, .csv or .parquet; without it, bounds from the log.")
+        Path | None,
+        typer.Option(help="What each handoff gives, .csv, .parquet or .nc; without it, bounds from the log."),
     ] = None,
+    training: Annotated[
+        Path | None, typer.Option(help="Episodes whose scores make the candidates; by default the same ones.")
+    ] = None,
+    candidates: Annotated[
+        str, typer.Option(help="Thresholds to try: quantiles of the scores, a grid, or rates of handing off.")
+    ] = "quantiles",
+    n: Annotated[int | None, typer.Option("--n", help="How many: 101 quantiles, 9 of the others by default.")] = None,
     cheap_cost: Annotated[float, typer.Option(help="Cost of a Cheap call.")] = 1.0,
     strong_cost: Annotated[float, typer.Option(help="Cost of a Strong call.")] = 3.0,
     step_budget: Annotated[int | None, typer.Option(help="Steps an episode can have; for bounds from the log.")] = None,
     rule: Annotated[str, typer.Option(help="For a posterior: mean, or a quantile such as 0.1.")] = "mean",
+    points: Annotated[Path | None, typer.Option(help="Write what every candidate gives, .csv.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw success against cost, .png, .svg or .pdf.")] = None,
+    seed: Seed = 0,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Choose the threshold alpha under a cost cap and write the router that an agent runs.
 
-    With counterfactuals (a table with one row for each episode and handoff), alpha maximizes success within the cap.
-    Without them it is the threshold that is best in its own worst case, from bounds that the paired rollouts and
-    windows give; take it for a first alpha.
+    With counterfactuals (one row for each episode and handoff), alpha maximizes success within the cap, and the
+    intervals come from resampling tasks. Without them it is the threshold that is best in its own worst case, from
+    bounds that the paired rollouts and windows give; take it for a first alpha.
 
     Example: `bayes-tacit select fit.json episodes.jsonl --cap 50 --step-budget 30 --out router.json`
     """
+    from bayes_tacit.costs import StepCost
+    from bayes_tacit.counterfactuals import Counterfactuals
     from bayes_tacit.deployment import Router
     from bayes_tacit.map_fit import MapFit
 
-    target = new_file(out, force=force)
+    for path, suffixes in ((out, (".json",)), (points, (".csv",)), (plot, (".png", ".svg", ".pdf"))):
+        if path is not None and new_file(path, force=force).suffix not in suffixes:
+            raise FileFormatError(f"{path}: suffix is {path.suffix!r}; expected {', '.join(suffixes)}")
     if (cap is None) == (alpha is None):
         raise InvalidDataError("one of --cap and --alpha", field="--cap and --alpha", value=(cap, alpha))
+    for name, path in (("--points", points), ("--plot", plot)):
+        if path is not None and (cap is None or (name == "--plot" and counterfactuals is None)):
+            needs = "--cap and --counterfactuals" if name == "--plot" else "--cap"
+            raise InvalidDataError(f"{needs} as well", field=name, value=str(path))
+    settings.choice("--candidates", candidates, ("quantiles", "grid", "rates"))
+    decision_rule = _rule(rule)
     with told():
         estimate = read_fitted(fitted)
-        text, content = f"alpha = {alpha}, as given", dict[str, object](alpha=alpha)
-        if cap is not None:
-            episodes = read_episodes(data)
-            alpha, text, content = _choose(
-                estimate, episodes, cap, _rule(rule), counterfactuals, (cheap_cost, strong_cost), step_budget
-            )
-        chosen = cast("float", alpha)
-        if isinstance(estimate, MapFit):
-            router = Router.from_fit(estimate, alpha=chosen)
+        if cap is None:
+            found = Found(cast("float", alpha), f"alpha = {alpha}, as given", {"alpha": alpha})
         else:
-            router = Router.from_posterior(estimate, alpha=chosen, rule=_rule(rule))
-    router.save(target)
-    show(f"{text}\n\nrouter written to {out}", content | {"written": str(out)}, as_json=as_json)
+            episodes = read_episodes(data)
+            timing = cast("Timing", estimate.timing if isinstance(estimate, MapFit) else estimate.attrs["timing"])
+            scores = _decision_scores(estimate, episodes, decision_rule)
+            trained = scores if training is None else _decision_scores(estimate, read_episodes(training), decision_rule)
+            tried = _candidates(candidates, n, trained, timing)
+            cost = StepCost(cheap_cost, strong_cost)
+            if counterfactuals is None:
+                found = _from_log(scores, episodes, tried, timing, cost, step_budget, cap)
+            else:
+                known = Counterfactuals.read(counterfactuals, cost=cost).match(episodes)
+                found = _from_counterfactuals(scores, known, tried, timing, cap, seed)
+        if isinstance(estimate, MapFit):
+            router = Router.from_fit(estimate, alpha=found.alpha)
+        else:
+            router = Router.from_posterior(estimate, alpha=found.alpha, rule=decision_rule)
+    router.save(out)
+    if points is not None and found.points is not None:
+        with atomic_path(points) as temporary:
+            found.points.to_csv(temporary, index=False)
+    if plot is not None and found.points is not None:
+        _draw(found.points, found.choice, plot)
+    written = {f"{name}_written": str(path) for name, path in (("points", points), ("plot", plot)) if path is not None}
+    names = ", ".join([str(out), *written.values()])
+    show(f"{found.text}\n\nwritten: {names}", found.content | {"written": str(out)} | written, as_json=as_json)
 
 
-def _choose(
-    estimate: MapFit | xr.DataTree,
+@dataclass(frozen=True)
+class Found:
+    """A threshold, what to say about it, and what every candidate gives."""
+
+    alpha: float
+    text: str
+    content: dict[str, object]
+    points: pd.DataFrame | None = None
+    choice: Choice | None = None
+
+
+def _from_log(
+    scores: xr.DataArray,
     episodes: Episodes,
-    cap: float,
-    rule: str | float,
-    counterfactuals: Path | None,
-    costs: tuple[float, float],
+    candidates: Candidates,
+    timing: Timing,
+    cost: StepCost,
     step_budget: int | None,
-) -> tuple[float, str, dict[str, object]]:
+    cap: float,
+) -> Found:
+    """Take the threshold that is best in its worst case."""
     from bayes_tacit.bounds import bounds_from_logs, suggest_alpha
-    from bayes_tacit.costs import StepCost
-    from bayes_tacit.map_fit import MapFit
-    from bayes_tacit.selection import choose, operating_points, score_quantiles
 
-    cost = StepCost(*costs)
-    scores = _decision_scores(estimate, episodes, rule)
-    timing = cast("Timing", estimate.timing if isinstance(estimate, MapFit) else estimate.attrs["timing"])
-    candidates = score_quantiles(scores)
-    if counterfactuals is None:
-        bounds = bounds_from_logs(scores, episodes, candidates, timing, cost=cost, step_budget=step_budget)
-        suggestion = suggest_alpha(bounds, cap)
-        facts: dict[str, object] = {"alpha": suggestion.alpha, "cap": cap, "bounds": dict(suggestion.bounds)}
-        return suggestion.alpha, str(suggestion), facts | {"reasons": suggestion.reasons}
-    table = _read_counterfactuals(counterfactuals, cost).match(episodes)
-    choice = choose(operating_points(scores, table, candidates, timing), cap)
-    return choice.alpha, str(choice), {"alpha": choice.alpha, "cap": cap, "point": dict(choice.point)}
+    bounds = bounds_from_logs(scores, episodes, candidates, timing, cost=cost, step_budget=step_budget)
+    suggestion = suggest_alpha(bounds, cap)
+    content: dict[str, object] = {"alpha": suggestion.alpha, "cap": cap, "bounds": dict(suggestion.bounds)}
+    content["reasons"] = suggestion.reasons
+    return Found(suggestion.alpha, str(suggestion), content, bounds.narrowed)
+
+
+def _from_counterfactuals(
+    scores: xr.DataArray, known: Counterfactuals, candidates: Candidates, timing: Timing, cap: float, seed: int
+) -> Found:
+    """Take the threshold that succeeds most within the cap, and say how sure its averages are."""
+    from bayes_tacit.handoffs import first_crossings, handoff_steps
+    from bayes_tacit.selection import bootstrap, choose, operating_points
+
+    points = operating_points(scores, known, candidates, timing)
+    choice = choose(points, cap)
+    outcomes = known.outcomes_at(
+        handoff_steps(first_crossings(scores, choice.alpha), timing), discards_proposal=timing == "proposal"
+    )
+    intervals = {
+        name: bootstrap(outcomes, baseline, seed=seed)
+        for name, baseline in (("Pure Cheap", known.pure_cheap), ("Pure Strong", known.pure_strong))
+    }
+    named = {str(name): row for name, row in intervals["Pure Cheap"].loc[["success", "cost"]].iterrows()}
+    for baseline, table in intervals.items():
+        differences = table.loc[["success_difference", "cost_difference"]]
+        named |= {
+            f"{str(name).removesuffix('_difference')} over {baseline}": row for name, row in differences.iterrows()
+        }
+    lines = [str(choice), "", "95% intervals, from resampling tasks:"]
+    lines += [f"  {name:26s} {row.estimate:9.4g}  {row.lower:.4g} to {row.upper:.4g}" for name, row in named.items()]
+    lines += [
+        "",
+        "What the candidates give (those that no other one beats, and the chosen one):",
+        _rows(points, choice),
+    ]
+    content = {
+        "alpha": choice.alpha,
+        "cap": cap,
+        "point": dict(choice.point),
+        "intervals": {name: row.to_dict() for name, row in named.items()},
+        "points": points.to_dict("records"),
+    }
+    return Found(choice.alpha, "\n".join(lines), content, points, choice)
+
+
+def _rows(points: pd.DataFrame, choice: Choice) -> str:
+    """Write the efficient candidates as a table, thinned to what a screen holds, the chosen one marked."""
+    import numpy as np
+
+    from bayes_tacit.selection import efficient_frontier
+
+    best = np.unique([*efficient_frontier(points).index, choice.position])
+    kept = np.unique([*best[np.linspace(0, len(best) - 1, SHOWN_ROWS).round().astype(int)], choice.position])
+    shown = points.loc[kept, ["alpha", "success", "cost", "strong_share", "intervention_rate"]].round(4)
+    shown["alpha"] = [f"{alpha:.4g}" for alpha in points.loc[kept, "alpha"]]
+    shown[""] = ["<- chosen" if row == choice.position else "" for row in kept]
+    return shown.to_string(index=False)
+
+
+def _draw(points: pd.DataFrame, choice: Choice | None, path: Path) -> None:
+    from matplotlib.figure import Figure
+
+    from bayes_tacit.selection import plot_operating_points
+
+    figure = Figure(figsize=(7, 5), layout="constrained")
+    plot_operating_points(points, choice, ax=figure.subplots())
+    with atomic_path(path) as temporary:
+        figure.savefig(temporary, format=path.suffix[1:], dpi=150)
+
+
+def _candidates(kind: str, n: int | None, scores: xr.DataArray, timing: Timing) -> Candidates:
+    from bayes_tacit.selection import fixed_grid, score_quantiles, target_switch_rates
+
+    if kind == "grid":
+        return fixed_grid(n=9 if n is None else n)
+    if kind == "rates":
+        return target_switch_rates(scores, n=9 if n is None else n, timing=timing)
+    return score_quantiles(scores, 101 if n is None else n)
 
 
 def _decision_scores(estimate: MapFit | xr.DataTree, episodes: Episodes, rule: str | float) -> xr.DataArray:
@@ -113,23 +233,8 @@ def _decision_scores(estimate: MapFit | xr.DataTree, episodes: Episodes, rule: s
 def _rule(given: str) -> str | float:
     if given == "mean":
         return given
+    expected = "'mean' or a quantile between 0 and 1"
     try:
-        return float(given)
+        return settings.number("--rule", float(given), expected, above=0, below=1)
     except ValueError:
-        raise InvalidDataError("'mean' or a quantile between 0 and 1", field="--rule", value=given) from None
-
-
-def _read_counterfactuals(path: Path, cost: Any) -> Counterfactuals:  # noqa: ANN401
-    import pandas as pd
-
-    from bayes_tacit.counterfactuals import Counterfactuals
-
-    if not path.exists():
-        raise MissingFileError(f"{path}: no such file; expected a table of counterfactuals")
-    if path.suffix not in (".csv", ".parquet"):
-        raise FileFormatError(f"{path}: suffix is {path.suffix!r}; expected .csv or .parquet")
-    try:
-        table = pd.read_csv(path) if path.suffix == ".csv" else pd.read_parquet(path)
-    except Exception as error:
-        raise FileFormatError(f"{path}: cannot be read as a table ({error})") from error
-    return Counterfactuals.from_frame(table, cost=None if "cost" in table else cost)
+        raise InvalidDataError(expected, field="--rule", value=given) from None

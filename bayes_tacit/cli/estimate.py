@@ -10,6 +10,7 @@ import typer
 
 from bayes_tacit.cli.common import (
     CHECK_FAILED,
+    AnySeed,
     AsJson,
     Data,
     Family,
@@ -114,6 +115,7 @@ def score(
     probability: Annotated[float, typer.Option(help="Probability of the band, for a posterior.")] = 0.9,
     force: Force = False,
     as_json: AsJson = False,
+    _seed: AnySeed = 0,
 ) -> None:
     """Score every checkpoint of every episode; with a posterior, with a credible band.
 
@@ -156,6 +158,7 @@ def report(
     title: Annotated[str | None, typer.Option(help="Heading of the report.")] = None,
     force: Force = False,
     as_json: AsJson = False,
+    _seed: AnySeed = 0,
 ) -> None:
     """Write a self-contained HTML report on a posterior. Exit code 1 if the sampler's diagnostics fail.
 

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import nullcontext
+from io import BufferedReader
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated
+from typing import IO, TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from bayes_tacit.cli.common import BAD_INPUT
+from bayes_tacit.cli.common import BAD_INPUT, AnySeed
 from bayes_tacit.errors import FileFormatError, InvalidDataError, TacitError
 
 if TYPE_CHECKING:
-    from bayes_tacit.deployment import HandoffState, Router
+    from bayes_tacit.deployment import DecisionLog, HandoffState, Router
+
+_encode = json.JSONEncoder(check_circular=False).encode
+
+
+LONGEST = 2**20
+"""Bytes that a line may have: enough for thousands of diagnostics, and a bound on what a bad client can fill."""
 
 
 def route(
@@ -23,46 +32,85 @@ def route(
     strict: Annotated[
         bool, typer.Option("--strict", help="Stop at the first bad line instead of answering it.")
     ] = False,
+    _seed: AnySeed = 0,
+    _as_json: Annotated[
+        bool, typer.Option("--json", help="Accepted by every command; answers are JSON anyway.")
+    ] = False,
 ) -> None:
     r"""Read one JSON object a line on standard input, answer one a line on standard output.
 
     `{"episode": "a", "features": {...}}` begins an episode, `{"episode": "a", "diagnostics": {...}}` is a checkpoint
     and is answered by the decision, `{"episode": "a", "end": true}` ends it. A bad line is answered by
-    `{"error": ...}` and changes nothing; the exit code is 2 then.
+    `{"error": ...}` and changes nothing; the exit code is 2 then. No answer waits for
+    the next line.
 
     Example: `my-agent | bayes-tacit route router.json`
     """
     from bayes_tacit.deployment import DecisionLog, Router
 
     loaded = Router.load(router)
-    decisions = None if log is None else DecisionLog(log)
-    failed = answer(loaded, sys.stdin, sys.stdout, shadow=shadow, log=decisions, strict=strict)
+    with nullcontext() if log is None else DecisionLog(log) as decisions:
+        failed = answer(
+            loaded, cast("BufferedReader", sys.stdin.buffer), sys.stdout, shadow=shadow, log=decisions, strict=strict
+        )
     if failed:
         raise typer.Exit(BAD_INPUT)
 
 
 def answer(
-    router: Router, lines: IO[str], out: IO[str], *, shadow: bool = False, log: object = None, strict: bool = False
+    router: Router,
+    requests: BufferedReader,
+    out: IO[str],
+    *,
+    shadow: bool = False,
+    log: DecisionLog | None = None,
+    strict: bool = False,
 ) -> bool:
     """Answer every line; say whether any was bad."""
     states: dict[object, HandoffState] = {}
     failed = False
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        try:
-            reply = _answer(router, states, line, shadow, log)
-        except TacitError as error:
-            failed = True
-            if strict:
-                raise FileFormatError(f"line {number}: {error}") from error
-            reply = json.dumps({"line": number, "error": str(error)})
-        out.write(reply + "\n")
-        out.flush()
+    number = 0
+    for lines in _available(requests):
+        replies: list[str] = []
+        for line in lines:
+            number += 1
+            if not line.strip():
+                continue
+            try:
+                reply = _answer(router, states, line, shadow, log)
+            except TacitError as error:
+                failed = True
+                if strict:
+                    _send(out, replies)
+                    raise FileFormatError(f"line {number}: {error}") from error
+                reply = _encode({"line": number, "error": str(error)})
+            replies.append(reply)
+        _send(out, replies)
     return failed
 
 
-def _answer(router: Router, states: dict[object, HandoffState], line: str, shadow: bool, log: object) -> str:
+def _available(requests: BufferedReader) -> Iterator[list[bytes]]:
+    """Give all the whole lines there are at a time, so that one answer to each waits for nothing else."""
+    rest = b""
+    while chunk := requests.read1(LONGEST):
+        *lines, rest = (rest + chunk).split(b"\n")
+        if len(rest) > LONGEST:
+            # What cannot be a line any more is cut there; the answer to it says that it is too long.
+            rest = rest[: LONGEST + 1]
+        yield lines
+    if rest:
+        yield [rest]
+
+
+def _send(out: IO[str], replies: list[str]) -> None:
+    if replies:
+        out.write("\n".join(replies) + "\n")
+        out.flush()
+
+
+def _answer(
+    router: Router, states: dict[object, HandoffState], line: bytes, shadow: bool, log: DecisionLog | None
+) -> str:
     message = _parse(line)
     episode = message.get("episode")
     if isinstance(episode, bool) or not isinstance(episode, str | int):
@@ -72,26 +120,29 @@ def _answer(router: Router, states: dict[object, HandoffState], line: str, shado
         if state is None:
             raise InvalidDataError("an episode that was begun with features", episode=episode)
         decision = state.observe(message["diagnostics"])  # type: ignore[arg-type]
-        return json.dumps({"episode": episode, **decision._asdict(), "reason": decision.reason})
+        return _encode({"episode": episode, **decision._asdict(), "reason": decision.reason})
     if message.get("end"):
         state = states.pop(episode, None)
         if state is None:
             raise InvalidDataError("an episode that was begun with features", episode=episode)
         state.finish()
-        return json.dumps({"episode": episode, "ended": True, "handoff_step": state.handoff_step})
+        return _encode({"episode": episode, "ended": True, "handoff_step": state.handoff_step})
     if "features" in message:
         if episode in states:
             raise InvalidDataError("an episode that was not begun before, or was ended", episode=episode)
         states[episode] = router.start(message["features"], shadow=shadow, episode=episode, log=log)  # type: ignore[arg-type]
-        return json.dumps({"episode": episode, "started": True})
+        return _encode({"episode": episode, "started": True})
     raise InvalidDataError("one of features, diagnostics and end", episode=episode, field="keys", value=sorted(message))
 
 
-def _parse(line: str) -> dict[str, object]:
+def _parse(line: bytes) -> dict[str, object]:
+    if len(line) > LONGEST:
+        raise InvalidDataError(f"at most {LONGEST:,} bytes", field="length of the line", value=len(line))
     try:
         message = json.loads(line)
-    except ValueError as error:
-        raise InvalidDataError("a JSON object", field="the line", value=line.strip()) from error
+    except (ValueError, RecursionError):
+        message = None
     if not isinstance(message, dict):
-        raise InvalidDataError("a JSON object", field="the line", value=line.strip())
+        shown = line.decode(errors="replace").strip()
+        raise InvalidDataError("a JSON object", field="the line", value=shown) from None
     return message

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from typing import Any
 
@@ -11,10 +12,10 @@ import pandas as pd
 import xarray as xr
 
 from bayes_tacit.costs import CostModel
-from bayes_tacit.counterfactuals import layout
+from bayes_tacit.counterfactuals import layout, storage
 from bayes_tacit.episodes import Episodes
 from bayes_tacit.episodes.conversions import as_list, plain
-from bayes_tacit.errors import InvalidDataError
+from bayes_tacit.errors import FileFormatError, InvalidDataError
 from bayes_tacit.handoffs import NEVER, as_steps
 from bayes_tacit.outcomes import Outcomes
 
@@ -43,6 +44,7 @@ class Counterfactuals:
     --------
     Counterfactuals.from_calls : from arrays of successes and calls, with a cost model.
     Counterfactuals.from_frame : from a table with one row for each episode and handoff.
+    Counterfactuals.read : from a file.
 
     Examples
     --------
@@ -133,6 +135,48 @@ class Counterfactuals:
         """
         dataset = layout.from_frame(table, with_cost=cost is None)
         return cls(dataset if cost is None else layout.with_costs(dataset, cost))
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str], *, cost: CostModel | None = None) -> Counterfactuals:
+        """Read a file: `.csv` or `.parquet` with the table of `from_frame`, or `.nc`.
+
+        Parameters
+        ----------
+        path
+            The file.
+        cost
+            What calls cost, for a table without a column `cost`. Where the file says costs, those count.
+        """
+        content = storage.read(path)
+        try:
+            if isinstance(content, pd.DataFrame):
+                return cls.from_frame(content, cost=None if "cost" in content else cost)
+            return cls(content)
+        except InvalidDataError as error:
+            raise FileFormatError(f"{path}: {error}") from error
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Write a file, by its suffix: `.csv`, `.parquet` or `.nc`. Reading it gives the same table, to the last bit.
+
+        Only `.csv` does not say whether ids are numbers or text: ids that look like numbers come back as numbers.
+        """
+        storage.write(self._dataset, path)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Give the table that `from_frame` takes: one row for each episode and handoff.
+
+        Examples
+        --------
+        >>> from bayes_tacit.costs import StepCost
+        >>> Counterfactuals.from_calls(
+        ...     ["a"], success=[[1, 0]], strong_calls=[[2, 1]], never_success=[0], cost=StepCost(1, 3)
+        ... ).to_frame()
+          episode  handoff  success  cost  cheap_calls  strong_calls  proposal_cost
+        0       a        0      1.0   6.0          0.0           2.0            1.0
+        1       a        1      0.0   4.0          1.0           1.0            1.0
+        2       a     <NA>      0.0   2.0          2.0           0.0            0.0
+        """
+        return storage.to_frame(self._dataset)
 
     def with_cost(self, cost: CostModel) -> Counterfactuals:
         """Give the same outcomes at the costs that a model puts on their calls."""
