@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from bayes_tacit.map_fit import MapFit, fit_map
     from bayes_tacit.model import build_model
     from bayes_tacit.outcomes import Outcomes
+    from bayes_tacit.policies import World, compare, success_cost_curve
     from bayes_tacit.posterior import Verdict, judge, load_posterior, sample_posterior, save_posterior
     from bayes_tacit.priors import RidgePrior, WeaklyInformativePrior
     from bayes_tacit.reporting import report
@@ -47,9 +48,11 @@ __all__ = [
     "TacitError",
     "Verdict",
     "WeaklyInformativePrior",
+    "World",
     "bounds_from_logs",
     "build_model",
     "choose",
+    "compare",
     "compare_models",
     "credible_band",
     "crossing_probability",
@@ -65,6 +68,7 @@ __all__ = [
     "run_checks",
     "sample_posterior",
     "save_posterior",
+    "success_cost_curve",
     "suggest_alpha",
 ]
 __version__ = version("bayes_tacit")
@@ -83,9 +87,11 @@ _HOME = {
     "TacitError": "errors",
     "Verdict": "posterior",
     "WeaklyInformativePrior": "priors",
+    "World": "policies",
     "bounds_from_logs": "bounds",
     "build_model": "model",
     "choose": "selection",
+    "compare": "policies",
     "compare_models": "checks",
     "credible_band": "scores",
     "crossing_probability": "scores",
@@ -101,6 +107,7 @@ _HOME = {
     "run_checks": "checks",
     "sample_posterior": "posterior",
     "save_posterior": "posterior",
+    "success_cost_curve": "policies",
     "suggest_alpha": "bounds",
 }
 

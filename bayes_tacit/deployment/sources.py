@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy
 
-import bayes_tacit
 from bayes_tacit.deployment import checks
 from bayes_tacit.deployment.layout import PARAMETERS
 from bayes_tacit.errors import InvalidDataError
@@ -31,7 +31,7 @@ def provenance(
 ) -> dict[str, object]:
     """Say where parameters come from, as far as it is known, and what made the router."""
     return {
-        "created_by": f"bayes_tacit {bayes_tacit.__version__}",
+        "created_by": f"bayes_tacit {version("bayes_tacit")}",
         "versions": {"python": platform.python_version(), "numpy": np.__version__, "scipy": scipy.__version__},
         "inference_method": inference_method,
         "draws_available": draws_available,

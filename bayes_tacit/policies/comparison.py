@@ -1,0 +1,238 @@
+"""The comparison of policies: fitted on training data, chosen on development data, evaluated once on test data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+import pandas as pd
+
+from bayes_tacit.episodes import Episodes
+from bayes_tacit.errors import InvalidDataError
+from bayes_tacit.outcomes import Outcomes
+from bayes_tacit.policies.base import FittedPolicy, Policy, number_in
+from bayes_tacit.policies.pure import PureCheap, PureStrong
+from bayes_tacit.policies.world import World
+from bayes_tacit.selection import Choice, bootstrap, choose
+
+AVERAGES = ("success", "cost", "strong_share", "intervention_rate")
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """What came of a comparison.
+
+    Attributes
+    ----------
+    cap
+        The budget on development data.
+    table
+        One row a policy: `policy`, `setting` (in words), `development_success`, `development_cost`, and on test data
+        `success`, `cost`, `strong_share`, `intervention_rate`.
+    fitted, choices, outcomes
+        By name: the fitted policy, what was chosen on development data, and what came of it on test data by episode.
+    """
+
+    cap: float
+    table: pd.DataFrame
+    fitted: Mapping[str, FittedPolicy]
+    choices: Mapping[str, Choice]
+    outcomes: Mapping[str, Outcomes]
+
+    def gains(self, policy: str, *, resamples: int = 10_000, probability: float = 0.95, seed: int = 0) -> pd.DataFrame:
+        """Compare one policy with each other one on the same test tasks.
+
+        Returns
+        -------
+        pandas.DataFrame
+            A row for each other policy: its name as `over`; `success_difference` and `cost_difference` with the ends
+            `..._lower` and `..._upper` of paired bootstrap intervals (see `bayes_tacit.selection.bootstrap`).
+        """
+        if policy not in self.outcomes:
+            raise InvalidDataError(f"one of {list(self.outcomes)}", field="policy", value=policy)
+        rows = []
+        for other, theirs in self.outcomes.items():
+            if other == policy:
+                continue
+            intervals = bootstrap(
+                self.outcomes[policy], theirs, resamples=resamples, probability=probability, seed=seed
+            )
+            row: dict[str, object] = {"over": other}
+            for name in ("success_difference", "cost_difference"):
+                row[name] = intervals.loc[name, "estimate"]
+                row |= {f"{name}_{end}": intervals.loc[name, end] for end in ("lower", "upper")}
+            rows.append(row)
+        return pd.DataFrame(rows)
+
+    def __repr__(self) -> str:
+        return f"<Comparison under a cap of {self.cap:g}>\n{self.table.to_string(index=False)}"
+
+
+def compare(policies: Iterable[Policy], training: Episodes, development: World, test: World, cap: float) -> Comparison:
+    """Fit policies, choose each one's setting under a budget, and evaluate the frozen choices.
+
+    Parameters
+    ----------
+    policies
+        Policies with different names.
+    training
+        What they are fitted on; their candidates come from it too.
+    development
+        Where each policy's setting is chosen, by `bayes_tacit.choose`.
+    test
+        Where each choice is evaluated, once.
+    cap
+        The highest mean cost on development data. Pure Cheap and Pure Strong are references and need not meet it.
+
+    Raises
+    ------
+    InvalidDataError
+        If no candidate of a policy is within the cap; the message names the policy and the lowest cost there is.
+
+    Examples
+    --------
+    >>> from bayes_tacit import Counterfactuals, StepCost, load_example
+    >>> from bayes_tacit.policies import PureCheap, PureStrong, TacitSwitch, TaskRouter
+    >>> cost = StepCost(cheap=1, strong=3)
+    >>> def world(part):      # as if Strong could take over at any step and finish in as many as Cheap had left
+    ...     left = part.n_steps[:, None] - np.arange(part.horizon)
+    ...     known = part.dataset["cheap_success"].values, part.dataset["strong_success"].values[:, None]
+    ...     calls, success = (np.where(left > 0, values, np.nan) for values in (left, known[1]))
+    ...     table = Counterfactuals.from_calls(
+    ...         part.ids, success=success, strong_calls=calls, never_success=known[0], cost=cost
+    ...     )
+    ...     return World(part, table, cost)
+    >>> parts = load_example().split({"training": 0.5, "development": 0.25, "test": 0.25})
+    >>> result = compare(
+    ...     [PureCheap(), TaskRouter(), TacitSwitch(), PureStrong()],
+    ...     parts["training"], world(parts["development"]), world(parts["test"]), cap=30,
+    ... )
+    >>> result.table[["policy", "development_cost", "success", "cost"]].round(2)
+             policy  development_cost  success   cost
+    0    Pure Cheap             18.01     0.25  19.00
+    1   Task Router             29.35     0.40  29.95
+    2  TACIT-Switch             29.82     0.67  32.61
+    3   Pure Strong             54.02     0.69  57.00
+    """
+    chosen = tuple(policies)
+    _check(chosen, training, development, test)
+    fitted: dict[str, FittedPolicy] = {}
+    choices: dict[str, Choice] = {}
+    outcomes: dict[str, Outcomes] = {}
+    rows = []
+    for policy in chosen:
+        fit = fitted[policy.name] = policy.fit(training)
+        choice = choices[policy.name] = _choice(policy, fit, development, cap)
+        result = outcomes[policy.name] = fit.outcomes(test, choice.point)
+        rows.append(
+            {
+                "policy": policy.name,
+                "setting": in_words(fit, choice),
+                "development_success": choice.success,
+                "development_cost": choice.cost,
+                **result.point(),
+            }
+        )
+    table = pd.DataFrame(rows)
+    return Comparison(
+        float(cap), table, MappingProxyType(fitted), MappingProxyType(choices), MappingProxyType(outcomes)
+    )
+
+
+def success_cost_curve(
+    fitted: FittedPolicy | Mapping[str, FittedPolicy], development: World, test: World, caps: Iterable[float]
+) -> pd.DataFrame:
+    """Choose a setting under each of many budgets, and evaluate it.
+
+    Parameters
+    ----------
+    fitted
+        A fitted policy, or several by name, as `Comparison.fitted` has them.
+    development, test
+        Where the settings are chosen, and evaluated.
+    caps
+        The budgets.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row for each cap: `cap`, the columns of the candidates, `development_success`, `development_cost`, and on test
+        data `success`, `cost`, `strong_share`, `intervention_rate`; all NaN where no candidate is within the cap. With
+        several policies, one under the other, with `policy` as the first column.
+    """
+    budgets = [float(cap) for cap in caps]
+    if not isinstance(fitted, Mapping):
+        return _curve(fitted, development, test, budgets)
+    curves = {name: _curve(one, development, test, budgets) for name, one in fitted.items()}
+    if not curves:
+        raise InvalidDataError("at least one fitted policy", field="fitted", value={})
+    return pd.concat(curves, names=["policy"]).reset_index("policy").reset_index(drop=True)
+
+
+def describe(policies: Iterable[Policy]) -> pd.DataFrame:
+    """Say what each policy sees and when it decides.
+
+    Examples
+    --------
+    >>> from bayes_tacit.policies import PureCheap, TaskRouter
+    >>> for row in describe([PureCheap(), TaskRouter()]).itertuples(index=False):
+    ...     print(f"{row.policy} | {row.sees} | {row.decides}")
+    Pure Cheap | Nothing. | Never: Cheap acts from start to end.
+    Task Router | The task's features. | Before the first step: Cheap or Strong for the whole episode.
+    """
+    rows = [(policy.name, policy.sees, policy.decides) for policy in policies]
+    return pd.DataFrame(rows, columns=["policy", "sees", "decides"])
+
+
+def in_words(fitted: FittedPolicy, choice: Choice) -> str:
+    """Give the columns of a chosen setting that are known, such as "k = 2, alpha = 0.41"."""
+    values = {str(name): number_in(choice.point, str(name), missing=True) for name in fitted.candidates}
+    return ", ".join(f"{name} = {value:.4g}" for name, value in values.items() if not math.isnan(value))
+
+
+def _choice(policy: Policy, fitted: FittedPolicy, development: World, cap: float) -> Choice:
+    points = fitted.operating_points(development)
+    reference = isinstance(policy, PureCheap | PureStrong)
+    try:
+        return choose(points, max(cap, float(points["cost"].max())) if reference else cap)
+    except InvalidDataError as error:
+        raise InvalidDataError(
+            error.expected, field=error.field, value=error.value, where=f"policy {policy.name!r}"
+        ) from None
+
+
+def _curve(fitted: FittedPolicy, development: World, test: World, caps: list[float]) -> pd.DataFrame:
+    on_development = fitted.operating_points(development)
+    lowest = on_development["cost"].min()
+    # The lowest cost is within its own cap, whatever its rounding.
+    rows = [choose(on_development, cap).position if cap >= lowest else -1 for cap in caps]
+    needed = sorted({row for row in rows if row >= 0})
+    settings = fitted.candidates.iloc[needed]
+    found = on_development.iloc[needed].rename(columns={name: f"development_{name}" for name in ("success", "cost")})
+    found = found[[*fitted.candidates, "development_success", "development_cost"]]
+    if needed:
+        on_test = fitted.operating_points(test, settings)
+        found = found.assign(**{name: on_test[name].to_numpy() for name in AVERAGES})
+    else:
+        found = found.assign(**dict.fromkeys(AVERAGES, np.nan))
+    curve = found.reindex(rows).reset_index(drop=True)
+    curve.insert(0, "cap", caps)
+    return curve
+
+
+def _check(policies: tuple[Policy, ...], training: Episodes, development: World, test: World) -> None:
+    names = [policy.name for policy in policies]
+    if not names:
+        raise InvalidDataError("at least one policy", field="policies", value=[])
+    if len(set(names)) < len(names):
+        raise InvalidDataError("policies with different names: give name=...", field="names of policies", value=names)
+    for field, value, kind in (
+        ("training", training, Episodes),
+        ("development", development, World),
+        ("test", test, World),
+    ):
+        if not isinstance(value, kind):
+            raise InvalidDataError(f"{kind.__name__}", field=field, value=value)

@@ -1,0 +1,170 @@
+"""L2-penalized logistic regression for the success of a Cheap rollout, with the paper's two ways to fit it."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+from scipy import special
+
+from bayes_tacit import settings
+from bayes_tacit.errors import ConvergenceError, EvidenceError, InvalidDataError
+from bayes_tacit.standardization import Standardization
+
+Solver = Literal["newton", "lbfgs"]
+
+
+@dataclass(frozen=True)
+class LogisticFit:
+    """Probability of success as a function of columns, which it standardizes as in training.
+
+    Attributes
+    ----------
+    names
+        The columns, in order.
+    standardization
+        Mean and scale of the training episodes.
+    intercept, slopes
+        On standardized columns.
+    iterations
+        How many the solver took.
+    """
+
+    names: tuple[str, ...]
+    standardization: Standardization
+    intercept: float
+    slopes: np.ndarray
+    iterations: int
+
+    def probability(self, columns: np.ndarray) -> np.ndarray:
+        """Give the probability of success for raw columns (episode, name).
+
+        Terms are added one after the other, so a task's number does not depend on which others are computed with it.
+        """
+        x = self.standardization.apply(columns)
+        logit = np.full(len(x), self.intercept)
+        for column, slope in zip(x.T, self.slopes, strict=True):
+            logit += column * slope
+        return special.expit(logit)
+
+
+@dataclass(frozen=True)
+class L2Logistic:
+    r"""How a logistic model is fitted.
+
+    It is the minimum of
+
+    .. math:: -\sum_i \log p(y_i \mid x_i) + \frac\lambda2 \lVert b \rVert^2
+
+    over the intercept, which is not penalized, and the slopes b on standardized columns.
+
+    Attributes
+    ----------
+    penalty
+        lambda, above 0; scikit-learn's C is its inverse.
+    solver
+        "newton", or "lbfgs" as scikit-learn has it.
+    max_iterations
+        Steps the solver may take.
+    tolerance
+        For Newton, the largest change of a parameter in the last step; for L-BFGS, the largest component of
+        scikit-learn's gradient.
+
+    Examples
+    --------
+    >>> fit = NEWTON.fit(("x",), np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([False, False, True, True]))
+    >>> fit.probability(np.array([[0.0], [3.0]])).round(2)
+    array([0.22, 0.78])
+    """
+
+    penalty: float = 1.0
+    solver: Solver = "newton"
+    max_iterations: int = 100
+    tolerance: float = 1e-9
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        settings.number("penalty", self.penalty, "a number above 0", above=0)
+        settings.choice("solver", self.solver, get_args(Solver))
+        settings.whole("max_iterations", self.max_iterations, 1)
+        settings.number("tolerance", self.tolerance, "a number above 0", above=0)
+
+    def fit(self, names: tuple[str, ...], columns: np.ndarray, success: np.ndarray, of: str = "") -> LogisticFit:
+        """Fit on training episodes.
+
+        Parameters
+        ----------
+        names
+            The columns.
+        columns
+            (episode, name), raw.
+        success
+            (episode,), whether Cheap succeeded.
+        of
+            What is fitted, for messages.
+        """
+        if len(columns) == 0 or success.all() or not success.any():
+            counts = f"{int(success.sum())} of {len(success)}"
+            raise EvidenceError(
+                f"{of}Cheap succeeds in {counts} training episodes; expected both outcomes to learn from"
+            )
+        if not np.isfinite(columns).all():
+            row, column = np.argwhere(~np.isfinite(columns))[0]
+            value = float(columns[row, column])
+            raise InvalidDataError("a finite number", field=names[column], value=value, where=f"row {row}")
+        standardization = Standardization.of(columns) if names else Standardization(*(np.zeros(0),) * 3)
+        solve = self._newton if self.solver == "newton" else self._lbfgs
+        intercept, slopes, iterations = solve(standardization.apply(columns), success, of)
+        slopes.flags.writeable = False
+        return LogisticFit(names, standardization, intercept, slopes, iterations)
+
+    def _newton(self, x: np.ndarray, success: np.ndarray, of: str) -> tuple[float, np.ndarray, int]:
+        design = np.column_stack([np.ones(len(x)), x])
+        penalty = np.append(0.0, np.full(x.shape[1], self.penalty))
+        rate = success.mean()
+        b = np.append(special.logit(rate), np.zeros(x.shape[1]))
+        value = self._objective(design, success, penalty, b)
+        for iteration in range(1, self.max_iterations + 1):
+            p = special.expit(design @ b)
+            gradient = design.T @ (p - success) + penalty * b
+            hessian = (design.T * (p * (1 - p))) @ design + np.diag(penalty)
+            step = np.linalg.solve(hessian, gradient)
+            trial = self._objective(design, success, penalty, b - step)
+            # The objective is convex, so a shorter step of a Newton direction always lowers it.
+            while trial > value + 1e-12 * abs(value) and np.abs(step).max() > self.tolerance:
+                step /= 2
+                trial = self._objective(design, success, penalty, b - step)
+            b, value = b - step, trial
+            if np.abs(step).max() <= self.tolerance:
+                return float(b[0]), b[1:], iteration
+        raise ConvergenceError(f"{of}Newton's method did not converge in {self.max_iterations} iterations")
+
+    @staticmethod
+    def _objective(design: np.ndarray, success: np.ndarray, penalty: np.ndarray, b: np.ndarray) -> float:
+        logit = design @ b
+        return float(np.logaddexp(0, logit).sum() - logit[success].sum() + 0.5 * (penalty * b * b).sum())
+
+    def _lbfgs(self, x: np.ndarray, success: np.ndarray, of: str) -> tuple[float, np.ndarray, int]:
+        from sklearn.exceptions import ConvergenceWarning
+        from sklearn.linear_model import LogisticRegression
+
+        if not x.shape[1]:
+            return float(special.logit(success.mean())), np.zeros(0), 0
+        model = LogisticRegression(C=1 / self.penalty, solver="lbfgs", max_iter=self.max_iterations, tol=self.tolerance)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", ConvergenceWarning)
+            try:
+                model.fit(x, success)
+            except ConvergenceWarning:
+                message = f"{of}L-BFGS did not converge in {self.max_iterations} iterations"
+                raise ConvergenceError(message) from None
+        return float(model.intercept_[0]), model.coef_[0].astype(float), int(model.n_iter_[0])
+
+
+NEWTON = L2Logistic(penalty=1.0, solver="newton", max_iterations=100, tolerance=1e-9)
+"""The paper's setting for ALFWorld: lambda = 1, at most 100 Newton updates, tolerance 1e-9."""
+
+LBFGS = L2Logistic(penalty=10.0, solver="lbfgs", max_iterations=2000, tolerance=1e-4)
+"""The paper's setting for DABench: C = 0.1, L-BFGS, at most 2000 iterations; the tolerance is scikit-learn's own."""

@@ -1,0 +1,154 @@
+"""Step Deferral: Strong takes the step after a risky one, then Cheap acts again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, get_args
+
+import numpy as np
+import pandas as pd
+
+from bayes_tacit import settings as checks
+from bayes_tacit.episodes import Episodes
+from bayes_tacit.errors import InvalidDataError
+from bayes_tacit.evidence import Timing
+from bayes_tacit.outcomes import Outcomes
+from bayes_tacit.policies.base import Setting, number_in
+from bayes_tacit.policies.branches import averages, numbers
+from bayes_tacit.policies.view import Seen
+from bayes_tacit.policies.world import World
+
+ALFWORLD_STEPS = tuple(float(k) for k in range(0, 41, 5))
+"""The paper's average numbers of deferred steps for ALFWorld: 0, 5, ..., 40."""
+
+DABENCH_STEPS = tuple(0.75 * k for k in range(9))
+"""The paper's average numbers of deferred steps for DABench: 0, 0.75, ..., 6."""
+
+AT_ONCE = 1 << 21
+"""Episodes times thresholds that are replayed at a time."""
+
+
+@dataclass(frozen=True)
+class StepDeferral:
+    """A threshold on the latest value of one diagnostic.
+
+    Cheap acts; where the diagnostic after its step is at least the threshold, Strong acts the following step only. What
+    comes of it depends on every earlier deferral, so it has to be replayed: the world must be able to.
+
+    Attributes
+    ----------
+    diagnostic
+        Its name, or that of a carried variable with one number a step, such as the negative log-likelihood of the
+        selected action; by default the only diagnostic.
+    average_steps
+        Average numbers of deferred steps a training task, by which thresholds are found on the Cheap rollouts; by
+        default the thresholds are quantiles of the training values.
+    timing
+        With `average_steps`: under "post_action" the last value of a rollout defers nothing, for no step follows; under
+        "proposal" it is about the step itself.
+    n_candidates
+        How many quantiles.
+
+    Examples
+    --------
+    >>> from bayes_tacit import load_example
+    >>> StepDeferral("uncertainty", average_steps=(0, 2, 4)).fit(load_example()).candidates.round(2)
+       alpha  target
+    0    inf     0.0
+    1   0.54     2.0
+    2   0.41     4.0
+    """
+
+    diagnostic: str | None = None
+    average_steps: tuple[float, ...] | None = None
+    timing: Timing = "post_action"
+    n_candidates: int = 101
+    name: str = "Step Deferral"
+    sees: ClassVar[str] = "The latest value of one diagnostic."
+    decides: ClassVar[str] = "After each Cheap step: Cheap or Strong for the next step only; then Cheap acts again."
+
+    def __post_init__(self) -> None:
+        """Check the settings."""
+        checks.choice("timing", self.timing, get_args(Timing))
+        checks.whole("n_candidates", self.n_candidates, 2)
+
+    @classmethod
+    def alfworld(cls, diagnostic: str) -> StepDeferral:
+        """Give the paper's setting for ALFWorld."""
+        return cls(diagnostic, average_steps=ALFWORLD_STEPS)
+
+    @classmethod
+    def dabench(cls, diagnostic: str) -> StepDeferral:
+        """Give the paper's setting for DABench."""
+        return cls(diagnostic, average_steps=DABENCH_STEPS, timing="proposal")
+
+    def fit(self, training: Episodes) -> FittedStepDeferral:
+        """Make the candidates from the values on training rollouts."""
+        seen = Seen.of(training, () if self.diagnostic is None else (self.diagnostic,))
+        if self.diagnostic is None and len(seen.diagnostic_names) != 1:
+            expected = f"the name of one of {list(seen.diagnostic_names)}"
+            raise InvalidDataError(expected, field="diagnostic", value=None)
+        name = seen.diagnostic_names[0] if self.diagnostic is None else self.diagnostic
+        values = seen.step_values(name)
+        usable = seen.n_steps - (self.timing == "post_action")
+        deferring = np.sort(values[np.arange(values.shape[1]) < usable[:, None]])
+        if self.average_steps is None:
+            levels = np.linspace(0, 1, self.n_candidates)
+            alpha = np.unique(np.quantile(values[~np.isnan(values)], levels))
+            target = (len(deferring) - np.searchsorted(deferring, alpha)) / len(training)
+        else:
+            target = numbers("average_steps", self.average_steps, "numbers >= 0")
+            counts = np.minimum(np.floor(target * len(training) + 0.5).astype(int), len(deferring))
+            alpha = np.append(np.inf, deferring[::-1])[counts]
+        return FittedStepDeferral(name, pd.DataFrame({"alpha": alpha, "target": target}))
+
+
+@dataclass(frozen=True, eq=False)
+class FittedStepDeferral:
+    """The diagnostic and the thresholds to try.
+
+    Attributes
+    ----------
+    diagnostic
+        Its name.
+    candidates
+        `alpha`, and `target`, how many steps of a training rollout are at or above it on average.
+    """
+
+    diagnostic: str
+    candidates: pd.DataFrame
+
+    def defers(self, episodes: Episodes, setting: Setting) -> np.ndarray:
+        """Tell after which steps of a Cheap rollout Strong would take the next one: (episode, step)."""
+        values = Seen.of(episodes, (self.diagnostic,)).step_values(self.diagnostic)
+        return values >= number_in(setting, "alpha")
+
+    def operating_points(self, world: World, settings: pd.DataFrame | None = None) -> pd.DataFrame:
+        """Give the averages of each setting."""
+        table = self.candidates if settings is None else settings.reset_index(drop=True)
+        alpha = table["alpha"].to_numpy(float)
+        sums = np.empty((5, len(alpha)))
+        size = max(1, AT_ONCE // len(world))
+        for start in range(0, len(alpha), size):
+            played = self._replay(world, alpha[start : start + size])
+            sums[:4, start : start + size] = played.sum(axis=2)
+            sums[4, start : start + size] = np.count_nonzero(played[3], axis=1)
+        return table.assign(**averages(sums, len(world)))
+
+    def outcomes(self, world: World, setting: Setting) -> Outcomes:
+        """Give what comes of one setting, by episode."""
+        return Outcomes(*self._replay(world, np.array([number_in(setting, "alpha")]))[:, 0])
+
+    def _replay(self, world: World, alpha: np.ndarray) -> np.ndarray:
+        if world.deferral is None:
+            raise InvalidDataError(
+                "a function that replays it, World(..., deferral=...): counterfactuals of permanent handoffs do not "
+                "say what comes of single steps of Strong",
+                field="deferral of the world",
+                value=None,
+            )
+        played = np.asarray(world.deferral(self.diagnostic, alpha), dtype=float)
+        shape = (4, len(alpha), len(world))
+        if played.shape != shape:
+            raise InvalidDataError(f"{shape}", field="shape of what the world's deferral gives", value=played.shape)
+        return played

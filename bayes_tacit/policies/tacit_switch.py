@@ -1,0 +1,246 @@
+"""TACIT-Switch: a permanent handoff at the first crossing of the score, from a point estimate or a posterior."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from bayes_tacit import settings as checks
+from bayes_tacit.deployment import Router
+from bayes_tacit.deployment.checks import rule as checked_rule
+from bayes_tacit.episodes import Episodes
+from bayes_tacit.errors import InvalidDataError
+from bayes_tacit.handoffs import first_crossings, handoff_steps
+from bayes_tacit.map_fit import MapFit, fit_map
+from bayes_tacit.outcomes import Outcomes
+from bayes_tacit.policies.base import Setting, number_in
+from bayes_tacit.policies.decisive_scores import decisive_scores
+from bayes_tacit.policies.view import Seen, visible
+from bayes_tacit.policies.world import World
+from bayes_tacit.selection import Candidates, operating_points, score_quantiles, target_switch_rates
+
+if TYPE_CHECKING:
+    from bayes_tacit.evidence import Timing
+
+Grid = Candidates | Literal["score_quantiles", "switch_rates"]
+"""Thresholds to try, or how they are made from training scores (see `bayes_tacit.selection`)."""
+
+View = Callable[[Episodes], Episodes]
+"""Gives the same episodes, in the same order, with less information."""
+
+SEES = "The task's features, and the diagnostics of all steps so far."
+DECIDES = "At each of Cheap's checkpoints: hand over to Strong for good, or go on."
+
+
+@dataclass(frozen=True, eq=False)
+class TacitSwitch:
+    """TACIT-Switch from a point estimate.
+
+    Attributes
+    ----------
+    estimator
+        Makes the fit from training episodes; by default `fit_map`.
+    options
+        What `fit_map` is called with, such as `{"ridge": 0.03, "timing": "proposal"}`.
+    candidates
+        "score_quantiles" (101 of the training scores), "switch_rates" (target rates on training episodes, as the paper
+        does for DABench), or thresholds such as `fixed_grid()`.
+    view
+        What it is allowed to see, for ablations; by default all features and diagnostics.
+
+    Examples
+    --------
+    >>> from bayes_tacit import load_example
+    >>> from bayes_tacit.selection import fixed_grid
+    >>> training = load_example()
+    >>> fitted = TacitSwitch(candidates=fixed_grid()).fit(training)
+    >>> fitted.handoffs(training, {"alpha": 0.3})[:5]
+    array([-1,  9,  5, 11, -1])
+    """
+
+    estimator: Callable[[Episodes], MapFit] | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    candidates: Grid = "score_quantiles"
+    view: View | None = None
+    name: str = "TACIT-Switch"
+    sees: str = SEES
+    decides: str = DECIDES
+
+    def __post_init__(self) -> None:
+        """Check the settings."""
+        _check(self.candidates, self.view)
+        if self.estimator is not None and self.options:
+            raise InvalidDataError("none with an estimator of your own", field="options", value=dict(self.options))
+
+    def fit(self, training: Episodes) -> FittedTacitSwitch:
+        """Fit the model, and make the candidates from its scores of the same episodes."""
+        seen = _seen(training, self.view)
+        fit = fit_map(seen, **self.options) if self.estimator is None else self.estimator(seen)
+        if not isinstance(fit, MapFit):
+            raise InvalidDataError("a MapFit", field="what the estimator gives", value=fit)
+        return FittedTacitSwitch.of(fit, seen, self.candidates, view=self.view)
+
+
+@dataclass(frozen=True, eq=False)
+class PosteriorTacitSwitch:
+    """TACIT-Switch from posterior draws, by their mean score or a quantile of it.
+
+    Attributes
+    ----------
+    rule
+        "mean", or a probability: 0.1 hands off only where 90% of the posterior agrees.
+    posterior
+        A posterior of the training episodes, or a function that makes one from them; by default `sample_posterior`.
+    options
+        What `sample_posterior` is called with.
+    draws
+        How many draws are used at most, at even distances, as a router does.
+    candidates, view
+        As for `TacitSwitch`.
+
+    Examples
+    --------
+    >>> from bayes_tacit import load_example
+    >>> training = load_example()
+    >>> tree = fit_map(training).to_datatree()              # stands for sample_posterior(training)
+    >>> PosteriorTacitSwitch(rule=0.1, posterior=tree).fit(training).handoffs(training, {"alpha": 0.3})[:5]
+    array([-1,  9,  5, 11, -1])
+    """
+
+    rule: str | float = "mean"
+    posterior: xr.DataTree | Callable[[Episodes], xr.DataTree] | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    draws: int = 1000
+    candidates: Grid = "score_quantiles"
+    view: View | None = None
+    name: str = ""
+    sees: str = SEES
+    decides: str = DECIDES
+
+    def __post_init__(self) -> None:
+        """Check the settings, and take a name from the rule."""
+        _check(self.candidates, self.view)
+        rule = checked_rule(self.rule)
+        checks.whole("draws", self.draws, 1)
+        if self.posterior is not None and self.options:
+            raise InvalidDataError("none with a posterior of your own", field="options", value=dict(self.options))
+        if not self.name:
+            what = rule if isinstance(rule, str) else f"{rule:g} quantile"
+            object.__setattr__(self, "name", f"TACIT-Switch, posterior {what}")
+
+    def fit(self, training: Episodes) -> FittedTacitSwitch:
+        """Sample the posterior, and make the candidates from its scores of the same episodes."""
+        tree, seen = self.posterior, _seen(training, self.view)
+        if tree is None:
+            # Sampling takes PyMC, which nothing else here needs.
+            from bayes_tacit.posterior import sample_posterior
+
+            tree = sample_posterior(seen, **self.options)
+        elif not isinstance(tree, xr.DataTree):
+            tree = tree(seen)
+        if not isinstance(tree, xr.DataTree):
+            raise InvalidDataError("a posterior DataTree", field="what the function gives", value=tree)
+        return FittedTacitSwitch.of(tree, seen, self.candidates, self.rule, self.draws, self.view)
+
+
+@dataclass(frozen=True, eq=False)
+class FittedTacitSwitch:
+    """The estimate, the rule, and the thresholds to try.
+
+    Attributes
+    ----------
+    estimate
+        The fit, or the posterior.
+    candidates
+        `alpha`, and `target`, the share of training episodes that it was meant to hand off.
+    rule, draws
+        How draws of a posterior become one score.
+    view
+        What it is allowed to see.
+    """
+
+    estimate: MapFit | xr.DataTree
+    candidates: pd.DataFrame
+    rule: str | float = "mean"
+    draws: int = 1000
+    view: View | None = None
+
+    @classmethod
+    def of(
+        cls,
+        estimate: MapFit | xr.DataTree,
+        seen: Episodes,
+        grid: Grid,
+        rule: str | float = "mean",
+        draws: int = 1000,
+        view: View | None = None,
+    ) -> FittedTacitSwitch:
+        """Take candidates from the scores of the training episodes, which the view has already been applied to."""
+        fitted = cls(estimate, pd.DataFrame(), rule, draws, view)
+        if isinstance(grid, Candidates):
+            found = grid
+        elif grid == "score_quantiles":
+            found = score_quantiles(fitted._score(seen))
+        else:
+            found = target_switch_rates(fitted._score(seen), timing=fitted.timing)
+        return replace(fitted, candidates=pd.DataFrame({"alpha": found.alpha, "target": found.target}))
+
+    @property
+    def timing(self) -> Timing:
+        """What a checkpoint is, as in the estimate."""
+        found = self.estimate.timing if isinstance(self.estimate, MapFit) else self.estimate.attrs["timing"]
+        return cast("Timing", found)
+
+    def scores(self, episodes: Episodes) -> np.ndarray:
+        """Give the score that is compared with alpha: (episode, step), NaN past the end of an episode."""
+        return self._score(episodes if self.view is None else _seen(visible(episodes), self.view))
+
+    def _score(self, episodes: Episodes) -> np.ndarray:
+        return decisive_scores(self.estimate, Seen.of(episodes), self.rule, self.draws)
+
+    def handoffs(self, episodes: Episodes, setting: Setting) -> np.ndarray:
+        """Give the step from which Strong acts, by episode; -1 for never."""
+        return handoff_steps(first_crossings(self.scores(episodes), number_in(setting, "alpha")), self.timing)
+
+    def router(self, setting: Setting) -> Router:
+        """Give the router that decides so in an agent."""
+        alpha = number_in(setting, "alpha")
+        if isinstance(self.estimate, MapFit):
+            return Router.from_fit(self.estimate, alpha)
+        return Router.from_posterior(self.estimate, alpha, self.rule, self.draws)
+
+    def operating_points(self, world: World, settings: pd.DataFrame | None = None) -> pd.DataFrame:
+        """Give the averages of each setting."""
+        table = self.candidates if settings is None else settings.reset_index(drop=True)
+        alpha = table["alpha"].to_numpy(float)
+        points = operating_points(self.scores(world.episodes), world.counterfactuals, alpha, self.timing)
+        place = np.empty(len(alpha), dtype=int)
+        place[np.argsort(alpha, kind="stable")] = np.arange(len(alpha))
+        columns = ("success", "cost", "strong_share", "intervention_rate")
+        return table.assign(**{name: points[name].to_numpy()[place] for name in columns})
+
+    def outcomes(self, world: World, setting: Setting) -> Outcomes:
+        """Give what comes of one setting, by episode."""
+        handoffs = self.handoffs(world.episodes, setting)
+        return world.counterfactuals.outcomes_at(handoffs, discards_proposal=self.timing == "proposal")
+
+
+def _seen(episodes: Episodes, view: View | None) -> Episodes:
+    if view is None:
+        return episodes
+    seen = view(episodes)
+    if not isinstance(seen, Episodes) or not np.array_equal(seen.ids, episodes.ids):
+        raise InvalidDataError("the same episodes in the same order", field="what the view gives", value=seen)
+    return seen
+
+
+def _check(grid: Grid, view: View | None) -> None:
+    if not isinstance(grid, Candidates):
+        checks.choice("candidates", grid, ("score_quantiles", "switch_rates"))
+    if view is not None and not callable(view):
+        raise InvalidDataError("a function from Episodes to Episodes", field="view", value=view)

@@ -1,0 +1,113 @@
+"""World: episodes, and what would come of every decision on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from bayes_tacit.costs import CostModel, cost_of_calls
+from bayes_tacit.counterfactuals import Counterfactuals
+from bayes_tacit.episodes import Episodes
+from bayes_tacit.episodes.conversions import plain
+from bayes_tacit.errors import InvalidDataError
+
+StepReplay = Callable[[str, np.ndarray], np.ndarray]
+"""Plays step deferral: takes the name of a diagnostic and thresholds (k,), gives (4, k, episode).
+
+The four are success, cost, Cheap's calls and Strong's calls. Cheap acts; where the diagnostic after its step is at
+least the threshold, Strong acts the following step only, then Cheap acts again.
+"""
+
+SAME = 1e-9
+"""Relative difference below which two costs are the same number, rounded differently."""
+
+
+@dataclass(frozen=True, eq=False)
+class World:
+    """Episodes, and what would come of every decision on them.
+
+    All policies are evaluated on the same world, so they see the same tasks and the same luck: two that decide alike
+    get the same outcomes.
+
+    Attributes
+    ----------
+    episodes
+        What policies look at. They see features and diagnostics, not outcomes and windows.
+    counterfactuals
+        What comes of each permanent handoff, for the same episodes; brought into their order.
+    cost
+        What calls cost, the same as in the counterfactuals. It prices what they do not hold, such as a restart.
+    deferral
+        Plays step deferral; None where it cannot be replayed.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from bayes_tacit.costs import StepCost
+    >>> tasks = pd.DataFrame({"episode": ["a", "b"], "cheap_success": [0, 1], "strong_success": [1, 1],
+    ...                       "window_start": [0, None], "window_end": [0, None], "x": [3, 1]})
+    >>> steps = pd.DataFrame({"episode": ["a", "a", "b", "b"], "step": [0, 1, 0, 1], "risk": [1.0, 2.0, 0.5, 0.0]})
+    >>> cost = StepCost(cheap=1, strong=3)
+    >>> counterfactuals = Counterfactuals.from_calls(
+    ...     ["a", "b"], success=[[1, 0], [1, 1]], strong_calls=[[2, 1], [2, 1]], never_success=[0, 1], cost=cost
+    ... )
+    >>> World(Episodes.from_frames(tasks, steps), counterfactuals, cost)
+    <World: 2 episodes of up to 2 steps; Pure Cheap 50.0% at cost 2, Pure Strong 100.0% at cost 6; no step deferral>
+    """
+
+    episodes: Episodes
+    counterfactuals: Counterfactuals
+    cost: CostModel
+    deferral: StepReplay | None = None
+
+    def __post_init__(self) -> None:
+        """Match the counterfactuals to the episodes, and check that there is one unit of cost."""
+        if not isinstance(self.episodes, Episodes):
+            raise InvalidDataError("Episodes", field="episodes", value=self.episodes)
+        if not isinstance(self.counterfactuals, Counterfactuals):
+            raise InvalidDataError("Counterfactuals", field="counterfactuals", value=self.counterfactuals)
+        deferral: object = self.deferral
+        if deferral is not None and not callable(deferral):
+            expected = "a function of a diagnostic's name and thresholds, or None"
+            raise InvalidDataError(expected, field="deferral", value=deferral)
+        if not _in_place(self.counterfactuals, self.episodes):
+            object.__setattr__(self, "counterfactuals", self.counterfactuals.match(self.episodes))
+        _check_costs(self.counterfactuals, self.cost)
+
+    def __len__(self) -> int:
+        return len(self.episodes)
+
+    def __repr__(self) -> str:
+        size = f"{len(self)} episode{'s' if len(self) > 1 else ''} of up to {self.episodes.horizon} steps"
+        pure = {"Cheap": self.counterfactuals.pure_cheap, "Strong": self.counterfactuals.pure_strong}
+        rates = ", ".join(f"Pure {n} {o.success.mean():.1%} at cost {o.cost.mean():.4g}" for n, o in pure.items())
+        return f"<World: {size}; {rates}; {'with' if self.deferral else 'no'} step deferral>"
+
+
+def _in_place(counterfactuals: Counterfactuals, episodes: Episodes) -> bool:
+    """Tell whether there is nothing to reorder and nothing to complain about."""
+    return (
+        np.array_equal(counterfactuals.ids, episodes.ids)
+        and np.array_equal(counterfactuals.n_steps, episodes.n_steps)
+        and np.array_equal(counterfactuals.table()[0, :, -1], episodes.dataset["cheap_success"].values)
+    )
+
+
+def _check_costs(counterfactuals: Counterfactuals, cost: CostModel) -> None:
+    _, known, cheap, strong = counterfactuals.table()
+    differs = np.abs(cost_of_calls(cost, cheap, strong) - known) > SAME * (1 + known)
+    if differs.any():
+        row, handoff = (int(at) for at in np.unravel_index(differs.argmax(), differs.shape))
+        calls = f"{cheap[row, handoff]:g} Cheap and {strong[row, handoff]:g} Strong calls"
+        expected = (
+            f"{float(cost_of_calls(cost, cheap[row, [handoff]], strong[row, [handoff]])[0]):g}, what the world's "
+        )
+        raise InvalidDataError(
+            f"{expected}cost says of {calls}: make them one with counterfactuals.with_cost(cost)",
+            episode=plain(counterfactuals.ids[row]),
+            field="cost",
+            value=float(known[row, handoff]),
+            where=f"handoff {handoff}" if handoff < counterfactuals.n_steps[row] else "Cheap rollout",
+        )
