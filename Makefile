@@ -19,9 +19,9 @@ lint: .venv/test.installed
 bench: .venv/test.installed
 	cd tests && ../$(BIN)/python -m benchmarks
 
-# The studies whose results are committed; each goes on where a stopped run was.
+# The studies whose results are committed; each goes on where a stopped run was, and only what is missing is computed.
 studies: .venv/test.installed
-	$(BIN)/python -m simulations.calibration
+	$(BIN)/python -m simulations all --jobs 2
 
 # Resolves pyproject.toml anew; needs uv on the path.
 lock:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import pymc as pm
-
-from bayes_tacit import Episodes, MapFit, RidgePrior, build_model, fit_map
+from bayes_tacit import Episodes, MapFit, RidgePrior, fit_map
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.evidence import Timing
+
+if TYPE_CHECKING:
+    import pymc as pm
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,9 @@ class Experiment:
 
     def model(self, episodes: Episodes) -> pm.Model:
         """State the PyMC model whose MAP is the experiment's estimate."""
+        # Studies of thousands of fits need no PyMC, which takes seconds to import.
+        from bayes_tacit import build_model
+
         self._check(episodes)
         return build_model(
             episodes, RidgePrior(strength=self.ridge), weights=self.weights, floor=self.floor, timing=self.timing

@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
-import matplotlib.pyplot as plt
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
+
+from simulations.studies.figures import COLOURS, figure_file
 
 
-def plot_ranks(ranks: pd.DataFrame, draws: int) -> Figure:
+def plot_ranks(ranks: pd.DataFrame, draws: int, path: Path) -> None:
     """Plot the ranks' distribution function minus the uniform one, with a simultaneous 95% band, for every quantity."""
     columns = 5
     rows = -(-len(ranks.columns) // columns)
-    figure, axes = plt.subplots(
-        rows, columns, figsize=(2.3 * columns, 1.7 * rows), sharex=True, sharey=True, layout="constrained"
-    )
     grid = np.arange(draws + 2) / (draws + 1)
     band = _simultaneous_band(len(ranks), draws)
-    for ax in axes.flat[len(ranks.columns) :]:
-        ax.axis("off")
-    for ax, name in zip(axes.flat, ranks.columns, strict=False):
-        difference = _distribution(ranks[name].to_numpy(), draws) - grid
-        ax.fill_between(grid, -band, band, color="#cccccc", linewidth=0)
-        ax.plot(grid, difference, color="#0072b2", linewidth=1.2, drawstyle="steps-post")
-        ax.axhline(0, color="#555555", linewidth=0.6)
-        ax.set_title(str(name), fontsize=9)
-    figure.supxlabel("rank of the truth among the draws, as a share")
-    figure.supylabel("distribution minus uniform")
-    return figure
+    with figure_file(path, rows, columns, size=(2.2 * columns, 1.7 * rows), share=True) as (figure, axes):
+        for ax in axes.flat[len(ranks.columns) :]:
+            ax.axis("off")
+        for ax, name in zip(axes.flat, ranks.columns, strict=False):
+            difference = _distribution(ranks[name].to_numpy(), draws) - grid
+            ax.fill_between(grid, -band, band, color="#cccccc", linewidth=0)
+            ax.plot(grid, difference, color=COLOURS[0], linewidth=1.2, drawstyle="steps-post")
+            ax.axhline(0, color="#555555", linewidth=0.6)
+            ax.set_title(str(name), fontsize=9)
+        figure.supxlabel("rank of the truth among the draws, as a share", fontsize=10)
+        figure.supylabel("distribution minus uniform", fontsize=10)
 
 
 def _distribution(ranks: np.ndarray, draws: int) -> np.ndarray:

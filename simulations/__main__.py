@@ -1,0 +1,106 @@
+"""`python -m simulations STUDY`: run a study, or go on with one that was stopped, and write its results."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from rich.console import Console
+
+from bayes_tacit.errors import InvalidDataError, TacitError
+from simulations.studies import registry
+from simulations.studies.run import RESULTS, run_study
+
+BAD_INPUT, INTERRUPTED = 2, 130
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose complaints are one line, like all others."""
+
+    def error(self, message: str) -> NoReturn:
+        raise TacitError(f"{message} (see python -m simulations --help)")
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run the program: exit code 0, 2 for bad input or a failed replicate, which is told in one line."""
+    console = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
+    try:
+        arguments = _parser().parse_args(words)
+        if arguments.list:
+            print(_studies())
+        elif arguments.study is None:
+            raise TacitError(f"no study was named; expected one of {', '.join(registry.STUDIES)}, or all")
+        else:
+            _run(arguments, console)
+    except TacitError as error:
+        console.print("error: " + " ".join(str(error).split()))
+        return BAD_INPUT
+    except KeyboardInterrupt:
+        console.print("stopped; every finished replicate is kept, and the same command goes on from there")
+        return INTERRUPTED
+    return 0
+
+
+def _run(arguments: argparse.Namespace, console: Console) -> None:
+    everything = arguments.study == "all"
+    studies = [registry.load(name) for name in (registry.STUDIES if everything else [arguments.study])]
+    if everything and arguments.setting:
+        raise InvalidDataError("no --setting when all studies are run", field="setting", value=arguments.setting)
+    for study in studies:
+        root = arguments.out or (RESULTS if everything else RESULTS / study.name)
+        folder = root / study.name if everything else root
+        written = run_study(
+            study,
+            folder,
+            replicates=arguments.replicates,
+            seed=arguments.seed,
+            only=arguments.setting,
+            jobs=arguments.jobs,
+            scheduler=arguments.scheduler,
+            fresh=arguments.fresh,
+            console=console,
+        )
+        console.print(
+            f"{study.name}: results in {folder}"
+            if written
+            else f"{study.name}: kept in {folder}; tables and figures are written once all settings are there"
+        )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="python -m simulations",
+        description="Run a study on simulated episodes, or go on with one that was stopped.",
+        epilog=f"studies:\n{_studies()}" if {"-h", "--help"} & set(sys.argv) else None,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("study", nargs="?", help="name of a study, or all")
+    parser.add_argument("--list", action="store_true", help="list the studies and exit")
+    parser.add_argument("--replicates", type=int, metavar="N", help="replicates of each setting; default: the study's")
+    parser.add_argument("--seed", type=int, metavar="N", help="default: the study's")
+    parser.add_argument(
+        "--setting", action="append", default=[], metavar="NAME", help="compute only this one; repeatable"
+    )
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes to use; default: 1")
+    parser.add_argument("--scheduler", metavar="ADDRESS", help="compute on a Dask cluster, such as tcp://host:8786")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="FOLDER",
+        help=f"folder of the results; default: {RESULTS}/STUDY. With all, the folder that holds one for each study",
+    )
+    parser.add_argument("--fresh", action="store_true", help="discard the replicates that the folder holds")
+    return parser
+
+
+def _studies() -> str:
+    width = max(map(len, registry.STUDIES))
+    return "\n".join(f"  {name:<{width}}  {registry.load(name).description}" for name in registry.STUDIES)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,74 @@
+"""What the mechanism studies share: the policies, the tasks of a replicate, and the contest between them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+import pandas as pd
+
+from bayes_tacit.errors import TacitWarning
+from bayes_tacit.policies import (
+    Cascade,
+    Comparison,
+    Policy,
+    PrefixRouter,
+    PureCheap,
+    PureStrong,
+    StepDeferral,
+    TacitSwitch,
+    TaskRouter,
+    World,
+    compare,
+)
+from models.mechanism import FULL, RISK_ONLY, X_ONLY, without_features, without_risk_values
+from simulations.mechanism import Mechanism, simulate
+from simulations.mechanism.world import RISK, SIZES
+from simulations.studies.study import Row
+
+CAP = 16.0
+"""The paper's cap on development cost."""
+
+TACIT = TacitSwitch(estimator=FULL.fit)
+BASELINES = (TaskRouter(), StepDeferral(RISK), PrefixRouter())
+"""The learned policies that the paper compares with."""
+
+ABLATIONS = (
+    TacitSwitch(estimator=X_ONLY.fit, view=without_risk_values, name="x-only"),
+    TacitSwitch(estimator=RISK_ONLY.fit, view=without_features, name="risk-only"),
+)
+PAPERS = (PureCheap(), PureStrong(), *BASELINES, TACIT)
+"""Every policy of the paper's comparison."""
+
+ALL = (*PAPERS, Cascade())
+
+
+def draw_worlds(
+    mechanism: Mechanism, seeds: np.random.SeedSequence, sizes: Mapping[str, int] = SIZES
+) -> dict[str, World]:
+    """Simulate train, development and test tasks from independent streams."""
+    return {
+        split: simulate(mechanism, size, stream)
+        for (split, size), stream in zip(sizes.items(), seeds.spawn(len(sizes)), strict=True)
+    }
+
+
+def contest(policies: Iterable[Policy], worlds: Mapping[str, World], cap: float = CAP) -> Comparison:
+    """Fit on train, choose on development under the cap, evaluate once on test."""
+    with warnings.catch_warnings():
+        # That some marks are missing is part of the study, and told in its table.
+        warnings.simplefilter("ignore", TacitWarning)
+        return compare(policies, worlds["train"].episodes, worlds["development"], worlds["test"], cap)
+
+
+def policy_rows(comparison: Comparison) -> list[Row]:
+    """Give a row for each policy; `chosen` is its setting in words."""
+    table = comparison.table.rename(columns={"setting": "chosen"})
+    return [{str(name): value for name, value in row.items()} for row in table.to_dict("records")]
+
+
+def by_policy(table: pd.DataFrame, measure: str = "success", scale: float = 100.0) -> pd.DataFrame:
+    """Give one measure in a table (replicate, policy), in percent by default."""
+    wide = table.dropna(subset=["policy"]).pivot_table(index="replicate", columns="policy", values=measure)
+    return scale * wide

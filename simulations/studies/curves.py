@@ -1,0 +1,144 @@
+"""Success-cost curves of all policies at all caps, beside nearly the best that any permanent handoff could do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from bayes_tacit.plots.policies import policy_style
+from bayes_tacit.policies import success_cost_curve
+from simulations.mechanism import calibration
+from simulations.mechanism.optimal import optimal_reference
+from simulations.mechanism.world import SIZES
+from simulations.studies.contest import ABLATIONS, ALL, CAP, TACIT, contest, draw_worlds
+from simulations.studies.figures import figure_file
+from simulations.studies.study import Row, Setting, Study
+from simulations.studies.tables import markdown_table, mean_and_half_width, with_half_width
+
+CAPS = tuple(float(cap) for cap in range(10, 28))
+BEST = "best possible"
+INDUCTION_TASKS = 300_000
+LEARNED = ("Task Router", "Step Deferral", "Prefix router", "Cascade", "x-only", "risk-only", TACIT.name)
+
+
+def replicate(setting: Setting, number: int, seeds: np.random.SeedSequence) -> list[Row]:  # noqa: ARG001
+    """Choose every policy's setting at every cap; or, in the other setting, solve for the best possible."""
+    mechanism = calibration().mechanism
+    if setting.name == BEST:
+        seed = int(seeds.generate_state(1)[0])
+        found = optimal_reference(mechanism, CAPS, n_train=INDUCTION_TASKS, n_test=INDUCTION_TASKS, seed=seed)
+        return [{"policy": BEST, **{str(key): value for key, value in row.items()}} for row in found.to_dict("records")]
+    worlds = draw_worlds(mechanism, seeds)
+    result = contest((*ALL, *ABLATIONS), worlds)
+    curves = success_cost_curve(
+        {name: result.fitted[name] for name in LEARNED}, worlds["development"], worlds["test"], CAPS
+    )
+    pure: list[Row] = [
+        {"policy": name, "cap": np.inf, **result.outcomes[name].point()} for name in ("Pure Cheap", "Pure Strong")
+    ]
+    found = curves[["policy", "cap", "success", "cost", "strong_share", "intervention_rate"]].dropna()
+    return [*({str(key): value for key, value in row.items()} for row in found.to_dict("records")), *pure]
+
+
+def summarize(table: pd.DataFrame, folder: Path) -> str:
+    """Show the curves, and every policy's distance from the best possible."""
+    _plot(table, folder / "curves.png")
+    gap = {name: reached(table, BEST, CAP) - reached(table, name, CAP) for name in LEARNED}
+    at_all = [cap for cap in CAPS if leader(table, cap) == TACIT.name]
+    span = _spans(at_all)
+    return "\n\n".join(
+        [
+            f"**Reading.** Nearly the best that a permanent handoff can do at a cost of {CAP:g} is "
+            f"{reached(table, BEST, CAP):.1f}%; TACIT-Switch is {gap[TACIT.name]:.1f} points below it, the best "
+            f"baseline "
+            f"{min(gap[name] for name in LEARNED[:4]):.1f}. Among the learned policies TACIT-Switch has the highest "
+            f"success "
+            f"at caps {span}.",
+            "![Success against cost](curves.png)",
+            "Success on test tasks, %, at each development cap:",
+            markdown_table(
+                ["cap", *LEARNED, BEST],
+                [
+                    [f"{cap:g}", *(_cell(table, name, cap) for name in LEARNED), f"{reached(table, BEST, cap):.2f}"]
+                    for cap in CAPS
+                ],
+            ),
+            f"The best possible is found by backward induction on {INDUCTION_TASKS:,} tasks whose every counterfactual "
+            "handoff is known, and measured on as many others; it sees what TACIT-Switch sees (features and all "
+            "risks so "
+            "far), decides only when to hand off, and meets each cost on average. Step Deferral is not a permanent "
+            "handoff, so it is not bound by it. At caps that a policy cannot use up, its curve is flat.",
+        ]
+    )
+
+
+def reached(table: pd.DataFrame, policy: str, cap: float) -> float:
+    """Give a policy's mean success at a cap, in percent; NaN where it has none."""
+    return 100 * float(table[(table["policy"] == policy) & np.isclose(table["cap"], cap)]["success"].mean())
+
+
+def leader(table: pd.DataFrame, cap: float) -> str:
+    """Name the learned policy with the highest mean success at a cap, ablations aside."""
+    names = [name for name in LEARNED if name not in {policy.name for policy in ABLATIONS}]
+    return max(names, key=lambda name: np.nan_to_num(reached(table, name, cap), nan=-1.0))
+
+
+def _spans(caps: list[float]) -> str:
+    """Write rising whole caps as spans, such as "11 to 24 and 27"."""
+    spans: list[list[float]] = []
+    for cap in caps:
+        if spans and cap == spans[-1][-1] + 1:
+            spans[-1].append(cap)
+        else:
+            spans.append([cap])
+    words = [f"{span[0]:g} to {span[-1]:g}" if len(span) > 1 else f"{span[0]:g}" for span in spans]
+    return " and ".join(words) or "none"
+
+
+def _cell(table: pd.DataFrame, policy: str, cap: float) -> str:
+    values = 100 * table[(table["policy"] == policy) & np.isclose(table["cap"], cap)]["success"]
+    return with_half_width(*mean_and_half_width(values), digits=2) if len(values) else ""
+
+
+def _plot(table: pd.DataFrame, path: Path) -> None:
+    means = table.groupby(["policy", "cap"])[["success", "cost"]].mean()
+    with figure_file(path, size=(8.2, 4.6)) as (figure, axes):
+        ax = axes[0, 0]
+        for name in (BEST, *LEARNED):
+            color, marker = policy_style(name)
+            curve = means.loc[name]
+            line = {"linestyle": "--", "linewidth": 1.4} if name == BEST else {"linewidth": 1.5}
+            ax.plot(
+                curve["cost"], 100 * curve["success"], color=color, marker=marker, markersize=4.5, label=name, **line
+            )
+        for name, offset in (("Pure Cheap", (8, -4)), ("Pure Strong", (-10, -14))):
+            color, marker = policy_style(name)
+            cost, success = means.loc[name][["cost", "success"]].to_numpy()[0]
+            ax.plot([cost], [100 * success], marker, color=color, markersize=9)
+            align = "left" if offset[0] > 0 else "right"
+            ax.annotate(name, (cost, 100 * success), xytext=offset, textcoords="offset points", ha=align)
+        ax.axvline(CAP, color="#777777", linewidth=1, linestyle=":")
+        ax.set(
+            xlabel="mean cost of a test task (a Cheap step costs 1, a Strong step 3)", ylabel="success on test tasks, %"
+        )
+        figure.legend(loc="outside right center")
+
+
+STUDY = Study(
+    name="curves",
+    title="Success-cost curves and the best possible",
+    description="Success against cost at every cap for all policies, and their distance from the best possible.",
+    settings=[Setting("policies"), Setting(BEST, share=0.05)],
+    parameters={
+        "mechanism": calibration().mechanism.to_dict(),
+        "sizes": dict(SIZES),
+        "caps": CAPS,
+        "induction_tasks": INDUCTION_TASKS,
+    },
+    replicate=replicate,
+    summarize=summarize,
+    replicates=20,
+    seed=20261206,
+)

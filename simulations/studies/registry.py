@@ -1,0 +1,27 @@
+"""Which studies there are, by name; a study's module, which may be slow to import, is imported when asked for."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from bayes_tacit.errors import InvalidDataError
+from simulations.studies.study import Study
+
+STUDIES = {
+    "recovery": "simulations.studies.recovery",
+    "noise": "simulations.studies.noise",
+    "mechanism": "simulations.studies.mechanism",
+    "sensitivity": "simulations.studies.sensitivity",
+    "random": "simulations.studies.random_mechanisms",
+    "curves": "simulations.studies.curves",
+    "small_samples": "simulations.studies.small_samples",
+    "sbc": "simulations.studies.sbc",
+}
+"""Module of each study, in the order in which `all` runs them; the module's `STUDY` is the study."""
+
+
+def load(name: str) -> Study:
+    """Give the study of this name."""
+    if name not in STUDIES:
+        raise InvalidDataError(f"one of {', '.join(STUDIES)}, or all", field="study", value=name)
+    return import_module(STUDIES[name]).STUDY

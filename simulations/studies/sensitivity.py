@@ -1,0 +1,153 @@
+"""Scenario sensitivity: how success moves with what task features and online risks say, everything else held."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from bayes_tacit.plots.policies import policy_style
+from simulations.mechanism import Mechanism, calibration, with_feature_information, with_risk_noise
+from simulations.mechanism.diagnostics import diagnostics
+from simulations.mechanism.world import SIZES
+from simulations.studies import published
+from simulations.studies.contest import BASELINES, CAP, PAPERS, TACIT, contest, draw_worlds, policy_rows
+from simulations.studies.figures import figure_file
+from simulations.studies.study import Row, Setting, Study
+from simulations.studies.tables import (
+    Comparison,
+    Tolerance,
+    comparison_table,
+    markdown_table,
+    mean_and_half_width,
+    with_half_width,
+)
+
+AXES: dict[str, Callable[[Mechanism, float], Mechanism]] = {
+    "task features": with_feature_information,
+    "online risk": with_risk_noise,
+}
+AUC = {"task features": "auc_task_features", "online risk": "auc_cumulative_risk"}
+PAPERS_AXES = {"task features": "task_features", "online risk": "online_risk"}
+BASELINE = "baseline"
+COMPARED = [*(policy.name for policy in BASELINES), TACIT.name]
+
+
+def settings() -> list[Setting]:
+    """Give the baseline with all replicates, and four more settings on each axis with half as many."""
+    found = calibration()
+    factors = {"task features": found.feature_factors, "online risk": found.noise_factors}
+    others = [
+        Setting(f"{axis} x {factor:.4g}", {"axis": axis, "factor": factor}, share=0.5)
+        for axis, values in factors.items()
+        for factor in values
+        if factor != 1
+    ]
+    return [Setting(BASELINE), *others]
+
+
+def replicate(setting: Setting, number: int, seeds: np.random.SeedSequence) -> list[Row]:  # noqa: ARG001
+    """Compare the paper's policies in one setting; the same luck in all settings."""
+    mechanism = calibration().mechanism
+    if setting.values:
+        mechanism = AXES[setting.values["axis"]](mechanism, setting.values["factor"])
+    worlds = draw_worlds(mechanism, seeds)
+    checks = diagnostics(worlds["train"].episodes, worlds["test"])
+    aucs: Row = {name: checks[name] for name in AUC.values()}
+    return [row | aucs for row in policy_rows(contest(PAPERS, worlds))]
+
+
+def summarize(table: pd.DataFrame, folder: Path) -> str:
+    """Show success along both axes, and compare the range of TACIT-Switch with the paper's."""
+    along = {axis: _along(axis) for axis in AXES}
+    _plot(table, along, folder / "sensitivity.png")
+    ranges, notes = [], []
+    for axis, names in along.items():
+        means = [_success(table, name, TACIT.name).mean() for name in names]
+        for end, at in (("least", 0), ("most", -1)):
+            paper = published.SENSITIVITY_SUCCESS_PERCENT_RANGE[PAPERS_AXES[axis]][at]
+            ranges.append(
+                Comparison(f"TACIT-Switch, {end} informative {axis}, %", paper, _success(table, names[at], TACIT.name))
+            )
+        rises = all(after > before for before, after in pairwise(means))
+        notes.append(f"along {axis} it {'rises at every step' if rises else 'does not rise at every step'}")
+    above = all(
+        _success(table, name, TACIT.name).mean() > _success(table, name, other).mean()
+        for names in along.values()
+        for name in names
+        for other in COMPARED[:-1]
+    )
+    return "\n\n".join(
+        [
+            f"**Reading.** Success of TACIT-Switch: {'; '.join(notes)}. It is "
+            f"{'above every baseline in every setting' if above else 'not above every baseline in every setting'}. "
+            f"Pure "
+            "Cheap and Pure Strong meet the same luck in all settings, so they stay where they are.",
+            "![Success against information](sensitivity.png)",
+            comparison_table(ranges, Tolerance(0.7, "points"), digits=2),
+            *(_axis_table(table, axis, names) for axis, names in along.items()),
+            f"Success in % at a cap of {CAP:g}. The factor multiplies the features' signal-to-noise ratio, or the "
+            f"standard "
+            "deviation of the risks' noise; 1 is the baseline.",
+        ]
+    )
+
+
+def _along(axis: str) -> list[str]:
+    """Give the names of an axis's settings by rising information, the baseline in its place."""
+    found = calibration()
+    factors = found.feature_factors if axis == "task features" else found.noise_factors
+    return [BASELINE if factor == 1 else f"{axis} x {factor:.4g}" for factor in factors]
+
+
+def _cells(table: pd.DataFrame, setting: str, policy: str) -> pd.DataFrame:
+    return table[(table["setting"] == setting) & (table["policy"] == policy)]
+
+
+def _success(table: pd.DataFrame, setting: str, policy: str) -> pd.Series:
+    return 100 * _cells(table, setting, policy)["success"]
+
+
+def _axis_table(table: pd.DataFrame, axis: str, names: list[str]) -> str:
+    policies = ["Pure Cheap", *COMPARED, "Pure Strong"]
+    rows = []
+    for name in names:
+        auc, _ = mean_and_half_width(_cells(table, name, TACIT.name)[AUC[axis]])
+        found = (with_half_width(*mean_and_half_width(_success(table, name, policy)), digits=2) for policy in policies)
+        rows.append([name, f"{auc:.3f}", *found])
+    return markdown_table([axis, "AUC", *policies], rows)
+
+
+def _plot(table: pd.DataFrame, along: dict[str, list[str]], path: Path) -> None:
+    titles = {"task features": "AUC of task features for Cheap failure", "online risk": "AUC of cumulative risk"}
+    with figure_file(path, 1, 2, size=(8.8, 3.8)) as (figure, axes):
+        for ax, (axis, names) in zip(axes.flat, along.items(), strict=True):
+            x = [_cells(table, name, TACIT.name)[AUC[axis]].mean() for name in names]
+            for policy in COMPARED:
+                color, marker = policy_style(policy)
+                pairs = [mean_and_half_width(_success(table, name, policy)) for name in names]
+                means, halves = [mean for mean, _ in pairs], [half or 0.0 for _, half in pairs]
+                ax.errorbar(x, means, yerr=halves, color=color, marker=marker, capsize=2.5, markersize=6, label=policy)
+            ax.set_title(f"({'ab'[list(along).index(axis)]}) {axis}")
+            ax.set_xlabel(titles[axis])
+        axes[0, 0].set_ylabel("success on test tasks, %")
+        handles, labels = axes[0, 0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside upper center", ncols=len(COMPARED))
+
+
+STUDY = Study(
+    name="sensitivity",
+    title="Scenario sensitivity",
+    description="The paper's policies as task features or online risks say more or less, five settings on each axis.",
+    settings=settings(),
+    parameters={"mechanism": calibration().mechanism.to_dict(), "sizes": dict(SIZES), "cap": CAP},
+    replicate=replicate,
+    summarize=summarize,
+    replicates=100,
+    seed=20261204,
+    paired=True,
+    cheapest=BASELINE,
+)

@@ -1,0 +1,151 @@
+"""Finished replicates, kept one line each as they come, so that a stopped study goes on where it was.
+
+The file begins with a line that says which study, version, seed and design it belongs to. A line that a killed process
+left unfinished is cut off, and its replicate is done again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from bayes_tacit.errors import FileFormatError
+from bayes_tacit.files import atomic_path
+from simulations.studies.study import Row, Study
+from simulations.studies.table_file import TABLE, read_identity, read_table
+
+REMEDY = "give another folder with --out, or --fresh to discard what is there and start over"
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What must be the same for replicates to belong together."""
+
+    study: str
+    version: str
+    seed: int
+    design: str
+
+    @classmethod
+    def of(cls, study: Study, seed: int) -> Identity:
+        """Give the identity of a study as it is now."""
+        return cls(study=study.name, version=version("bayes_tacit"), seed=seed, design=study.design())
+
+    def refuse_other(self, found: object, source: Path) -> None:
+        """Raise unless what a file says of itself is the same."""
+        wanted = asdict(self)
+        if not isinstance(found, dict) or not wanted.keys() <= found.keys():
+            raise FileFormatError(f"{source} does not say which study made it; {REMEDY}")
+        for name, value in wanted.items():
+            if found[name] != value:
+                raise FileFormatError(f"{source} has {name} {found[name]!r}, this run has {value!r}; {REMEDY}")
+
+
+class Kept:
+    """The kept replicates of a results folder.
+
+    Parameters
+    ----------
+    folder
+        Made if need be.
+    study, seed
+        What the replicates must belong to. If nothing is kept but the folder has a finished table, as a fresh clone
+        does, its replicates are taken over.
+    fresh
+        Whether to discard what is there.
+    """
+
+    def __init__(self, folder: Path, study: Study, seed: int, *, fresh: bool = False) -> None:
+        self._study = study
+        self._identity = Identity.of(study, seed)
+        self._path = folder / f"replicates-{seed}.jsonl"
+        _make_folder(folder)
+        if fresh:
+            for old in folder.glob("replicates-*.jsonl"):
+                old.unlink()
+        for old in folder.glob("replicates-*.jsonl"):
+            self._identity.refuse_other(_header(old), old)
+        if not self._path.exists():
+            self._begin(None if fresh else folder / TABLE)
+        _cut_unfinished_line(self._path)
+        self.done = {key for key, _ in self._replicates()}
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self._path
+
+    def add(self, setting: str, replicate: int, rows: Sequence[Row]) -> None:
+        """Keep a finished replicate."""
+        _append(self._path, {"setting": setting, "replicate": replicate, "rows": list(rows)})
+        self.done.add((setting, replicate))
+
+    def table(self, replicates: int) -> pd.DataFrame:
+        """Give the rows of the first replicates of every setting, in order."""
+        settings = {setting.name: position for position, setting in enumerate(self._study.settings)}
+        chosen: dict[tuple[int, int], list[Row]] = {}
+        for (name, number), rows in self._replicates():
+            if number < self._study.count(settings[name], replicates):
+                chosen[settings[name], number] = rows
+        return pd.DataFrame(
+            [
+                {"setting": self._study.settings[setting].name, "replicate": number, **row}
+                for (setting, number), rows in sorted(chosen.items(), key=lambda item: item[0])
+                for row in rows
+            ]
+        )
+
+    def _begin(self, finished: Path | None) -> None:
+        with atomic_path(self._path) as temporary:
+            _append(temporary, asdict(self._identity))
+            if finished is not None and finished.exists():
+                self._identity.refuse_other(read_identity(finished), finished)
+                table = read_table(finished)
+                for _, rows in table.groupby(["setting", "replicate"], sort=False):
+                    records = rows.to_dict("records")
+                    key = {name: records[0][name] for name in ("setting", "replicate")}
+                    _append(temporary, {**key, "rows": rows.drop(columns=list(key)).to_dict("records")})
+
+    def _replicates(self) -> Iterator[tuple[tuple[str, int], list[Row]]]:
+        with self._path.open(encoding="utf-8") as file:
+            next(file)
+            for number, line in enumerate(file, start=2):
+                try:
+                    record = json.loads(line)
+                    yield (record["setting"], record["replicate"]), record["rows"]
+                except (ValueError, KeyError, TypeError):
+                    raise FileFormatError(f"{self._path}, line {number}: not a kept replicate; {REMEDY}") from None
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FileFormatError(f"{folder} cannot be the folder of the results: {error.strerror}") from None
+
+
+def _append(path: Path, record: dict[str, Any]) -> None:
+    """Write a whole line in one go, and hand it to the operating system, which keeps it if this process is killed."""
+    with path.open("ab") as file:
+        file.write(json.dumps(record).encode() + b"\n")
+
+
+def _header(path: Path) -> object:
+    with path.open("rb") as file:
+        try:
+            return json.loads(file.readline())
+        except ValueError:
+            return None
+
+
+def _cut_unfinished_line(path: Path) -> None:
+    content = path.read_bytes()
+    if not content.endswith(b"\n"):
+        os.truncate(path, content.rfind(b"\n") + 1)
