@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,16 +51,25 @@ def _check_windows(dataset: xr.Dataset) -> None:
     no_start, no_end = np.isnan(start), np.isnan(end)
     whole_start, whole_end = start == np.floor(start), end == np.floor(end)
 
-    def refuse(wrong: Array, field: str, values: Sequence[object], expected: str) -> None:
+    def refuse(wrong: Array, field: str, value: Callable[[int], object], expected: str) -> None:
         if wrong.any():
             i = int(wrong.argmax())
             episode = plain(dataset["episode"].values[i])
             expected = expected.format(last=n_steps[i] - 1, outcome=f"{cheap[i]:d}{strong[i]:d}")
-            raise InvalidDataError(expected, episode=episode, field=field, value=values[i])
+            raise InvalidDataError(expected, episode=episode, field=field, value=value(i))
 
-    unset = [MISSING] * len(start)
-    starts, ends = ([_whole(value) for value in bound.tolist()] for bound in (start, end))
-    windows = [list(window) for window in zip(starts, ends, strict=True)]
+    def unset(_: int) -> object:
+        return MISSING
+
+    def starts(i: int) -> float | int:
+        return _whole(float(start[i]))
+
+    def ends(i: int) -> float | int:
+        return _whole(float(end[i]))
+
+    def windows(i: int) -> list[float | int]:
+        return [starts(i), ends(i)]
+
     refuse(no_start & ~no_end, "window_start", unset, "both window_start and window_end, or neither")
     refuse(no_end & ~no_start, "window_end", unset, "both window_start and window_end, or neither")
     inside = "a whole checkpoint from 0 to {last}, the last of the rollout"

@@ -75,10 +75,12 @@ def minimize_newton(objective: Objective, start: np.ndarray, *, tolerance: float
 def _descend(objective: Objective, point: np.ndarray, here: Derivatives) -> tuple[np.ndarray, Derivatives] | None:
     step = _newton_step(here)
     slope = float(here.gradient @ step)
-    rounding = 8 * np.finfo(float).eps * max(1.0, abs(here.value))
+    rounding = 128 * np.finfo(float).eps * max(1.0, abs(here.value))
     shrink = 1.0
     while shrink > 1e-10:
         candidate = point + shrink * step
+        if np.array_equal(candidate, point):
+            return None
         there = objective(candidate)
         if np.isfinite(there.value):
             if there.value <= here.value + 1e-4 * shrink * slope:
