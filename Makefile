@@ -46,5 +46,14 @@ endef
 	$(call install,demo,test)
 
 .venv/test.installed: requirements.lock pyproject.toml | .venv/bin/python
-	$(call install,test,notebooks)
+	$(call install,test,docs)
 	touch .venv/demo.installed
+
+.venv/docs.installed: requirements.lock pyproject.toml | .venv/bin/python
+	$(call install,docs,notebooks)
+	touch .venv/demo.installed .venv/test.installed
+
+# After the last section.
+.venv/notebooks.installed: requirements.lock pyproject.toml | .venv/bin/python
+	$(call install,notebooks,end)
+	touch .venv/demo.installed .venv/test.installed .venv/docs.installed

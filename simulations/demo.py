@@ -1,20 +1,24 @@
-"""What `make demo` runs: from example data to a fitted router, posterior bands, a report, and a replayed episode."""
+"""What `make demo` runs: from example data to a fitted router, posterior bands, a report, and a table of policies."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 from rich.console import Console
 
 from bayes_tacit import Episodes, Router, fit_map, handoff_score, judge, load_example, sample_posterior, save_posterior
 from bayes_tacit.bounds import bounds_from_logs, suggest_alpha
 from bayes_tacit.costs import StepCost
+from bayes_tacit.files import atomic_path
 from bayes_tacit.reporting import report
 from bayes_tacit.selection import score_quantiles
 from simulations.example import TRUTH
+from simulations.mechanism import calibrated
+from simulations.studies.contest import ALL, CAP, contest, draw_worlds
 
 OUTPUT = Path("demo-output")
-CAP, STEP_BUDGET = 50, 30
+BUDGET, STEP_BUDGET = 50, 30
 
 
 def main() -> None:
@@ -36,18 +40,21 @@ def main() -> None:
     save_posterior(tree, OUTPUT / "posterior.nc")
     console.print(str(judge(tree)))
 
-    _heading(console, f"The threshold: from the log alone, at most {CAP} a task (Cheap calls cost 1, Strong calls 3)")
+    _heading(
+        console, f"The threshold: from the log alone, at most {BUDGET} a task (Cheap calls cost 1, Strong calls 3)"
+    )
     scores = handoff_score(fit, episodes)
     bounds = bounds_from_logs(
         scores, episodes, score_quantiles(scores), fit.timing, cost=StepCost(1, 3), step_budget=STEP_BUDGET
     )
-    suggestion = suggest_alpha(bounds, CAP)
+    suggestion = suggest_alpha(bounds, BUDGET)
     console.print(str(suggestion))
     router = Router.from_posterior(tree, alpha=suggestion.alpha)
     router.save(OUTPUT / "router.json")
 
     report(tree, episodes, OUTPUT / "report.html", fit=fit, alpha=suggestion.alpha)
     _replay(console, Router.load(OUTPUT / "router.json"), episodes)
+    _compare(console)
     _heading(console, "Written")
     for path in sorted(OUTPUT.iterdir()):
         console.print(f"{path}  {path.stat().st_size / 1024:,.0f} KiB")
@@ -67,6 +74,19 @@ def _replay(console: Console, router: Router, episodes: Episodes) -> None:
         console.print(f"step {decision.step:2d}  q = {decision.score:.3f}  {band}  {decision.reason}")
         if decision.handoff:
             break
+
+
+def _compare(console: Console) -> None:
+    """Compare policies where every handoff can be replayed: one replicate of the mechanism simulator."""
+    worlds = draw_worlds(calibrated(), np.random.SeedSequence(1))
+    sizes = ", ".join(f"{len(world):,} {split}" for split, world in worlds.items())
+    _heading(console, f"Policies under a cost cap of {CAP:g} on simulated agents ({sizes} tasks)")
+    table = contest(ALL, worlds).table.sort_values("success", ignore_index=True)
+    with atomic_path(OUTPUT / "comparison.csv") as temporary:
+        table.to_csv(temporary, index=False)
+    shown = table[["policy", "success", "cost", "strong_share", "intervention_rate"]]
+    console.print(shown.round(3).to_string(index=False))
+    console.print("The margin depends on the mechanism: see simulations/results/random/README.md")
 
 
 def _heading(console: Console, text: str) -> None:

@@ -51,3 +51,10 @@ def test_the_page_says_what_made_it_and_shows_every_figure(name):
     for position, setting in enumerate(study.settings):
         numbers = table.loc[table["setting"] == setting.name, "replicate"].unique()
         assert sorted(numbers) == list(range(study.count(position, replicates)))
+
+
+@pytest.mark.parametrize("name", COMMITTED)
+def test_the_page_is_what_the_table_gives(name, tmp_path):
+    body = registry.load(name).summarize(read_table(RESULTS / name / TABLE), tmp_path)
+    assert body.strip() in (RESULTS / name / PAGE).read_text(encoding="utf-8")
+    assert {path.name for path in tmp_path.iterdir()} == {path.name for path in (RESULTS / name).glob("*.png")}

@@ -13,6 +13,7 @@ ROOT = Path(__file__).parent.parent
 SECTIONS: dict[str, list[str]] = {
     "demo": ["--group", "build"],
     "test": ["--group", "dev", "--extra", "scale", "--extra", "agents"],
+    "docs": ["--group", "docs"],
     "notebooks": ["--extra", "notebooks"],
 }
 

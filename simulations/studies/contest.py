@@ -43,6 +43,9 @@ PAPERS = (PureCheap(), PureStrong(), *BASELINES, TACIT)
 
 ALL = (*PAPERS, Cascade())
 
+NEARLY = (1e-3, 1e-3)
+"""How nearly a replicate that is computed again on another machine agrees: one task of 20,000 may go the other way."""
+
 
 def draw_worlds(
     mechanism: Mechanism, seeds: np.random.SeedSequence, sizes: Mapping[str, int] = SIZES
@@ -63,9 +66,13 @@ def contest(policies: Iterable[Policy], worlds: Mapping[str, World], cap: float 
 
 
 def policy_rows(comparison: Comparison) -> list[Row]:
-    """Give a row for each policy; `chosen` is its setting in words."""
-    table = comparison.table.rename(columns={"setting": "chosen"})
-    return [{str(name): value for name, value in row.items()} for row in table.to_dict("records")]
+    """Give a row for each policy: its averages, and the threshold and prefix that were chosen, if it has them."""
+    rows: list[Row] = []
+    for averages in comparison.table.drop(columns="setting").to_dict("records"):
+        point = comparison.choices[str(averages["policy"])].point
+        chosen = {name: float(point[name]) for name in ("alpha", "k") if name in point}  # type: ignore[arg-type]
+        rows.append({str(name): value for name, value in averages.items()} | chosen)
+    return rows
 
 
 def by_policy(table: pd.DataFrame, measure: str = "success", scale: float = 100.0) -> pd.DataFrame:

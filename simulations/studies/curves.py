@@ -12,7 +12,7 @@ from bayes_tacit.policies import success_cost_curve
 from simulations.mechanism import calibration
 from simulations.mechanism.optimal import optimal_reference
 from simulations.mechanism.world import SIZES
-from simulations.studies.contest import ABLATIONS, ALL, CAP, TACIT, contest, draw_worlds
+from simulations.studies.contest import ABLATIONS, ALL, CAP, NEARLY, TACIT, contest, draw_worlds
 from simulations.studies.figures import figure_file
 from simulations.studies.study import Row, Setting, Study
 from simulations.studies.tables import markdown_table, mean_and_half_width, with_half_width
@@ -141,4 +141,5 @@ STUDY = Study(
     summarize=summarize,
     replicates=20,
     seed=20261206,
+    agreement=NEARLY,
 )

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 import joblib
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+from threadpoolctl import threadpool_limits
 
 from bayes_tacit.errors import MissingDependencyError, TacitError
 from simulations.studies.study import Row, Study

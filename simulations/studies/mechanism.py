@@ -15,7 +15,7 @@ from simulations.mechanism import calibration
 from simulations.mechanism.diagnostics import diagnostics
 from simulations.mechanism.world import SIZES
 from simulations.studies import published
-from simulations.studies.contest import ABLATIONS, ALL, CAP, TACIT, by_policy, contest, draw_worlds, policy_rows
+from simulations.studies.contest import ABLATIONS, ALL, CAP, NEARLY, TACIT, by_policy, contest, draw_worlds, policy_rows
 from simulations.studies.figures import figure_file
 from simulations.studies.study import Row, Setting, Study
 from simulations.studies.tables import (
@@ -201,4 +201,5 @@ STUDY = Study(
     summarize=summarize,
     replicates=100,
     seed=20261203,
+    agreement=NEARLY,
 )

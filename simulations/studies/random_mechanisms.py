@@ -15,7 +15,7 @@ from bayes_tacit.policies import World
 from simulations.mechanism.diagnostics import diagnostics
 from simulations.mechanism.random_mechanisms import CHEAP_RATE, STRONG_RATE, random_mechanism
 from simulations.mechanism.world import SIZES
-from simulations.studies.contest import ALL, CAP, TACIT, contest, draw_worlds, policy_rows
+from simulations.studies.contest import ALL, CAP, NEARLY, TACIT, contest, draw_worlds, policy_rows
 from simulations.studies.figures import figure_file
 from simulations.studies.study import Row, Setting, Study
 from simulations.studies.tables import markdown_table
@@ -157,4 +157,5 @@ STUDY = Study(
     summarize=summarize,
     replicates=200,
     seed=20261205,
+    agreement=NEARLY,
 )

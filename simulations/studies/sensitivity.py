@@ -14,7 +14,7 @@ from simulations.mechanism import Mechanism, calibration, with_feature_informati
 from simulations.mechanism.diagnostics import diagnostics
 from simulations.mechanism.world import SIZES
 from simulations.studies import published
-from simulations.studies.contest import BASELINES, CAP, PAPERS, TACIT, contest, draw_worlds, policy_rows
+from simulations.studies.contest import BASELINES, CAP, NEARLY, PAPERS, TACIT, contest, draw_worlds, policy_rows
 from simulations.studies.figures import figure_file
 from simulations.studies.study import Row, Setting, Study
 from simulations.studies.tables import (
@@ -148,6 +148,7 @@ STUDY = Study(
     summarize=summarize,
     replicates=100,
     seed=20261204,
+    agreement=NEARLY,
     paired=True,
     cheapest=BASELINE,
 )

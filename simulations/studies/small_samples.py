@@ -64,7 +64,7 @@ def decisions(n: int, seeds: np.random.SeedSequence, number: int) -> list[Row]:
             rows += policy_rows(contest([policy], worlds))
         except TacitError as error:
             # Too few marks for a point estimate: that happens with small samples, and is counted.
-            rows.append({"policy": policy.name, "chosen": f"failed: {error}"})
+            rows.append({"policy": policy.name, "failure": str(error)})
     return rows
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 from mechanism_peer import Peer
@@ -13,6 +14,7 @@ from benchmarks.timing import milliseconds, once
 from simulations.mechanism import calibrated
 from simulations.mechanism.draws import draw
 from simulations.mechanism.world import SIZES, world_of
+from simulations.studies.contest import ABLATIONS, ALL, contest, draw_worlds
 
 MECHANISM = calibrated()
 THRESHOLDS = np.linspace(0.0, 2.0, 101)
@@ -47,6 +49,23 @@ def tables() -> Iterator[Table]:
     table.add_row("simulate, every handoff", *_pair(ours, plain))
     table.add_row("step deferral, 4,000 tasks, 101 thresholds", *_pair(our_deferral, plain_deferral))
     yield table
+    yield whole(plain)
+
+
+def whole(plain) -> Table:
+    """A whole replicate: simulate, fit all policies, choose each among its candidates, evaluate."""
+
+    def replicate(policies) -> None:
+        contest(policies, draw_worlds(MECHANISM, np.random.SeedSequence(1)))
+
+    replicate((*ALL, *ABLATIONS))
+    title = "a whole replicate on one core: simulated, fitted, 101 thresholds a policy, evaluated"
+    table = Table("", "seconds", "times plain NumPy simulating alone", title=title)
+    bare = statistics.median(once(plain) for _ in range(5))
+    for name, policies in (("the paper's policies and the cascade", ALL), ("and both ablations", (*ALL, *ABLATIONS))):
+        seconds = statistics.median(once(partial(replicate, policies)) for _ in range(5))
+        table.add_row(name, f"{seconds:.2f}", f"{seconds / bare:.2f}")
+    return table
 
 
 def _draw_all() -> None:
