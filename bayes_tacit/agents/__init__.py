@@ -1,0 +1,75 @@
+"""Episodes that are played: the permanent-handoff loop, its environments and actors, transcripts, and the teacher.
+
+`run_episode` plays one episode under a controller. Environments are in `agents.alfworld` and `agents.dabench`, the
+actor behind an OpenAI-compatible endpoint in `agents.endpoint`, the offline teacher in `agents.teacher`. Those need
+the extra `agents`; this package itself does not.
+"""
+
+from bayes_tacit.agents.accounts import Budget
+from bayes_tacit.agents.control import Checkpoint, Choice, Controller, Pilot
+from bayes_tacit.agents.controllers import (
+    ForcedHandoff,
+    Prefix,
+    PrefixRestart,
+    Pure,
+    StepDeferral,
+    Tacit,
+    TaskRouter,
+)
+from bayes_tacit.agents.errors import ActorError, ReplayError, TornTranscriptError
+from bayes_tacit.agents.loop import run_episode
+from bayes_tacit.agents.protocols import (
+    Actor,
+    Environment,
+    Extractor,
+    History,
+    Observation,
+    Proposal,
+    Step,
+    StepResult,
+)
+from bayes_tacit.agents.retry import Retry
+from bayes_tacit.agents.transcript import (
+    Transcript,
+    episodes_from_transcripts,
+    is_finished,
+    read_pairs,
+    read_transcript,
+    read_transcripts,
+    write_transcript,
+)
+
+__all__ = [
+    "Actor",
+    "ActorError",
+    "Budget",
+    "Checkpoint",
+    "Choice",
+    "Controller",
+    "Environment",
+    "Extractor",
+    "ForcedHandoff",
+    "History",
+    "Observation",
+    "Pilot",
+    "Prefix",
+    "PrefixRestart",
+    "Proposal",
+    "Pure",
+    "ReplayError",
+    "Retry",
+    "Step",
+    "StepDeferral",
+    "StepResult",
+    "Tacit",
+    "TaskRouter",
+    "TornTranscriptError",
+    "Transcript",
+    "episodes_from_transcripts",
+    "is_finished",
+    "read_pairs",
+    "read_transcript",
+    "read_transcripts",
+    "run_episode",
+    "write_transcript",
+]

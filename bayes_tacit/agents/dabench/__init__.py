@@ -1,0 +1,23 @@
+"""InfiAgent-DABench: its questions, a tool environment for them, the paper's features and diagnostics, the checker."""
+
+from bayes_tacit.agents.dabench.answers import extract_answers, is_correct
+from bayes_tacit.agents.dabench.environment import ToolEnvironment, dabench_prompt
+from bayes_tacit.agents.dabench.extractor import DABenchExtractor
+from bayes_tacit.agents.dabench.questions import Question, read_questions
+from bayes_tacit.agents.dabench.replies import Reply, read_reply
+from bayes_tacit.agents.dabench.sandbox import Limits, Run, run_code
+
+__all__ = [
+    "DABenchExtractor",
+    "Limits",
+    "Question",
+    "Reply",
+    "Run",
+    "ToolEnvironment",
+    "dabench_prompt",
+    "extract_answers",
+    "is_correct",
+    "read_questions",
+    "read_reply",
+    "run_code",
+]

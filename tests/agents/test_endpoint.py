@@ -1,0 +1,359 @@
+"""The actor behind an endpoint, against a real server on this machine that misbehaves on demand."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from protocol_server import ProtocolServer, completion, dies, drips, hangs_up, raw, says, stalls, status
+from toy_world import Corridor, Stalled, threshold_router
+
+from bayes_tacit.agents import (
+    ActorError,
+    Budget,
+    History,
+    Observation,
+    Proposal,
+    Pure,
+    Retry,
+    Step,
+    StepResult,
+    Tacit,
+    read_transcript,
+    run_episode,
+)
+from bayes_tacit.agents.endpoint import Endpoint, EndpointActor, Prompt, Token, action_nll, closest_action, whole_answer
+from bayes_tacit.errors import InvalidDataError, MissingFileError
+
+START = History(Observation("A hall.", ("go north", "look"), task="find the cup"))
+FREE = History(Observation("A prompt.", None, task="say something"))
+
+
+def actor(server, *, timeout=5.0, **settings):
+    names = ("key_variable", "temperature", "max_tokens", "seed", "logprobs", "extra")
+    endpoint = {name: settings.pop(name) for name in names if name in settings}
+    return EndpointActor(Endpoint(server.base_url, "tiny", timeout=timeout, **endpoint), **settings)
+
+
+def ask(*script, history=START, **settings):
+    with ProtocolServer(*script) as server:
+        return actor(server, **settings).act(history), server.requests
+
+
+def test_the_action_comes_with_the_nll_of_its_own_tokens():
+    proposal, _ = ask(says("Hm. Action: go north", [-4.0, -3.0, -0.5, -0.25]))
+    assert (proposal.action, proposal.nll, proposal.fallback) == ("go north", 0.75, False)
+    assert proposal.raw == "Hm. Action: go north"
+    assert proposal.usage == {"prompt_tokens": 9.0, "completion_tokens": 3.0}
+    assert proposal.seconds > 0
+
+
+def test_the_nll_can_be_the_mean_over_tokens():
+    proposal, _ = ask(says("Action: go north", [-3.0, -0.5, -0.25]), pooling="mean")
+    assert proposal.nll == 0.375
+
+
+def test_the_request_carries_prompt_settings_and_key(monkeypatch):
+    monkeypatch.setenv("TOY_KEY", "s3cret")
+    _, (request,) = ask(
+        says("look"), key_variable="TOY_KEY", temperature=0.5, max_tokens=9, seed=3, extra={"top_p": 0.25}
+    )
+    body = request["body"]
+    assert request["path"] == "/v1/chat/completions"
+    assert request["headers"]["Authorization"] == "Bearer s3cret"
+    assert {name: value for name, value in body.items() if name != "messages"} == {
+        "model": "tiny",
+        "temperature": 0.5,
+        "max_tokens": 9,
+        "seed": 3,
+        "top_p": 0.25,
+        "logprobs": True,
+        "top_logprobs": 0,
+    }
+    assert [message["role"] for message in body["messages"]] == ["system", "user"]
+    for word in ("find the cup", "A hall.", "go north", "look"):
+        assert word in body["messages"][1]["content"]
+
+
+@pytest.mark.parametrize("said", ["go north", "GO  North.", "Action: go north", "I think so.\n**Action**: `go north`"])
+def test_an_admissible_action_is_recognized(said):
+    proposal, _ = ask(says(said))
+    assert (proposal.action, proposal.fallback) == ("go north", False)
+
+
+@pytest.mark.parametrize("said", ["I would go to the north", "Action: northwards!", "go"])
+def test_what_is_not_admissible_falls_back_to_the_nearest_action_without_nll(said):
+    proposal, _ = ask(says(said))
+    assert (proposal.action, proposal.fallback, proposal.nll) == ("go north", True, None)
+    assert proposal.raw == said
+
+
+@pytest.mark.parametrize("content", ["", "   \n ", None])
+def test_an_empty_answer_falls_back(content):
+    proposal, _ = ask(raw(completion(content)))
+    assert (proposal.action, proposal.fallback) == ("go north", True)
+    free, _ = ask(raw(completion(content)), mode="generate", fallback_action="wait", history=FREE)
+    assert (free.action, free.fallback, free.nll) == ("wait", True, None)
+
+
+def test_free_generation_takes_what_is_said():
+    proposal, _ = ask(says("Action: dance wildly", [-1.0, -0.5, -0.5]), mode="generate")
+    assert (proposal.action, proposal.fallback, proposal.nll) == ("dance wildly", False, 1.0)
+    whole, _ = ask(says("one two\nthree"), mode="generate", reads=whole_answer, history=FREE)
+    assert whole.action == "one two\nthree"
+    assert whole.nll == pytest.approx(0.3)
+
+
+@pytest.mark.parametrize(
+    "logprobs",
+    [
+        None,
+        {},
+        {"content": None},
+        {"content": []},
+        {"content": [{"token": "look"}]},
+        {"content": [{"token": "look", "logprob": "high"}]},
+        {"content": [{"token": "look", "logprob": float("-inf")}]},
+        {"content": ["look"]},
+        {"tokens": ["look"], "token_logprobs": [-1.0]},
+        [1],
+    ],
+)
+def test_without_usable_logprobs_the_nll_is_missing_and_the_action_stands(logprobs):
+    proposal, _ = ask(raw(completion("look", logprobs)))
+    assert (proposal.action, proposal.nll, proposal.fallback) == ("look", None, False)
+
+
+def test_logprobs_are_not_asked_for_where_they_are_not_wanted():
+    proposal, (request,) = ask(says("look"), logprobs=False)
+    assert "logprobs" not in request["body"]
+    assert proposal.nll is None
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "transient", "message"),
+    [
+        (stalls, True, "no answer within 0.3 s"),
+        (drips, True, "within 0.3 s"),
+        (dies, True, "no answer"),
+        (hangs_up, True, "no answer"),
+        (status(500), True, "status 500"),
+        (status(503), True, "status 503"),
+        (status(429), True, "status 429"),
+        (status(404), False, "status 404"),
+        (status(401), False, "status 401"),
+        (status(301, Location="/elsewhere"), False, "status 301"),
+        (raw(b"<html>busy</html>"), True, "not a chat completion"),
+        (raw(b"\xff\xfe\x00garbage"), True, "not a chat completion"),
+        (raw(b"{}"), True, "not a chat completion"),
+        (raw(b"[" * 100_000), True, "not a chat completion"),
+        (raw(b'{"choices": []}'), True, "not a chat completion"),
+        (raw(b'{"choices": [{"message": {"content": ["parts"]}}]}'), True, "content is"),
+        (raw(b'{"choices": [{"message": {"content": "look"}}], "usage": 3}'), True, "not a chat completion"),
+        (raw(b" " * (17 * 2**20)), True, "more than"),
+    ],
+)
+def test_every_way_to_fail_is_an_actor_error_that_says_whether_to_ask_again(behaviour, transient, message):
+    with pytest.raises(ActorError, match=message) as caught:
+        ask(behaviour, timeout=0.3 if behaviour in (stalls, drips) else 5.0)
+    assert caught.value.transient is transient
+
+
+def test_no_server_is_a_transient_error():
+    with ProtocolServer(says("look")) as server:
+        gone = actor(server)
+    with pytest.raises(ActorError, match="no answer") as caught:
+        gone.act(START)
+    assert caught.value.transient
+
+
+@pytest.mark.parametrize(("header", "seconds"), [("2", 2.0), ("0.5", 0.5), ("soon", None), ("-3", 0.0), ("inf", None)])
+def test_the_servers_wish_to_wait_is_passed_on(header, seconds):
+    with pytest.raises(ActorError) as caught:
+        ask(status(429, Retry_After=header))
+    assert caught.value.retry_after == seconds
+
+
+def test_the_key_is_in_no_message_and_no_value(monkeypatch):
+    monkeypatch.setenv("TOY_KEY", "s3cret")
+    with ProtocolServer(status(401, b"bad key: s3cret")) as server:
+        asking = actor(server, key_variable="TOY_KEY")
+        with pytest.raises(ActorError) as caught:
+            asking.act(START)
+    assert "s3cret" not in str(caught.value)
+    assert "***" in str(caught.value)
+    assert "s3cret" not in repr(asking)
+    assert b"s3cret" not in pickle.dumps(asking)
+
+
+def test_halves_of_surrogate_pairs_do_not_reach_the_transcript(tmp_path):
+    content = b'{"choices": [{"message": {"content": "right \\ud800"}}]}'
+    with ProtocolServer(raw(content)) as server:
+        path = tmp_path / "t.jsonl"
+        playing = actor(server, mode="generate")
+        run_episode(Corridor(1), playing, None, Pure("cheap"), episode="e", path=path, budget=Budget(1))
+    assert read_transcript(path).steps[0].proposal.raw == "right ?"
+
+
+def test_an_episode_survives_a_server_that_misbehaves_between_good_answers(tmp_path):
+    script = [
+        says("Action: right"),
+        dies,
+        status(429, Retry_After="3"),
+        raw(b"nonsense"),
+        says("Action: right"),
+        stalls,
+        says("Action: right"),
+    ]
+    waits = []
+    with ProtocolServer(*script) as server:
+        played = run_episode(
+            Corridor(3),
+            actor(server, timeout=0.5),
+            None,
+            Pure("cheap"),
+            episode="e",
+            extractor=Stalled(),
+            retry=Retry(jitter=0, first=1),
+            sleep=waits.append,
+            path=tmp_path / "t.jsonl",
+        )
+    assert (played.end.status, played.end.success, played.end.cheap_calls) == ("done", True, 3)
+    assert [len(step.failures) for step in played.steps] == [0, 3, 1]
+    assert waits == [1.0, 3.0, 4.0, 1.0]
+    assert read_transcript(tmp_path / "t.jsonl") == played
+
+
+def test_a_server_that_dies_for_good_ends_the_episode_as_inconclusive():
+    with ProtocolServer(says("Action: wait"), dies) as server:
+        played = run_episode(
+            Corridor(3),
+            actor(server),
+            None,
+            Pure("cheap"),
+            episode="e",
+            retry=Retry(attempts=3),
+            sleep=lambda _: None,
+        )
+        assert len(server.requests) == 4
+    assert (played.end.status, played.end.success, played.conclusive) == ("actor_error", False, False)
+    assert (played.end.actions, played.end.cheap_calls) == (1, 1)
+
+
+def test_strong_behind_its_own_endpoint_takes_over_with_the_history():
+    with ProtocolServer(says("Action: wait")) as cheap, ProtocolServer(says("Action: right")) as strong:
+        played = run_episode(
+            Corridor(2),
+            actor(cheap),
+            actor(strong),
+            Tacit(threshold_router(2)),
+            episode="e",
+            extractor=Stalled(),
+        )
+        assert len(cheap.requests) == 2
+        assert strong.requests[0]["body"]["messages"][1]["content"].count("> wait") == 2
+    assert played.end.success
+
+
+@given(
+    before=st.lists(st.text("abc :", min_size=1), max_size=4),
+    action=st.lists(st.text("xyz ", min_size=1), min_size=1, max_size=4),
+    after=st.lists(st.text("abc :", min_size=1), max_size=4),
+    data=st.data(),
+)
+def test_the_nll_is_that_of_the_actions_tokens_and_no_others(before, action, after, data):
+    values = data.draw(st.lists(st.floats(-9, 0), min_size=40, max_size=40))
+    tokens = [Token(text, value) for text, value in zip([*before, *action, *after], values, strict=False)]
+    inside = [token.logprob for token in tokens[len(before) : len(before) + len(action)]]
+    text = "".join(action)
+    if not text.strip():
+        return
+    assert action_nll(tokens, text) == pytest.approx(-sum(inside))
+    assert action_nll(tokens, text, "mean") == pytest.approx(-sum(inside) / len(inside))
+    assert action_nll(tokens, text) >= 0
+
+
+def test_a_token_that_reaches_into_the_action_counts_whole():
+    tokens = [Token("x: l", -0.5), Token("ook", -0.25), Token("!", -9.0)]
+    assert action_nll(tokens, "look") == 0.75
+    assert action_nll([Token("look", 1e-9)], "look") == 0.0
+    assert action_nll([], "look") is None
+    twice = [Token("look", -5.0), Token(" no, ", -1.0), Token("Look", -0.5)]
+    assert action_nll(twice, "look") == 0.5
+
+
+@given(st.text(), st.lists(st.text(), min_size=1))
+def test_the_fallback_is_always_admissible(answer, admissible):
+    assert closest_action(answer, admissible) in admissible
+
+
+def test_the_prompt_shows_the_history_up_to_now_and_can_be_cut():
+    history = START
+    for at in range(3):
+        history = history.then(Step("cheap", Proposal(f"act {at}"), StepResult(Observation(f"seen {at}"))))
+    (message,) = Prompt("$history|$observation|$actions").messages(history)
+    assert message == {"role": "user", "content": "A hall.\n> act 0\nseen 0\n> act 1\nseen 1\n> act 2|seen 2|"}
+    (cut,) = Prompt("$history", steps=1).messages(history)
+    assert cut["content"] == "A hall.\n...\n> act 2"
+    (bare,) = Prompt("$actions", lists_actions=False).messages(START)
+    assert bare["content"] == ""
+
+
+def test_a_prompt_file_is_read_and_its_places_are_checked(tmp_path):
+    file = tmp_path / "prompt.txt"
+    file.write_text("Pay $$5.\n---\n$task")
+    assert Prompt.read(file).messages(START)[0]["content"] == "Pay $5."
+    with pytest.raises(InvalidDataError, match=r"\$goal"):
+        Prompt("$goal")
+    with pytest.raises(InvalidDataError, match="dollar sign"):
+        Prompt("costs 5$")
+    with pytest.raises(MissingFileError, match="expected a prompt"):
+        Prompt.read(tmp_path / "none.txt")
+
+
+def test_what_a_task_says_is_never_taken_for_a_place():
+    history = History(Observation("$actions ${task} $$", task="$observation"))
+    (message,) = Prompt("$task/$observation").messages(history)
+    assert message["content"] == "$observation/$actions ${task} $$"
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"base_url": "127.0.0.1"}, "starts with http"),
+        ({"timeout": 0}, "timeout"),
+        ({"max_tokens": 0}, "max_tokens"),
+        ({"temperature": -1}, "temperature"),
+        ({"key_variable": "NO_SUCH_VARIABLE"}, "environment variable"),
+    ],
+)
+def test_wrong_settings_are_refused(settings, message):
+    with pytest.raises(InvalidDataError, match=message):
+        Endpoint(**{"base_url": "http://127.0.0.1:1/v1", "model": "m", **settings})
+
+
+def test_the_package_loads_without_the_extra():
+    script = """
+import json, sys
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("httpx", "alfworld", "textworld"):
+            raise ImportError(name)
+sys.meta_path.insert(0, Refuse())
+import bayes_tacit.agents
+from bayes_tacit.agents import History, Observation
+from bayes_tacit.agents.endpoint import Endpoint, EndpointActor
+try:
+    EndpointActor(Endpoint("http://127.0.0.1:9/v1", "m")).act(History(Observation("x")))
+except Exception as error:
+    print(json.dumps([type(error).__name__, str(error)]))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    name, message = json.loads(done.stdout)
+    assert name == "MissingDependencyError"
+    assert "bayes_tacit[agents]" in message
