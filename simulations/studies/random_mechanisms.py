@@ -27,8 +27,8 @@ PREDICTORS = {
     "auc_latest_risk": "AUC of the latest risk for Cheap failure",
     "ab01_with_candidate": "share of AB = 01 tasks with a marked handoff",
     "success_after_marked_handoff": "success after the marked handoff",
-    "rescue_early": "AB = 01 tasks won by a handoff at step 2",
-    "rescue_late": "AB = 01 tasks won by a handoff at step 5",
+    "rescue_early": "share of AB = 01 tasks won by a handoff at step 2",
+    "rescue_late": "share of AB = 01 tasks won by a handoff at step 5",
     "only_cheap": "share of tasks that only Cheap wins",
 }
 """What an engineer can measure on training and development data before choosing a policy."""
