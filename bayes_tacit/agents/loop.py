@@ -46,18 +46,18 @@ def run_episode(
 ) -> Transcript:
     """Play one episode.
 
-    ====================  =============================================================================================
-    what happens          what follows
-    ====================  =============================================================================================
-    environment is done   the episode ends, status "done"
-    budget is spent       the episode ends, status "budget", no success
-    invalid action        it counts as an action, is recorded as not valid, and the episode goes on
-    unusable answer       the actor's fallback is taken, recorded as such, and the episode goes on
-    transient actor error the same call is made again as `retry` says; each failure is recorded, none is charged
-    other actor error     the episode ends, status "actor_error", no success
-    environment raises    the episode ends, status "environment_error", no success
-    anything else raises  the exception passes, and the file stays torn
-    ====================  =============================================================================================
+    =====================  =============================================================================================
+    what happens           what follows
+    =====================  =============================================================================================
+    environment is done    the episode ends, status "done"
+    budget is spent        the episode ends, status "budget", no success
+    invalid action         it counts as an action, is recorded as not valid, and the episode goes on
+    unusable answer        the actor's fallback is taken, recorded as such, and the episode goes on
+    transient actor error  the same call is made again as `retry` says; each failure is recorded, none is charged
+    other actor error      the episode ends, status "actor_error", no success
+    environment raises     the episode ends, status "environment_error", no success
+    anything else raises   the exception passes, and the file stays torn
+    =====================  =============================================================================================
 
     Parameters
     ----------

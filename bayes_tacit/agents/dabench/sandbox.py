@@ -68,7 +68,7 @@ def run_code(code: str, tables: Sequence[Path], earlier: Sequence[str] = (), lim
 
     The folder and every process that was started are gone afterwards; nothing is read back but the output.
 
-    Several layers stand between the code and the machine. Those marked * need Linux and are used where the kernel has
+    Several layers stand between the code and the machine. Those marked (*) need Linux and are used where the kernel has
     them; without them the audit hook alone guards files and network.
 
     - Limits of CPU time, address space, file size, open files and processes (`resource`); the whole process group is
@@ -76,9 +76,9 @@ def run_code(code: str, tables: Sequence[Path], earlier: Sequence[str] = (), lim
     - No environment variables of ours, no standard input, Python's isolated mode.
     - An audit hook refuses sockets, new processes, signals, foreign functions, and files outside the folder, except
       for reading Python's own library.
-    - * Landlock: the kernel refuses files outside the folder and Python's library, TCP, and signals to others, also to
+    - (*) Landlock: the kernel refuses files outside the folder and Python's library, TCP, and signals to others, also to
       code that goes around the hook.
-    - * A network namespace of its own, without any interface, and a user namespace, in which root has no powers.
+    - (*) A network namespace of its own, without any interface, and a user namespace, in which root has no powers.
 
     This keeps a careless agent from doing harm, and a curious one from the labels. It is no wall against an attacker:
     an audit hook in Python can be defeated from Python, faults in the kernel are not defended against, code can fill
