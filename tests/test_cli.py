@@ -339,11 +339,14 @@ def test_bad_episodes_are_named_with_line_and_field(folder, tmp_path):
         assert part in done.stderr
 
 
-def test_a_terminal_gets_the_same_table(folder):
-    """On a pseudo-terminal the program may colour and wrap, and still exits cleanly."""
+def on_terminal(*arguments: object, cwd: Path) -> tuple[int, str]:
+    """Run a command with a pseudo-terminal for input, output and errors; end its input."""
     leader, follower = pty.openpty()
-    process = subprocess.Popen([PROGRAM, "summary", "episodes.jsonl"], cwd=folder, stdout=follower, stderr=follower)
+    process = subprocess.Popen(
+        [PROGRAM, *map(str, arguments)], cwd=cwd, stdin=follower, stdout=follower, stderr=follower
+    )
     os.close(follower)
+    os.write(leader, b"\x04")
     output = b""
     while True:
         try:
@@ -353,8 +356,41 @@ def test_a_terminal_gets_the_same_table(folder):
         if not chunk:
             break
         output += chunk
-    assert process.wait(timeout=60) == 0
-    assert b"only Strong succeeds" in output
+    os.close(leader)
+    return process.wait(timeout=60), output.decode()
+
+
+ON_TERMINAL = {
+    "example": (("example", "{out}/e.jsonl"), "1200 episodes written"),
+    "validate": (("validate", "episodes.jsonl"), "1200 valid episodes"),
+    "summary": (("summary", "episodes.jsonl"), "only Strong succeeds"),
+    "fit": (("fit", "episodes.jsonl", "--out", "{out}/fit.json"), "gamma[entities]"),
+    "sample": (
+        ("sample", "episodes.jsonl", "--out", "{out}/p.nc", "--draws", "60", "--tune", "100", "--chains", "2"),
+        "effective sample size",
+    ),
+    "score": (("score", "fit.json", "episodes.jsonl", "--out", "{out}/s.csv"), "checkpoints written"),
+    "select": (("select", "fit.json", "episodes.jsonl", "--alpha", "0.3", "--out", "{out}/r.json"), "as given"),
+    "report": (("report", "posterior.nc", "episodes.jsonl", "--out", "{out}/r.html"), "r.html"),
+    "route": (("route", "router.json"), ""),
+}
+
+
+@pytest.mark.parametrize("command", ON_TERMINAL)
+def test_on_a_terminal_every_command_works_and_cleans_up(folder, tmp_path, command):
+    """There it may colour and show progress; it ends with the cursor visible."""
+    arguments, expected = ON_TERMINAL[command]
+    code, output = on_terminal(*(part.format(out=tmp_path) for part in arguments), cwd=folder)
+    assert code == (1 if command == "sample" else 0), output
+    assert expected in output
+    assert "Traceback" not in output
+    assert output.count("\x1b[?25l") <= output.count("\x1b[?25h")
+
+
+def test_on_a_terminal_bad_input_is_one_line(folder):
+    code, output = on_terminal("summary", "nothing.jsonl", cwd=folder)
+    assert code == 2
+    assert output.strip() == "error: nothing.jsonl: no such file or folder"
 
 
 def killed(command: list[object], out: Path, after_writing: float | None) -> None:

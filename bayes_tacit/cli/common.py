@@ -83,6 +83,17 @@ def told() -> Iterator[list[str]]:
             sys.stderr.write(f"note: {warning.message}\n")
 
 
+@contextmanager
+def working(what: str) -> Iterator[None]:
+    """Show on a terminal that something is being done; say nothing on a pipe."""
+    console = Console(stderr=True, highlight=False, markup=False)
+    if not console.is_terminal:
+        yield
+        return
+    with console.status(what):
+        yield
+
+
 def read_episodes(path: Path) -> Episodes:
     """Read episodes, telling what is odd about them."""
     from bayes_tacit.episodes import Episodes

@@ -9,7 +9,19 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from bayes_tacit import settings
-from bayes_tacit.cli.common import AsJson, Data, Fitted, Force, Seed, new_file, read_episodes, read_fitted, show, told
+from bayes_tacit.cli.common import (
+    AsJson,
+    Data,
+    Fitted,
+    Force,
+    Seed,
+    new_file,
+    read_episodes,
+    read_fitted,
+    show,
+    told,
+    working,
+)
 from bayes_tacit.errors import FileFormatError, InvalidDataError
 from bayes_tacit.files import atomic_path
 
@@ -79,7 +91,7 @@ def select(
             raise InvalidDataError(f"{needs} as well", field=name, value=str(path))
     settings.choice("--candidates", candidates, ("quantiles", "grid", "rates"))
     decision_rule = _rule(rule)
-    with told():
+    with told(), working("scoring and choosing"):
         estimate = read_fitted(fitted)
         if cap is None:
             found = Found(cast("float", alpha), f"alpha = {alpha}, as given", {"alpha": alpha})

@@ -23,6 +23,7 @@ from bayes_tacit.cli.common import (
     read_fitted,
     show,
     told,
+    working,
 )
 from bayes_tacit.errors import FileFormatError, InvalidDataError
 from bayes_tacit.files import atomic_path
@@ -53,7 +54,7 @@ def fit(
     from bayes_tacit.map_fit import fit_map
 
     target = new_file(out, force=force)
-    with told():
+    with told(), working("fitting"):
         found = fit_map(
             read_episodes(data),
             ridge=ridge,
@@ -124,7 +125,7 @@ def score(
     if out.suffix not in (".csv", ".parquet"):
         raise FileFormatError(f"{out}: suffix is {out.suffix!r}; expected .csv or .parquet")
     target = new_file(out, force=force)
-    with told():
+    with told(), working("scoring"):
         table = _score_table(fitted, data, probability)
     with atomic_path(target) as temporary:
         if out.suffix == ".csv":
@@ -170,7 +171,7 @@ def report(
     target = new_file(out, force=force)
     if posterior.suffix == ".json":
         raise InvalidDataError("a posterior (.nc or .zarr), from sample", field="posterior", value=str(posterior))
-    with told():
+    with told(), working("checking the posterior and drawing"):
         tree = cast("xr.DataTree", read_fitted(posterior))
         write_report(tree, read_episodes(data), target, alpha=alpha, title=title)
     verdict = judge(tree)
