@@ -10,6 +10,7 @@ from typing import NoReturn
 
 from rich.console import Console
 
+from bayes_tacit import settings
 from bayes_tacit.errors import InvalidDataError, TacitError
 from simulations.studies import registry
 from simulations.studies.run import RESULTS, run_study
@@ -32,10 +33,13 @@ def main(words: Sequence[str] | None = None) -> int:
         if arguments.list:
             print(_studies())
         elif arguments.study is None:
-            raise TacitError(f"no study was named; expected one of {', '.join(registry.STUDIES)}, or all")
+            names = ", ".join([*registry.STUDIES, *registry.EXPERIMENTS])
+            raise TacitError(f"no study was named; expected one of {names}, or all")
+        elif arguments.study in registry.EXPERIMENTS:
+            _run_alfworld(arguments, console)
         else:
             _run(arguments, console)
-    except TacitError as error:
+    except (TacitError, OSError) as error:
         console.print("error: " + " ".join(str(error).split()))
         return BAD_INPUT
     except KeyboardInterrupt:
@@ -68,6 +72,26 @@ def _run(arguments: argparse.Namespace, console: Console) -> None:
             if written
             else f"{study.name}: kept in {folder}; tables and figures are written once all settings are there"
         )
+    if everything:
+        _run_alfworld(arguments, console)
+
+
+def _run_alfworld(arguments: argparse.Namespace, console: Console) -> None:
+    # It needs the packages of the agents, which no study does.
+    from simulations.alfworld import command
+
+    alone = arguments.study == command.NAME
+    if not alone and not command.has_data(arguments.data):
+        console.print("alfworld: left out, since there are no games; expected --data, or the variable ALFWORLD_DATA")
+        return
+    for name in ("replicates", "setting", "scheduler", "fresh") if alone else ():
+        if getattr(arguments, name):
+            raise InvalidDataError(f"no --{name} with alfworld", field=name, value=getattr(arguments, name))
+    folder = arguments.out if alone and arguments.out else (arguments.out or RESULTS) / command.NAME
+    seed = settings.whole("seed", 0 if arguments.seed is None else arguments.seed, 0)
+    jobs = settings.whole("jobs", arguments.jobs, 1)
+    command.run(arguments.data, folder, kept=arguments.kept, jobs=jobs, seed=seed, console=console)
+    console.print(f"{command.NAME}: results in {folder}")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -93,13 +117,18 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FOLDER",
         help=f"folder of the results; default: {RESULTS}/STUDY. With all, the folder that holds one for each study",
     )
+    parser.add_argument("--data", type=Path, metavar="FOLDER", help="alfworld: its games; default: $ALFWORLD_DATA")
+    parser.add_argument(
+        "--kept", type=Path, metavar="FOLDER", help="alfworld: where all that is played is kept; default: OUT/kept"
+    )
     parser.add_argument("--fresh", action="store_true", help="discard the replicates that the folder holds")
     return parser
 
 
 def _studies() -> str:
-    width = max(map(len, registry.STUDIES))
-    return "\n".join(f"  {name:<{width}}  {registry.load(name).description}" for name in registry.STUDIES)
+    described = {name: registry.load(name).description for name in registry.STUDIES} | registry.EXPERIMENTS
+    width = max(map(len, described))
+    return "\n".join(f"  {name:<{width}}  {words}" for name, words in described.items())
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import xarray as xr
 
 from bayes_tacit import (
     Counterfactuals,
@@ -172,6 +173,43 @@ def test_candidates_may_come_from_other_episodes(replayed, tmp_path):
     np.testing.assert_allclose(alphas, score_quantiles(scores, 21).alpha)
 
 
+def test_the_router_does_what_select_says_of_it(replayed, tmp_path, example):
+    """A posterior of more draws than a router holds: the point that is printed is the written router's own."""
+    rng = np.random.default_rng(3)
+    tree = fit_map(example).to_datatree()
+    spread = {name: xr.concat([tree["posterior"][name]] * 2400, "draw") for name in tree["posterior"].data_vars}
+    draws = xr.Dataset(spread).assign_coords(draw=np.arange(2400))
+    for name in ("gamma0", "beta0"):
+        draws[name] = draws[name] + rng.normal(0, 0.4, draws[name].shape)
+    tree["posterior"] = xr.DataTree(draws)
+    save_posterior(tree, tmp_path / "wide.nc")
+    given = ("--counterfactuals", replayed / "handoffs.csv", "--cap", 40, "--rule", 0.2, "--out", "router.json")
+    done = run("select", "wide.nc", replayed / "few.jsonl", *given, "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    router, episodes = Router.load(tmp_path / "router.json"), example.take(slice(0, 40))
+    handoffs = []
+    for features, diagnostics, n_steps in zip(
+        *(episodes.dataset[name].values for name in ("features", "diagnostics", "n_steps")), strict=True
+    ):
+        state = router.start(features)
+        for step in range(n_steps):
+            state.observe(diagnostics[step])
+        handoffs.append(-1 if state.handoff_step is None else state.handoff_step + 1)
+    table = Counterfactuals.read(replayed / "handoffs.csv", cost=StepCost(1, 3))
+    point = json.loads(done.stdout)["point"]
+    assert table.outcomes_at(handoffs).point()["cost"] == pytest.approx(point["cost"])
+
+
+def test_costs_that_are_given_take_the_place_of_those_in_the_file(replayed, tmp_path):
+    Counterfactuals.read(replayed / "handoffs.csv", cost=StepCost(1, 3)).write(tmp_path / "costs.parquet")
+    found = {}
+    for name, options in {"file": (), "given": ("--strong-cost", 30)}.items():
+        given = ("--counterfactuals", "costs.parquet", "--cap", 60, "--out", f"{name}.json", "--json", *options)
+        done = run("select", replayed / "fit.json", replayed / "few.jsonl", *given, cwd=tmp_path)
+        found[name] = json.loads(done.stdout)["points"]
+    assert found["given"][0]["cost"] > 5 * found["file"][0]["cost"]
+
+
 def test_report_writes_one_html_file(folder, tmp_path):
     done = run("report", folder / "posterior.nc", folder / "episodes.jsonl", "--out", "report.html", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -308,6 +346,17 @@ BAD = {
         ("select", "fit.json", "episodes.jsonl", "--cap", "50", "--counterfactuals", "fit.json", "--out", "x.json"),
         "expected .csv, .parquet, .nc",
     ),
+    "a fit's name": (("fit", "episodes.jsonl", "--out", "x.txt"), "expected .json"),
+    "a rule for a fit": (
+        ("select", "fit.json", "episodes.jsonl", "--alpha", ".3", "--rule", "0.1", "--out", "x.json"),
+        "a fit has one score",
+    ),
+    "a probability": (
+        ("score", "fit.json", "episodes.jsonl", "--probability", "5", "--out", "x.csv"),
+        "--probability is 5.0",
+    ),
+    "a place that cannot be written": (("example", "/proc/e.jsonl"), "/proc"),
+    "a log that cannot be written": (("route", "router.json", "--log", "/proc/log.jsonl"), "/proc"),
     "a report on a fit": (("report", "fit.json", "episodes.jsonl", "--out", "x.html"), "a posterior"),
     "a router that is none": (("route", "fit.json"), "fit.json"),
 }

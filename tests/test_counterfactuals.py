@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bayes_tacit import Counterfactuals, Outcomes, StepCost
-from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileError
+from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileError, TacitWarning
 
 NAN = np.nan
 
@@ -188,6 +188,16 @@ def test_files_that_hold_no_counterfactuals_are_refused(tmp_path):
     frame().assign(success=2).to_csv(tmp_path / "bad.csv", index=False)
     with pytest.raises(FileFormatError, match=r"bad.csv: episode 'a'.*success is 2.*expected 0 or 1"):
         Counterfactuals.read(tmp_path / "bad.csv")
+
+
+def test_another_end_of_the_strong_rollout_is_told():
+    world = random_world(2)
+    dataset = world.counterfactuals.dataset.copy(deep=True)
+    dataset["success"][3, 0] = 1 - dataset["success"][3, 0]
+    with pytest.warns(
+        TacitWarning, match=r"does not end as the episode's Strong rollout did \(1 of 30, first 'task-3'"
+    ):
+        Counterfactuals(dataset).match(world.episodes)
 
 
 def test_a_copy_by_pickle_is_the_same():

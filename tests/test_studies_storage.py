@@ -5,7 +5,8 @@ import json
 import pytest
 from toy_study import toy
 
-from bayes_tacit.errors import FileFormatError
+from bayes_tacit.errors import FileFormatError, InvalidDataError
+from simulations.studies.execute import SchedulerError
 from simulations.studies.run import run_study
 from simulations.studies.storage import Kept
 from simulations.studies.study import Setting
@@ -108,6 +109,41 @@ def test_results_of_another_version_are_refused(finished, monkeypatch, only_the_
     monkeypatch.setattr("simulations.studies.storage.version", lambda _: "99.0")
     with pytest.raises(FileFormatError, match=r"has version '\d.*', this run has '99\.0'"):
         run_study(toy(), finished)
+
+
+DAMAGE = {
+    "a header that is cut": lambda content: content.partition(b"\n")[0],
+    "nothing": lambda content: content[:0],
+    "no text": lambda content: content + b"\xff\xfe\n",
+    "a setting that is not there": lambda content: content + b'{"setting": "z", "replicate": 0, "rows": []}\n',
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_file_is_refused_and_left_as_it_is(finished, damage):
+    (kept,) = finished.glob("replicates-*.jsonl")
+    damaged = DAMAGE[damage](kept.read_bytes())
+    kept.write_bytes(damaged)
+    with pytest.raises(FileFormatError, match="--fresh"):
+        run_study(toy(), finished)
+    assert kept.read_bytes() == damaged
+
+
+def test_fresh_discards_nothing_if_the_scheduler_does_not_answer(finished):
+    (kept,) = finished.glob("replicates-*.jsonl")
+    before = kept.read_bytes()
+    with pytest.raises(SchedulerError):
+        run_study(toy(), finished, fresh=True, scheduler="nonsense")
+    assert kept.read_bytes() == before
+
+
+def test_committed_results_are_not_replaced_by_fewer_replicates(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(
+        InvalidDataError, match=r"replicates is 1; expected at least \d+, as the committed results have"
+    ):
+        run_study(toy(), replicates=1)
+    assert not list(tmp_path.iterdir())
 
 
 def test_fresh_starts_over(finished, tmp_path):

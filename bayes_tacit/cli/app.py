@@ -69,6 +69,8 @@ def main() -> None:
         # The reader has gone; what is still buffered must not raise again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+    except OSError as error:
+        _end(f"error: {error}", BAD_INPUT)
     sys.exit(code if isinstance(code, int) else 0)
 
 

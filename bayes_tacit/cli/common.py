@@ -65,6 +65,8 @@ def new_file(path: Path, *, force: bool) -> Path:
     """Return the path if something may be written there: known before any long work begins."""
     if not path.absolute().parent.is_dir():
         raise MissingFileError(f"{path.parent}: no such folder; expected the folder in which to write {path.name}")
+    if path.is_dir() and path.suffix not in (".zarr", ".parquet"):
+        raise FileFormatError(f"{path}: is a folder; expected the name of a file to write")
     if path.exists() and not force:
         raise FileFormatError(f"{path}: exists already; expected a new name, or --force")
     return path

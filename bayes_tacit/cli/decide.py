@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from bayes_tacit.map_fit import MapFit
     from bayes_tacit.selection import Candidates, Choice
 
+ROUTER_DRAWS = 1000
+"""Draws of a posterior that a router holds at most, and that alpha is chosen with."""
+
 SHOWN_ROWS = 15
 """Rows of the success-cost table on a terminal."""
 
@@ -57,8 +60,8 @@ def select(
         str, typer.Option(help="Thresholds to try: quantiles of the scores, a grid, or rates of handing off.")
     ] = "quantiles",
     n: Annotated[int | None, typer.Option("--n", help="How many: 101 quantiles, 9 of the others by default.")] = None,
-    cheap_cost: Annotated[float, typer.Option(help="Cost of a Cheap call.")] = 1.0,
-    strong_cost: Annotated[float, typer.Option(help="Cost of a Strong call.")] = 3.0,
+    cheap_cost: Annotated[float | None, typer.Option(help="Cost of a Cheap call; 1 where no file says it.")] = None,
+    strong_cost: Annotated[float | None, typer.Option(help="Cost of a Strong call; 3 where no file says it.")] = None,
     step_budget: Annotated[int | None, typer.Option(help="Steps an episode can have; for bounds from the log.")] = None,
     rule: Annotated[str, typer.Option(help="For a posterior: mean, or a quantile such as 0.1.")] = "mean",
     points: Annotated[Path | None, typer.Option(help="Write what every candidate gives, .csv.")] = None,
@@ -93,6 +96,8 @@ def select(
     decision_rule = _rule(rule)
     with told(), working("scoring and choosing"):
         estimate = read_fitted(fitted)
+        if isinstance(estimate, MapFit) and decision_rule != "mean":
+            raise InvalidDataError("a posterior, or no rule: a fit has one score", field="--rule", value=rule)
         if cap is None:
             found = Found(cast("float", alpha), f"alpha = {alpha}, as given", {"alpha": alpha})
         else:
@@ -101,16 +106,18 @@ def select(
             scores = _decision_scores(estimate, episodes, decision_rule)
             trained = scores if training is None else _decision_scores(estimate, read_episodes(training), decision_rule)
             tried = _candidates(candidates, n, trained, timing)
-            cost = StepCost(cheap_cost, strong_cost)
+            cost = StepCost(1.0 if cheap_cost is None else cheap_cost, 3.0 if strong_cost is None else strong_cost)
             if counterfactuals is None:
                 found = _from_log(scores, episodes, tried, timing, cost, step_budget, cap)
             else:
                 known = Counterfactuals.read(counterfactuals, cost=cost).match(episodes)
+                if cheap_cost is not None or strong_cost is not None:
+                    known = known.with_cost(cost)
                 found = _from_counterfactuals(scores, known, tried, timing, cap, seed)
         if isinstance(estimate, MapFit):
             router = Router.from_fit(estimate, alpha=found.alpha)
         else:
-            router = Router.from_posterior(estimate, alpha=found.alpha, rule=decision_rule)
+            router = Router.from_posterior(estimate, alpha=found.alpha, rule=decision_rule, draws=ROUTER_DRAWS)
     router.save(out)
     if points is not None and found.points is not None:
         with atomic_path(points) as temporary:
@@ -174,7 +181,11 @@ def _from_counterfactuals(
         named |= {
             f"{str(name).removesuffix('_difference')} over {baseline}": row for name, row in differences.iterrows()
         }
-    lines = [str(choice), "", "95% intervals, from resampling tasks:"]
+    lines = [
+        str(choice),
+        "",
+        "95% intervals, from resampling these tasks (on which alpha was chosen too, so they flatter it a little):",
+    ]
     lines += [f"  {name:26s} {row.estimate:9.4g}  {row.lower:.4g} to {row.upper:.4g}" for name, row in named.items()]
     lines += [
         "",
@@ -227,19 +238,14 @@ def _candidates(kind: str, n: int | None, scores: xr.DataArray, timing: Timing) 
 
 
 def _decision_scores(estimate: MapFit | xr.DataTree, episodes: Episodes, rule: str | float) -> xr.DataArray:
-    """Give the scores that the router will compare with alpha."""
-    from bayes_tacit.map_fit import MapFit
-    from bayes_tacit.scores import credible_band, handoff_score
+    """Give the scores that the router will compare with alpha, from the same draws."""
+    import xarray as xr
 
-    if isinstance(estimate, MapFit):
-        return handoff_score(estimate, episodes)
-    if rule == "mean":
-        return credible_band(estimate, episodes)["mean"]
-    quantile = float(rule)
-    if quantile == 0.5:
-        return credible_band(estimate, episodes)["median"]
-    band = credible_band(estimate, episodes, probability=abs(1 - 2 * quantile))
-    return band["lower" if quantile < 0.5 else "upper"]
+    from bayes_tacit.policies.decisive_scores import decisive_scores
+    from bayes_tacit.policies.view import Seen
+
+    scores = decisive_scores(estimate, Seen.of(episodes), rule, ROUTER_DRAWS)
+    return xr.DataArray(scores, dims=("episode", "step"), coords={"episode": episodes.ids})
 
 
 def _rule(given: str) -> str | float:

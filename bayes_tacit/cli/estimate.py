@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from bayes_tacit import settings
 from bayes_tacit.cli.common import (
     CHECK_FAILED,
     AnySeed,
@@ -53,6 +54,8 @@ def fit(
     """
     from bayes_tacit.map_fit import fit_map
 
+    if out.suffix != ".json":
+        raise FileFormatError(f"{out}: suffix is {out.suffix!r}; expected .json")
     target = new_file(out, force=force)
     with told(), working("fitting"):
         found = fit_map(
@@ -142,6 +145,7 @@ def _score_table(fitted: Path, data: Path, probability: float) -> pd.DataFrame:
     from bayes_tacit.map_fit import MapFit
     from bayes_tacit.scores import credible_band, handoff_score
 
+    settings.number("--probability", probability, "a number between 0 and 1", above=0, below=1)
     estimate, episodes = read_fitted(fitted), read_episodes(data)
     if isinstance(estimate, MapFit):
         scores = handoff_score(estimate, episodes).to_dataset(name="score")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterable
 from typing import Any
 
@@ -15,7 +16,7 @@ from bayes_tacit.costs import CostModel
 from bayes_tacit.counterfactuals import layout, storage
 from bayes_tacit.episodes import Episodes
 from bayes_tacit.episodes.conversions import as_list, plain
-from bayes_tacit.errors import FileFormatError, InvalidDataError
+from bayes_tacit.errors import FileFormatError, InvalidDataError, TacitWarning
 from bayes_tacit.handoffs import NEVER, as_steps
 from bayes_tacit.outcomes import Outcomes
 
@@ -263,7 +264,11 @@ class Counterfactuals:
         return Counterfactuals(self._dataset.isel(episode=[positions[one] for one in wanted]))
 
     def match(self, episodes: Episodes) -> Counterfactuals:
-        """Return the table for these episodes, in their order, if it was made from their Cheap rollouts."""
+        """Return the table for these episodes, in their order, if it was made from their Cheap rollouts.
+
+        A handoff at step 0 should be the Strong rollout of the episode; where it ends differently, as when Strong was
+        run again, a warning says so.
+        """
         out = self.select(episodes.ids)
         cheap = episodes.dataset["cheap_success"].values.astype(float)
         for field, ours, theirs in (
@@ -276,6 +281,11 @@ class Counterfactuals:
                 expected = f"{plain(theirs[first])}, as in the episodes: both are about the same Cheap rollout"
                 value: Any = plain(ours[first])
                 raise InvalidDataError(expected, episode=plain(out.ids[first]), field=field, value=value)
+        differs = out.table()[0, :, 0] != episodes.dataset["strong_success"].values
+        if differs.any():
+            told = f"{int(differs.sum())} of {len(out)}, first {plain(out.ids[differs.argmax()])!r}"
+            message = f"a handoff at step 0 does not end as the episode's Strong rollout did ({told})"
+            warnings.warn(message, TacitWarning, stacklevel=2)
         return out
 
     def __len__(self) -> int:

@@ -6,6 +6,7 @@ import json
 import os
 import threading
 import warnings
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -118,7 +119,8 @@ class DecisionLog:
                 if self._file.write(line) != len(line):
                     raise OSError(f"{self.path}: no room for a line of {len(line)} bytes")
             except OSError:
-                self._file.truncate(self._length)
+                with suppress(OSError):  # a device cannot be cut, and the first error is the one to tell
+                    self._file.truncate(self._length)
                 raise
             self._length += len(line)
 

@@ -31,7 +31,7 @@ def provenance(
 ) -> dict[str, object]:
     """Say where parameters come from, as far as it is known, and what made the router."""
     return {
-        "created_by": f"bayes_tacit {version("bayes_tacit")}",
+        "created_by": f"bayes_tacit {version('bayes_tacit')}",
         "versions": {"python": platform.python_version(), "numpy": np.__version__, "scipy": scipy.__version__},
         "inference_method": inference_method,
         "draws_available": draws_available,

@@ -90,7 +90,13 @@ class Seen:
         if name in self.diagnostic_names:
             return self.diagnostics[:, :, self.diagnostic_names.index(name)]
         values = self._of_carried(name, 2)
-        return np.where(np.arange(values.shape[1]) < self.n_steps[:, None], values, np.nan)
+        inside = np.arange(values.shape[1]) < self.n_steps[:, None]
+        wrong = inside & np.isnan(values)
+        if wrong.any():
+            row, step = (int(at) for at in np.unravel_index(wrong.argmax(), wrong.shape))
+            where = f"row {row}, step {step}"
+            raise InvalidDataError("a number for each step of the rollout", field=name, value=np.nan, where=where)
+        return np.where(inside, values, np.nan)
 
     def _of_carried(self, name: str, dims: int) -> np.ndarray:
         values = self.carried.get(name)

@@ -92,6 +92,7 @@ def _in_place(counterfactuals: Counterfactuals, episodes: Episodes) -> bool:
         np.array_equal(counterfactuals.ids, episodes.ids)
         and np.array_equal(counterfactuals.n_steps, episodes.n_steps)
         and np.array_equal(counterfactuals.table()[0, :, -1], episodes.dataset["cheap_success"].values)
+        and np.array_equal(counterfactuals.table()[0, :, 0], episodes.dataset["strong_success"].values)
     )
 
 

@@ -11,12 +11,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import joblib
 from threadpoolctl import threadpool_limits
 
 from bayes_tacit.errors import MissingDependencyError, TacitError
 from simulations.studies.study import Row, Study
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 CONNECT_SECONDS = 5
 
@@ -70,9 +74,10 @@ def _on_processes(study: Study, seed: int, tasks: Sequence[Task], jobs: int) -> 
     yield from parallel(joblib.delayed(perform)(study, seed, task) for task in tasks)
 
 
-def _on_cluster(study: Study, seed: int, tasks: Sequence[Task], address: str) -> Iterator[Finished]:
+def connect(address: str) -> Client:
+    """Connect to a Dask scheduler, or say why that cannot be."""
     try:
-        from distributed import Client, as_completed
+        from distributed import Client
     except ImportError:
         raise MissingDependencyError(
             "--scheduler needs Dask, which is not installed; expected the extra scale: pip install 'bayes_tacit[scale]'"
@@ -82,10 +87,15 @@ def _on_cluster(study: Study, seed: int, tasks: Sequence[Task], address: str) ->
     if not re.fullmatch(r"(tcp|tls)://.+:\d+", address):
         raise SchedulerError(f"the scheduler's address is {address!r}; {expected}")
     try:
-        client = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
+        return Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
     except (OSError, ValueError) as error:
         raise SchedulerError(f"no Dask scheduler answers at {address} ({error}); {expected}") from None
-    with client:
+
+
+def _on_cluster(study: Study, seed: int, tasks: Sequence[Task], address: str) -> Iterator[Finished]:
+    with connect(address) as client:
+        from distributed import as_completed
+
         futures = client.map(partial(perform, study, seed), tasks, pure=False)
         waiting = as_completed(futures, loop=client.loop)
         del futures

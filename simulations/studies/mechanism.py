@@ -173,7 +173,9 @@ def _provenance() -> str:
         f"seeds (`{found.provenance['command']}`). So the tables show that such a mechanism exists, not that it is the "
         f"paper's. One oddity of the fit: Strong acts correctly with probability {strong} when on track, recoverable "
         f"and "
-        "off track, so a little more often off track; that it recovers more often than Cheap does hold."
+        "off track, so a little more often off track, and on track no more often than Cheap "
+        f"({found.mechanism.cheap_correct[0]:.3f}); what makes it strong is that it stays on track and comes back to "
+        f"it."
     )
 
 

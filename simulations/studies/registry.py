@@ -19,9 +19,12 @@ STUDIES = {
 }
 """Module of each study, in the order in which `all` runs them; the module's `STUDY` is the study."""
 
+EXPERIMENTS = {"alfworld": "A scripted pair on the real ALFWorld engine: every policy is played; needs --data."}
+"""What is run by name too and is no study: it has no replicates, and needs games that do not come with the code."""
+
 
 def load(name: str) -> Study:
     """Give the study of this name."""
     if name not in STUDIES:
-        raise InvalidDataError(f"one of {', '.join(STUDIES)}, or all", field="study", value=name)
+        raise InvalidDataError(f"one of {', '.join([*STUDIES, *EXPERIMENTS])}, or all", field="study", value=name)
     return import_module(STUDIES[name]).STUDY

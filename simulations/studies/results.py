@@ -24,7 +24,8 @@ def write_results(study: Study, table: pd.DataFrame, folder: Path, *, replicates
         write_table(table, asdict(identity), temporary / TABLE)
         made = (
             f"Made by `python -m simulations {study.name} --replicates {replicates} --seed {seed}` with bayes_tacit "
-            f"{identity.version}; one or more rows a replicate are in [{TABLE}]({TABLE})."
+            f"{identity.version}; with `--fresh`, every replicate is computed again instead of taken from "
+            f"[{TABLE}]({TABLE}), which has one or more rows for each."
         )
         page = "\n\n".join([f"# {study.title}", study.description, body.strip(), made])
         (temporary / PAGE).write_text(page + "\n", encoding="utf-8")

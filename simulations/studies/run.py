@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from bayes_tacit import settings
-from bayes_tacit.errors import TacitError
-from simulations.studies.execute import Task, compute
+from bayes_tacit.errors import InvalidDataError, TacitError
+from simulations.studies.execute import Task, compute, connect
 from simulations.studies.results import write_results
 from simulations.studies.storage import Kept
 from simulations.studies.study import Study
@@ -70,6 +70,12 @@ def run_study(
     seed = settings.whole("seed", study.seed if seed is None else seed, 0)
     jobs = settings.whole("jobs", jobs, 1)
     chosen = {study.position(name) for name in only} or set(range(len(study.settings)))
+    if folder == RESULTS / study.name and replicates < study.replicates:
+        expected = f"at least {study.replicates}, as the committed results have; give another folder with --out"
+        raise InvalidDataError(expected, field="replicates", value=replicates)
+    if scheduler is not None:
+        # Before anything is discarded.
+        connect(scheduler).close()
     kept = Kept(folder, study, seed, fresh=fresh)
     missing = [
         Task(setting, number)

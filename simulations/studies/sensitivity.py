@@ -85,7 +85,9 @@ def summarize(table: pd.DataFrame, folder: Path) -> str:
             f"**Reading.** Success of TACIT-Switch: {'; '.join(notes)}. It is "
             f"{'above every baseline in every setting' if above else 'not above every baseline in every setting'}. "
             f"Pure "
-            "Cheap and Pure Strong meet the same luck in all settings, so they stay where they are.",
+            "Cheap and Pure Strong meet the same luck in all settings, so they stay where they are (the baseline has "
+            "twice the replicates of the others, which moves its means a "
+            "little).",
             "![Success against information](sensitivity.png)",
             comparison_table(ranges, Tolerance(0.7, "points"), digits=2),
             *(_axis_table(table, axis, names) for axis, names in along.items()),

@@ -69,7 +69,8 @@ class Kept:
         _make_folder(folder)
         if fresh:
             for old in folder.glob("replicates-*.jsonl"):
-                old.unlink()
+                if old.is_file():
+                    old.unlink()
         for old in folder.glob("replicates-*.jsonl"):
             self._identity.refuse_other(_header(old), old)
         if not self._path.exists():
@@ -114,14 +115,18 @@ class Kept:
                     _append(temporary, {**key, "rows": rows.drop(columns=list(key)).to_dict("records")})
 
     def _replicates(self) -> Iterator[tuple[tuple[str, int], list[Row]]]:
-        with self._path.open(encoding="utf-8") as file:
-            next(file)
+        names = {setting.name for setting in self._study.settings}
+        with self._path.open("rb") as file:
+            file.readline()
             for number, line in enumerate(file, start=2):
                 try:
                     record = json.loads(line)
-                    yield (record["setting"], record["replicate"]), record["rows"]
+                    name, replicate, rows = (record[key] for key in ("setting", "replicate", "rows"))
+                    if name not in names or not isinstance(replicate, int) or not isinstance(rows, list):
+                        raise ValueError
                 except (ValueError, KeyError, TypeError):
                     raise FileFormatError(f"{self._path}, line {number}: not a kept replicate; {REMEDY}") from None
+                yield (name, replicate), rows
 
 
 def _make_folder(folder: Path) -> None:
@@ -138,11 +143,15 @@ def _append(path: Path, record: dict[str, Any]) -> None:
 
 
 def _header(path: Path) -> object:
+    """Read what a file says of itself; None if its first line is not whole."""
+    if not path.is_file():
+        return None
     with path.open("rb") as file:
-        try:
-            return json.loads(file.readline())
-        except ValueError:
-            return None
+        line = file.readline()
+    try:
+        return json.loads(line) if line.endswith(b"\n") else None
+    except ValueError:
+        return None
 
 
 def _cut_unfinished_line(path: Path) -> None:

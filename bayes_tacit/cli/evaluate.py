@@ -1,0 +1,164 @@
+"""The command that plays policies: evaluate."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bayes_tacit.cli.common import CHECK_FAILED, AsJson, Seed, show
+from bayes_tacit.cli.players import (
+    SCRIPTED,
+    Actions,
+    Cheap,
+    CheapKey,
+    CheapModel,
+    Data,
+    First,
+    GameList,
+    Pricing,
+    Seat,
+    Split,
+    Strong,
+    StrongKey,
+    StrongModel,
+    Workers,
+    games_of,
+    players_of,
+    progress_of,
+)
+from bayes_tacit.errors import InvalidDataError
+
+if TYPE_CHECKING:
+    from bayes_tacit.agents.alfworld.playing import Entry
+    from bayes_tacit.agents.control import Controller
+    from bayes_tacit.agents.transcript import Transcript
+    from bayes_tacit.outcomes import Outcomes
+
+PURE = {"Pure Cheap": "cheap", "Pure Strong": "strong"}
+
+
+def evaluate(
+    routers: Annotated[list[Path], typer.Argument(help="Routers, .json, from select.", show_default=False)],
+    out: Annotated[Path, typer.Option(help="Folder for the transcripts; a stopped run goes on from it.")],
+    data: Data = None,
+    split: Split = "valid_unseen",
+    games: GameList = None,
+    first: First = None,
+    cheap: Cheap = SCRIPTED,
+    cheap_model: CheapModel = None,
+    cheap_key: CheapKey = None,
+    strong: Strong = SCRIPTED,
+    strong_model: StrongModel = None,
+    strong_key: StrongKey = None,
+    deferral: Annotated[
+        list[float] | None, typer.Option(help="Step deferral at this uncertainty of Cheap, too; repeatable.")
+    ] = None,
+    pages: Annotated[bool, typer.Option("--pages", help="Write a page for each episode under a router.")] = False,
+    resamples: Annotated[int, typer.Option(help="Resamples of the paired bootstrap.")] = 10_000,
+    cost: Pricing = "4b",
+    actions: Actions = 50,
+    workers: Workers = 1,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Play routers on ALFWorld games beside Pure Cheap and Pure Strong, and compare them.
+
+    Every episode is played through the loop, with the router deciding live; what two policies have in common is played
+    once. Intervals are for the first router's difference from each other policy on the same games. Exit code 1 means
+    that some episodes broke off, such as where an endpoint gave no answer: run it again.
+
+    Example: `bayes-tacit evaluate router.json --data alfworld --split valid_unseen --workers 2 --out played`
+    """
+    from bayes_tacit.agents.alfworld.collect import collect
+    from bayes_tacit.agents.alfworld.playing import outcomes_of, play_policies
+
+    entries = _entries(routers, deferral or [])
+    seats = Seat("cheap", cheap, cheap_model, cheap_key), Seat("strong", strong, strong_model, strong_key)
+    players = players_of(*seats, cost, actions, seed)
+    wanted = games_of(data, split, games, first)
+    pairs = collect(wanted, out / "rollouts", players, workers=workers, progress=progress_of("rollouts"))
+    sound = [pair for pair in pairs if pair.cheap.conclusive and pair.strong.conclusive]
+    played = play_policies(sound, entries, out / "played", players, workers=workers, progress=progress_of("policies"))
+    whole = [at for at in range(len(sound)) if all(episodes[at].conclusive for episodes in played.values())]
+    kept = {sound[at].game.id for at in whole}
+    broken = [pair.game.id for pair in pairs if pair.game.id not in kept]
+    if not whole:
+        raise InvalidDataError("at least one game on which no episode broke off", field="games", value=broken)
+    outcomes = {name: outcomes_of([episodes[at] for at in whole]) for name, episodes in played.items()}
+    if pages:
+        _write_pages({name: played[name] for name in _router_names(routers)}, out / "pages")
+    ours = _router_names(routers)[0]
+    facts = {
+        "games": len(whole),
+        "policies": {
+            name: _facts(name, found, outcomes[ours], ours, resamples, seed) for name, found in outcomes.items()
+        },
+        "broken": broken,
+        "out": str(out),
+    }
+    text = _table(outcomes, facts, ours) + (f"\nbroke off: {', '.join(broken)}" if broken else "")
+    show(text, facts, as_json=as_json)
+    if broken:
+        raise typer.Exit(CHECK_FAILED)
+
+
+def _entries(routers: list[Path], thresholds: list[float]) -> list[Entry]:
+    from bayes_tacit.agents.adapters import identity_of
+    from bayes_tacit.agents.alfworld.playing import Entry
+    from bayes_tacit.agents.controllers import Pure, StepDeferral, Tacit
+    from bayes_tacit.deployment import Router
+
+    controllers: dict[str, Controller] = {
+        "Pure Cheap": Pure("cheap"),
+        **{name: Tacit(Router.load(path)) for name, path in zip(_router_names(routers), routers, strict=True)},
+        **{f"Step Deferral {level!r}": StepDeferral(level, signal="uncertainty") for level in thresholds},
+        "Pure Strong": Pure("strong"),
+    }
+    return [Entry(name, controller, identity_of(controller)) for name, controller in controllers.items()]
+
+
+def _router_names(routers: list[Path]) -> list[str]:
+    names = [path.stem for path in routers]
+    if len({*names, *PURE}) < len(names) + len(PURE):
+        raise InvalidDataError("files with different names", field="routers", value=names)
+    return names
+
+
+def _write_pages(played: dict[str, list[Transcript]], folder: Path) -> None:
+    from bayes_tacit.agents.pages import write_page
+
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, transcripts in played.items():
+        for transcript in transcripts:
+            write_page(transcript, folder / f"{transcript.episode.replace('/', '__')}.{name}.html")
+
+
+def _facts(name: str, found: Outcomes, ours: Outcomes, our_name: str, resamples: int, seed: int) -> dict[str, object]:
+    from bayes_tacit.selection import bootstrap
+
+    facts: dict[str, object] = {"successes": int(found.success.sum()), **found.point()}
+    if name != our_name:
+        intervals = bootstrap(ours, found, resamples=resamples, seed=seed)
+        for row in ("success_difference", "cost_difference"):
+            facts[row] = {end: intervals[end].to_dict()[row] for end in ("estimate", "lower", "upper")}
+    return facts
+
+
+def _table(outcomes: dict[str, Outcomes], facts: dict[str, object], ours: str) -> str:
+    described = facts["policies"]
+    assert isinstance(described, dict)
+    width = max(map(len, outcomes))
+    lines = [f"{'policy':<{width}}  successes  mean cost  strong share  interventions  success of {ours} minus this"]
+    for name, found in outcomes.items():
+        fact = described[name]
+        line = (
+            f"{name:<{width}}  {fact['successes']:>4}/{len(found):<4}  {fact['cost']:>9.2f}  "
+            f"{fact['strong_share']:>12.1%}  {fact['intervention_rate']:>13.1%}"
+        )
+        if name != ours:
+            gain = fact["success_difference"]
+            line += f"  {gain['estimate']:+.1%} ({gain['lower']:+.1%} to {gain['upper']:+.1%})"
+        lines.append(line)
+    return "\n".join(lines)
