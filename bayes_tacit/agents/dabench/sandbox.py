@@ -68,16 +68,16 @@ def run_code(code: str, tables: Sequence[Path], earlier: Sequence[str] = (), lim
 
     The folder and every process that was started are gone afterwards; nothing is read back but the output.
 
-    Several layers stand between the code and the machine. Those marked (*) need Linux and are used where the kernel has
-    them; without them the audit hook alone guards files and network.
+    Several layers stand between the code and the machine. Those marked (*) need Linux and are used where the kernel
+    has them; without them the audit hook alone guards files and network.
 
     - Limits of CPU time, address space, file size, open files and processes (`resource`); the whole process group is
       killed when the time is up. (The limit of processes does not bind root.)
     - No environment variables of ours, no standard input, Python's isolated mode.
     - An audit hook refuses sockets, new processes, signals, foreign functions, and files outside the folder, except
       for reading Python's own library.
-    - (*) Landlock: the kernel refuses files outside the folder and Python's library, TCP, and signals to others, also to
-      code that goes around the hook.
+    - (*) Landlock: the kernel refuses files outside the folder and Python's library, TCP, and signals to others, also
+      to code that goes around the hook.
     - (*) A network namespace of its own, without any interface, and a user namespace, in which root has no powers.
 
     This keeps a careless agent from doing harm, and a curious one from the labels. It is no wall against an attacker:

@@ -1,0 +1,34 @@
+"""How the reference is built: `make docs`, from the docstrings, without looking anything up elsewhere."""
+
+import logging
+import sys
+from pathlib import Path
+
+import bayes_tacit
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+# Sphinx shows what libraries log when they are imported.
+for library in ("arviz", "pytensor"):
+    logging.getLogger(library).setLevel(logging.WARNING)
+
+project = "bayes_tacit"
+author = "The bayes_tacit developers"
+version = release = bayes_tacit.__version__
+html_title = f"bayes_tacit {release}"
+
+extensions = ["sphinx.ext.autodoc", "sphinx.ext.mathjax", "numpydoc", "myst_parser", "commands"]
+exclude_patterns = ["_build"]
+html_theme = "furo"
+html_show_sourcelink = False
+myst_enable_extensions = ["colon_fence", "dollarmath"]
+myst_heading_anchors = 3
+
+# A name in backquotes is a link where it is one of ours, and code where it is not.
+default_role = "py:obj"
+python_use_unqualified_type_names = True
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+autodoc_preserve_defaults = True
+numpydoc_show_class_members = False
