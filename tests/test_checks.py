@@ -215,6 +215,15 @@ def without_feature(tree: xr.DataTree, episodes: Episodes, feature: str) -> xr.D
     return out
 
 
+def test_chains_that_do_not_move_fail_the_check_instead_of_ending_the_program(posterior):
+    total = posterior["log_likelihood"]["total"]
+    stuck = total.isel(draw=[0]).reindex(draw=total["draw"], method="ffill")
+    result = check_loo(changed(posterior, "log_likelihood", total=stuck.values))
+    assert not result.passed
+    assert result.sentence.startswith("PSIS-LOO cannot be computed")
+    assert "sample again" in result.advice
+
+
 def test_comparison_prefers_the_model_with_the_feature_that_matters(posterior, example):
     result = compare_models(
         {"without": without_feature(posterior, example, "subgoals"), "with": posterior, "again": posterior}

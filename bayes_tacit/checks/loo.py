@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from bayes_tacit.checks.base import CheckResult, group_of
 from bayes_tacit.checks.drawing import WIDE, lazily, literal
-from bayes_tacit.errors import InvalidDataError
+from bayes_tacit.errors import InvalidDataError, TacitError
 from bayes_tacit.plots.style import DECISION, SCORE
 
 NAME = "Leave-one-out"
@@ -34,7 +34,16 @@ def check_loo(tree: xr.DataTree) -> CheckResult:
     tree
         A posterior with `log_likelihood`.
     """
-    elpd = loo(tree)
+    try:
+        elpd = loo(tree)
+    except TacitError:
+        raise
+    except ValueError as error:
+        # ArviZ cannot fit the tail of weights that hardly differ, which chains that do not move give.
+        sentence = f"PSIS-LOO cannot be computed from these draws: {error}"
+        return CheckResult(
+            NAME, False, pd.DataFrame(), sentence, "Look at the sampler's verdict first, and sample again."
+        )
     k = pareto_k(elpd)
     order = k.sort_values(ascending=False).index[:SHOWN]
     timed = set(group_of(tree, "log_likelihood")["timed"].values.tolist())

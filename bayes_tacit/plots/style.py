@@ -21,6 +21,9 @@ BAND_OPACITY = 0.22
 @contextmanager
 def house_style() -> Iterator[None]:
     """Draw in our style, and leave the user's settings as they were."""
+    # In a notebook the backend turns interactive mode on when it is first used. That must not happen inside the
+    # context, which would turn it off again at its end, and no later figure would be shown.
+    plt.draw_if_interactive()  # type: ignore[no-untyped-call]
     with as_file(files("bayes_tacit") / "tacit.mplstyle") as path, plt.style.context(path):
         yield
 

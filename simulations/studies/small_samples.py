@@ -238,7 +238,7 @@ STUDY = Study(
     },
     replicate=replicate,
     summarize=summarize,
-    replicates=20,
+    replicates=8,
     seed=20261207,
     agreement=(0.02, 0.02),
 )
