@@ -115,7 +115,7 @@ def _plot(table: pd.DataFrame, path: Path) -> None:
             ax.plot(
                 curve["cost"], 100 * curve["success"], color=color, marker=marker, markersize=4.5, label=name, **line
             )
-        for name, offset in (("Pure Cheap", (8, -4)), ("Pure Strong", (-10, -14))):
+        for name, offset in (("Pure Cheap", (8, -4)), ("Pure Strong", (-2, 10))):
             color, marker = policy_style(name)
             cost, success = means.loc[name][["cost", "success"]].to_numpy()[0]
             ax.plot([cost], [100 * success], marker, color=color, markersize=9)
