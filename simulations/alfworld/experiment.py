@@ -4,56 +4,49 @@ The actors are scripted (`bayes_tacit.agents.alfworld`): what comes out says how
 environment with this pair, and nothing about language models. With other actors (`Players`) the same function runs the
 same experiment.
 
-Every number on the test games comes from actions that were really played: a permanent handoff is the continuation of
-the recorded Cheap rollout from that step, a restart is the Strong rollout from the beginning on top of the prefix, and
-step deferral is played threshold by threshold.
+On the test games every policy is played through the loop, with its controller deciding live. Settings are chosen on
+tables of continuations, each of which was played as well, if any candidate of any policy hands off there; where the
+actors are repeatable, the played test episodes must be what the tables say, episode by episode.
 """
 
 from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
 
+from bayes_tacit.agents.adapters import controller_for, identity_of
 from bayes_tacit.agents.alfworld import CheapActor, Game, StrongActor, router_descriptors
 from bayes_tacit.agents.alfworld.collect import Pair, Players, collect
 from bayes_tacit.agents.alfworld.continuations import Continuations
 from bayes_tacit.agents.alfworld.features import DESCRIPTORS
+from bayes_tacit.agents.alfworld.playing import Entry, outcomes_of, play_policies
 from bayes_tacit.agents.alfworld.workers import Progress
-from bayes_tacit.agents.teacher import Lesson, RuleTeacher, feasible_by, stalled_for, with_marks
+from bayes_tacit.agents.teacher import RuleTeacher, feasible_by, stalled_for, with_marks
 from bayes_tacit.agents.teacher.marks import Evidence
-from bayes_tacit.agents.transcript import episodes_from_transcripts
+from bayes_tacit.agents.transcript import Transcript, episodes_from_transcripts
 from bayes_tacit.episodes import Episodes
-from bayes_tacit.errors import TacitWarning
-from bayes_tacit.policies import (
-    Comparison,
-    Policy,
-    PosteriorTacitSwitch,
-    PrefixRouter,
-    PureCheap,
-    PureStrong,
-    StepDeferral,
-    TacitSwitch,
-    TaskRouter,
-    World,
-    compare,
-)
-from bayes_tacit.selection import fixed_grid
-from models.alfworld import ALFWORLD
+from bayes_tacit.errors import InvalidDataError, TacitWarning
+from bayes_tacit.outcomes import Outcomes
+from bayes_tacit.policies import Comparison, Policy, World, compare
+from simulations.alfworld.needed import clear_handoffs, needed_handoffs
+from simulations.alfworld.policies import paper_policies
 from simulations.alfworld.splits import Splits, make_splits
 
 BUDGET_SHARE = 0.9
 """The cap on development data, as a share of what Pure Strong costs there."""
 
 STANDSTILL = 3
-"""Steps without anything new after which the rule-based teacher takes failure for clear."""
 
 SCRIPTED = Players(CheapActor(), StrongActor())
+
+PARTS = ("fit", "select", "test")
 
 Report = Callable[[str], Progress]
 """Makes the progress of a stage with this name."""
@@ -70,24 +63,45 @@ class Experiment:
     training
         The episodes of the fit, with teacher windows.
     development, test
-        What would come of every decision on the other two parts.
+        What would come of every decision of every candidate on the other two parts.
     comparison
-        Fitted policies, chosen settings, test outcomes.
+        Fitted policies, chosen settings; its test outcomes are those of the played episodes.
+    played
+        Transcripts of the test games by policy.
     """
 
-    pairs: dict[str, list[Pair]]
+    pairs: Mapping[str, list[Pair]]
     training: Episodes
     development: World
     test: World
     comparison: Comparison
+    played: Mapping[str, list[Transcript]]
 
     @property
-    def outcomes(self) -> pd.DataFrame:
+    def counts(self) -> pd.DataFrame:
         """Give how many games of each part had each paired outcome AB."""
         counts = {
             part: pd.Series([pair.outcome for pair in pairs]).value_counts() for part, pairs in self.pairs.items()
         }
         return pd.DataFrame(counts).reindex(["00", "01", "10", "11"]).fillna(0).astype(int).rename_axis("AB")
+
+    @property
+    def episodes(self) -> pd.DataFrame:
+        """Give a row for each policy and test game."""
+        outcomes = [pair.outcome for pair in self.pairs["test"]]
+        columns = ("success", "cost", "cheap_calls", "strong_calls", "one_off_calls", "actions", "restarted")
+        rows = [
+            {
+                "policy": name,
+                "episode": transcript.episode,
+                "AB": outcome,
+                **{column: getattr(transcript.end, column) for column in columns},
+                "handoff_step": transcript.end.handoff_step,
+            }
+            for name, transcripts in self.played.items()
+            for outcome, transcript in zip(outcomes, transcripts, strict=True)
+        ]
+        return pd.DataFrame(rows).astype({"handoff_step": "Int64"})
 
 
 def run_experiment(
@@ -97,9 +111,11 @@ def run_experiment(
     players: Players = SCRIPTED,
     splits: Splits | None = None,
     evidence: Evidence = "one_step",
+    standstill: int = STANDSTILL,
     workers: int = 2,
     report: Report | None = None,
     policies: Sequence[Policy] | None = None,
+    repeatable: bool = True,
 ) -> Experiment:
     """Play what was not played yet, and compare the policies.
 
@@ -115,12 +131,17 @@ def run_experiment(
         Which games; by default those of `make_splits`.
     evidence
         Whether a teacher's mark is one checkpoint, as in the paper's main experiment, or a range.
+    standstill
+        Steps without anything new after which the rule-based teacher takes failure for clear.
     workers
         Number of processes.
     report
         Makes a progress for each stage.
     policies
         Policies to compare; by default the paper's.
+    repeatable
+        Whether the actors always do the same in the same place, as the scripted ones do. Then the played test episodes
+        are checked against the tables.
     """
     home = Path(folder)
     games = splits or make_splits(data)
@@ -132,38 +153,59 @@ def run_experiment(
         return collect(of, home / "rollouts", players, workers=workers, progress=told(f"rollouts, {part}"))
 
     def continuations(part: str, of: Sequence[Pair]) -> Continuations:
-        return Continuations(of, home / "continuations", players, workers, told(f"continuations, {part}"))
+        return Continuations(of, home / "continuations", players, workers, told(f"continuations, {part}"), "proposal")
 
-    pairs = {part: rollouts(part, getattr(games, part)) for part in ("fit", "select", "test")}
+    pairs = {part: rollouts(part, getattr(games, part)) for part in PARTS}
     taught = [pair for pair in pairs["fit"] if pair.outcome == "01"]
-    teacher = RuleTeacher(feasible_by(continuations("fit", taught).counterfactuals()), stalled_for(STANDSTILL))
-    marks = {lesson.episode: lesson.mark for lesson in _lessons(teacher, taught) if lesson.mark is not None}
+    clear = stalled_for(standstill)
+    judged = [clear_handoffs(pair.cheap, clear) for pair in taught]
+    teacher = RuleTeacher(feasible_by(continuations("fit", taught).counterfactuals(judged)), clear)
+    lessons = [teacher.mark(pair.cheap, pair.strong) for pair in taught]
+    marks = {lesson.episode: lesson.mark for lesson in lessons if lesson.mark is not None}
     training = with_marks(_episodes(pairs["fit"]), marks, evidence)
+    compared = list(policies or paper_policies())
+    fitted_policies = [policy.fit(training) for policy in compared]
     worlds = {}
     for part in ("select", "test"):
-        played = continuations(part, pairs[part])
-        worlds[part] = World(_episodes(pairs[part]), played.counterfactuals(), players.cost, played.deferral)
+        known, episodes = continuations(part, pairs[part]), _episodes(pairs[part])
+        table = known.counterfactuals(needed_handoffs(fitted_policies, episodes))
+        worlds[part] = World(episodes, table, players.cost, known.deferral)
     cap = BUDGET_SHARE * float(worlds["select"].counterfactuals.pure_strong.cost.mean())
-    comparison = compare(policies or paper_policies(), training, worlds["select"], worlds["test"], cap)
-    return Experiment(pairs, training, worlds["select"], worlds["test"], comparison)
+    comparison = compare(compared, training, worlds["select"], worlds["test"], cap)
+    entries = []
+    for name, fitted in comparison.fitted.items():
+        controller = controller_for(fitted, comparison.choices[name].point)
+        entries.append(Entry(name, controller, identity_of(controller)))
+    played = play_policies(
+        pairs["test"], entries, home / "played", players, workers=workers, progress=told("policies on the test games")
+    )
+    outcomes = {name: outcomes_of(transcripts) for name, transcripts in played.items()}
+    if repeatable:
+        for name, expected in comparison.outcomes.items():
+            check_played(name, worlds["test"].episodes.ids.tolist(), outcomes[name], expected)
+    settled = _with_played(comparison, outcomes)
+    return Experiment(pairs, training, worlds["select"], worlds["test"], settled, played)
 
 
-def paper_policies() -> list[Policy]:
-    """Give the policies of the paper's table, and TACIT-Switch by posterior mean."""
-    alpha = fixed_grid()
-    return [
-        PureCheap(),
-        TaskRouter(features=DESCRIPTORS, thresholds=(*np.arange(0, 0.951, 0.05).round(2), 1.01)),
-        StepDeferral.alfworld("uncertainty"),
-        PrefixRouter(),
-        TacitSwitch(estimator=ALFWORLD.fit, candidates=alpha),
-        PosteriorTacitSwitch(candidates=alpha, name="TACIT-Switch (posterior)"),
-        PureStrong(),
-    ]
+def check_played(policy: str, episodes: Sequence[object], played: Outcomes, expected: Outcomes) -> None:
+    """Refuse episodes that were played otherwise than the tables say."""
+    for name in (field.name for field in fields(Outcomes)):
+        differs = ~np.isclose(getattr(played, name), getattr(expected, name), rtol=1e-9, atol=0)
+        if differs.any():
+            first = int(differs.argmax())
+            raise InvalidDataError(
+                f"{float(getattr(expected, name)[first]):g}, what the table of continuations says",
+                episode=str(episodes[first]),
+                field=f"{name} of the played episode",
+                value=float(getattr(played, name)[first]),
+                where=f"policy {policy!r}",
+            )
 
 
-def _lessons(teacher: RuleTeacher, pairs: Sequence[Pair]) -> list[Lesson]:
-    return [teacher.mark(pair.cheap, pair.strong) for pair in pairs]
+def _with_played(comparison: Comparison, outcomes: Mapping[str, Outcomes]) -> Comparison:
+    """Put what was played in the place of what the tables say."""
+    points = pd.DataFrame([outcomes[name].point() for name in comparison.table["policy"]])
+    return replace(comparison, table=comparison.table.assign(**points), outcomes=MappingProxyType(dict(outcomes)))
 
 
 def _episodes(pairs: Sequence[Pair]) -> Episodes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -51,7 +52,7 @@ class Players:
 
     def info(self) -> dict[str, str]:
         """Say what a recording depends on."""
-        return {"cheap": repr(self.cheap), "strong": repr(self.strong)}
+        return {"cheap": _printed(self.cheap), "strong": _printed(self.strong)}
 
 
 @dataclass(frozen=True)
@@ -145,6 +146,11 @@ def file_stem(game: Game) -> str:
     'valid_seen__pick_and_place_simple-Mug__trial_T1'
     """
     return game.id.replace("/", "__")
+
+
+def _printed(actor: Actor) -> str:
+    """Give how an actor prints, without addresses in memory: those differ from process to process."""
+    return re.sub(r" at 0x[0-9a-f]+", "", repr(actor))
 
 
 def _play(environment: AlfworldEnvironment, game: Game, agent: Agent, path: Path, players: Players) -> Transcript:

@@ -23,7 +23,7 @@ from bayes_tacit.agents.alfworld.collect import Pair, Players, file_stem
 from bayes_tacit.agents.alfworld.diagnostics import AlfworldExtractor
 from bayes_tacit.agents.alfworld.environment import AlfworldEnvironment
 from bayes_tacit.agents.alfworld.workers import Progress, work_through
-from bayes_tacit.agents.control import Controller
+from bayes_tacit.agents.control import Controller, Timing
 from bayes_tacit.agents.controllers import ForcedHandoff, StepDeferral
 from bayes_tacit.agents.loop import run_episode
 from bayes_tacit.agents.transcript import Transcript
@@ -60,6 +60,9 @@ class Continuations:
         Number of processes.
     progress
         Told after each game for which something had to be played.
+    deferral_timing
+        Which step is deferred to Strong: the one that gave the signal ("proposal": Cheap's proposal is paid for and
+        discarded, as in the paper's agents), or the one after ("post_action", as in its mechanism study).
     """
 
     pairs: Sequence[Pair]
@@ -67,19 +70,30 @@ class Continuations:
     players: Players
     workers: int = 1
     progress: Progress | None = None
+    deferral_timing: Timing = "post_action"
 
     def at(self, handoffs: Sequence[Iterable[int]]) -> list[dict[int, Continued]]:
         """Give what comes of handoffs at these steps of each rollout, playing only what was never played."""
         asked = [[("handoff", step) for step in steps] for steps in handoffs]
         return [{key[1]: result for key, result in found.items()} for found in self._look_up(asked)]
 
-    def counterfactuals(self) -> Counterfactuals:
-        """Give the whole table: every step of every rollout."""
+    def counterfactuals(self, handoffs: Sequence[Iterable[int]] | None = None) -> Counterfactuals:
+        """Give what comes of every handoff, or of those that will be looked up.
+
+        Parameters
+        ----------
+        handoffs
+            Steps of each rollout; all by default. Only these are played, which is what models that cost money call
+            for. The table has a failure of full length in place of the others: it is good for decisions that hand off
+            at these steps, or at step 0, or never.
+        """
         lengths = [len(pair.cheap.checkpoints) for pair in self.pairs]
-        found = self.at([range(length) for length in lengths])
+        wanted = [range(length) for length in lengths] if handoffs is None else [{0, *steps} for steps in handoffs]
         shape = (len(self.pairs), max(lengths))
         success, strong_calls = np.full(shape, np.nan), np.full(shape, np.nan)
-        for row, results in enumerate(found):
+        for row, results in enumerate(self.at(wanted)):
+            steps = np.arange(lengths[row])
+            success[row, steps], strong_calls[row, steps] = 0, self.players.budget.actions - steps
             for step, result in results.items():
                 success[row, step], strong_calls[row, step] = result.success, result.strong_calls
         return Counterfactuals.from_calls(
@@ -91,14 +105,15 @@ class Continuations:
         )
 
     def deferral(self, signal: str, thresholds: np.ndarray) -> np.ndarray:
-        """Play step deferral after an action, as `World.deferral` wants it: (4, threshold, episode).
+        """Play step deferral, as `World.deferral` wants it: (4, threshold, episode).
 
-        Where the signal of Cheap's step is at least the threshold, Strong takes the next action, then Cheap again.
+        Where the signal of Cheap's step is at least the threshold, Strong takes one action, then Cheap acts again.
         """
         # As text, since JSON has no infinity: that threshold is Pure Cheap.
         levels = [repr(float(threshold)) for threshold in np.asarray(thresholds)]
-        found = self._look_up([[("deferral", signal, level) for level in levels]] * len(self.pairs))
-        rows = [[found[at]["deferral", signal, level] for at in range(len(self.pairs))] for level in levels]
+        keys = [("deferral", self.deferral_timing, signal, level) for level in levels]
+        found = self._look_up([keys] * len(self.pairs))
+        rows = [[found[at][key] for at in range(len(self.pairs))] for key in keys]
         success, cheap, strong = (
             np.array([[getattr(one, name) for one in row] for row in rows], dtype=float).reshape(len(levels), -1)
             for name in ("success", "cheap_calls", "strong_calls")
@@ -139,7 +154,8 @@ def _play(environment: AlfworldEnvironment, pair: Pair, key: Key, players: Playe
     if key[0] == "handoff":
         controller = ForcedHandoff(key[1])
     else:
-        controller = StepDeferral(float(key[2]), signal=key[1], timing="post_action")
+        _, timing, signal, level = key
+        controller = StepDeferral(float(level), signal=signal, timing=timing)
     played = run_episode(
         environment,
         players.cheap,

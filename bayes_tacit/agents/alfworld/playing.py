@@ -1,0 +1,194 @@
+"""Playing policies on games: every episode through the loop, with the controller that decides live.
+
+The Cheap rollout of a game is on record, and so is Strong's; an episode takes from there what is the same, and plays
+what is new. All policies are played on a game one after the other in one environment, so whatever two of them have in
+common, such as what follows a handoff at the same step, is played once.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from bayes_tacit.agents.alfworld.collect import Pair, Players, file_stem
+from bayes_tacit.agents.alfworld.diagnostics import DIAGNOSTICS, AlfworldExtractor
+from bayes_tacit.agents.alfworld.environment import AlfworldEnvironment
+from bayes_tacit.agents.alfworld.features import DESCRIPTORS, FEATURES, router_descriptors, task_features
+from bayes_tacit.agents.alfworld.workers import Progress, work_through
+from bayes_tacit.agents.control import Controller
+from bayes_tacit.agents.controllers import Pure
+from bayes_tacit.agents.errors import TornTranscriptError
+from bayes_tacit.agents.loop import run_episode
+from bayes_tacit.agents.memory import Remembering
+from bayes_tacit.agents.protocols import History, Observation, Proposal, StepResult
+from bayes_tacit.agents.transcript import Transcript, read_transcript
+from bayes_tacit.errors import InvalidDataError, MissingFileError
+from bayes_tacit.files import as_path
+from bayes_tacit.outcomes import Outcomes
+
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """A policy that is to be played.
+
+    Attributes
+    ----------
+    name
+        As in tables; also in the names of files.
+    controller
+        Decides; it can be pickled where there are several workers.
+    identity
+        Tells it from others of the same name, such as one with another threshold: kept episodes are only taken where
+        it is the same.
+    """
+
+    name: str
+    controller: Controller
+    identity: str
+
+
+class PolicyExtractor:
+    """Gives all that any policy looks at: the twelve features, the task router's descriptors, the diagnostics."""
+
+    feature_names: tuple[str, ...] = (*FEATURES, *(name for name in DESCRIPTORS if name not in FEATURES))
+    diagnostic_names = DIAGNOSTICS
+
+    def features(self, first: Observation) -> Mapping[str, float]:
+        """Give features and descriptors."""
+        return {**task_features(first), **router_descriptors(first)}
+
+    def diagnostics(self, history: History, proposal: Proposal, result: StepResult | None) -> Mapping[str, float]:
+        """Give the five diagnostics of one step."""
+        return AlfworldExtractor().diagnostics(history, proposal, result)
+
+
+def play_policies(
+    pairs: Sequence[Pair],
+    entries: Sequence[Entry],
+    folder: str | os.PathLike[str],
+    players: Players,
+    *,
+    workers: int = 1,
+    progress: Progress | None = None,
+) -> dict[str, list[Transcript]]:
+    """Play every policy on every game; what is there already is not played again.
+
+    Pure Cheap and Pure Strong are the rollouts themselves.
+
+    Parameters
+    ----------
+    pairs
+        The rollouts of each game.
+    entries
+        The policies, with different names.
+    folder
+        Where the transcripts are kept; made if it is not there.
+    players
+        Who plays; the same as in the rollouts.
+    workers
+        Number of processes.
+    progress
+        Told after each game for which something had to be played.
+
+    Returns
+    -------
+    dict
+        By name of the policy, a transcript for each game in their order. One that ended because something broke is not
+        conclusive, and is played again the next time.
+    """
+    files = {_slug(entry.name) for entry in entries}
+    if len(files) < len(entries):
+        names = [entry.name for entry in entries]
+        raise InvalidDataError("names that differ in letters or figures", field="names of policies", value=names)
+    home = as_path(folder)
+    home.mkdir(parents=True, exist_ok=True)
+    found = [_kept(pair, entries, home, players) for pair in pairs]
+    todo = [at for at, known in enumerate(found) if len(known) < len(entries)]
+    work = partial(_play_game, entries=list(entries), folder=home, players=players)
+    for at, known in work_through(work, [(at, pairs[at]) for at in todo], workers, progress):
+        found[at] = known
+    return {entry.name: [known[entry.name] for known in found] for entry in entries}
+
+
+def outcomes_of(transcripts: Sequence[Transcript]) -> Outcomes:
+    """Give what came of played episodes.
+
+    Raises
+    ------
+    InvalidDataError
+        If an episode ended because something broke: it says nothing about the policy.
+    """
+    for transcript in transcripts:
+        if not transcript.conclusive:
+            raise InvalidDataError(
+                "'done' or 'budget': play it again",
+                episode=transcript.episode,
+                field="status",
+                value=transcript.end.status,
+                where=str(transcript.end.error),
+            )
+    ends = [transcript.end for transcript in transcripts]
+    columns = ("success", "cost", "cheap_calls", "strong_calls")
+    return Outcomes(**{name: np.array([getattr(end, name) for end in ends], dtype=float) for name in columns})
+
+
+def _play_game(
+    job: tuple[int, Pair], entries: Sequence[Entry], folder: Path, players: Players
+) -> tuple[int, dict[str, Transcript]]:
+    at, pair = job
+    known = _kept(pair, entries, folder, players)
+    before = [pair.cheap, pair.strong, *known.values()]
+    cheap = Remembering(players.cheap, "cheap", before)
+    strong = Remembering(players.strong, "strong", before)
+    with AlfworldEnvironment(pair.game.path) as environment:
+        for entry in entries:
+            if entry.name in known:
+                continue
+            known[entry.name] = run_episode(
+                environment,
+                cheap,
+                strong,
+                entry.controller,
+                episode=pair.game.id,
+                extractor=PolicyExtractor(),
+                budget=players.budget,
+                cost=players.cost,
+                recorded=pair.cheap,
+                path=_path(folder, pair, entry),
+                info=_info(entry, players),
+            )
+    return at, known
+
+
+def _kept(pair: Pair, entries: Sequence[Entry], folder: Path, players: Players) -> dict[str, Transcript]:
+    known = {}
+    for entry in entries:
+        if isinstance(entry.controller, Pure):
+            known[entry.name] = pair.cheap if entry.controller.agent == "cheap" else pair.strong
+            continue
+        try:
+            transcript = read_transcript(_path(folder, pair, entry))
+        except (MissingFileError, TornTranscriptError):
+            continue
+        same = dict(transcript.header.info) == _info(entry, players)
+        if same and transcript.header.max_actions == players.budget.actions and transcript.conclusive:
+            known[entry.name] = transcript
+    return known
+
+
+def _info(entry: Entry, players: Players) -> dict[str, str]:
+    return {**players.info(), "policy": entry.name, "identity": entry.identity}
+
+
+def _path(folder: Path, pair: Pair, entry: Entry) -> Path:
+    return folder / f"{file_stem(pair.game)}.{_slug(entry.name)}.jsonl"
+
+
+def _slug(name: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")

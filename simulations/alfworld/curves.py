@@ -1,0 +1,61 @@
+"""The success-cost curve: what every policy gives on the test games at each budget, with the chosen points ringed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+
+from bayes_tacit.plots.policies import policy_style
+from bayes_tacit.policies import success_cost_curve
+from simulations.alfworld.experiment import Experiment
+from simulations.studies.figures import figure_file
+
+CAPS = tuple(share / 100 for share in range(30, 101, 5))
+"""Budgets on the development games, as shares of what Pure Strong costs there."""
+
+PURE = ("Pure Cheap", "Pure Strong")
+
+
+def curves(experiment: Experiment) -> pd.DataFrame:
+    """Choose each policy's setting at each budget on the development games; give what it does on the test games."""
+    strong = float(experiment.development.counterfactuals.pure_strong.cost.mean())
+    learned = {name: fitted for name, fitted in experiment.comparison.fitted.items() if name not in PURE}
+    table = success_cost_curve(
+        learned, experiment.development, experiment.test, [strong * share for share in CAPS]
+    ).dropna(subset=["success"])
+    return table.assign(share=(table["cap"] / strong).round(6))
+
+
+def plot_curves(experiment: Experiment, table: pd.DataFrame, path: Path) -> None:
+    """Draw them."""
+    points = {
+        row["policy"]: (row["cost"], 100 * row["success"]) for row in experiment.comparison.table.to_dict("records")
+    }
+    with figure_file(path, size=(8.4, 4.6)) as (figure, axes):
+        ax = axes[0, 0]
+        for name in table["policy"].unique():
+            color, marker = policy_style(name)
+            line = "--" if "quantile" in name else "-"
+            curve = table[table["policy"] == name].drop_duplicates(["cost", "success"]).sort_values("cost")
+            ax.plot(
+                curve["cost"],
+                100 * curve["success"],
+                line,
+                color=color,
+                marker=marker,
+                markersize=5,
+                linewidth=1.4,
+                label=name,
+            )
+            cost, success = points[name]
+            ax.plot([cost], [success], "o", mfc="none", mec=color, mew=1.8, markersize=14)
+        for name, offset in (("Pure Cheap", (10, -4)), ("Pure Strong", (-10, 8))):
+            color, marker = policy_style(name)
+            cost, success = points[name]
+            ax.plot([cost], [success], marker, color=color, markersize=9)
+            align = "left" if offset[0] > 0 else "right"
+            ax.annotate(name, (cost, success), xytext=offset, textcoords="offset points", ha=align)
+        ax.margins(0.08)
+        ax.set(xlabel="mean cost of a test game (calls of the 4B model)", ylabel="success on test games, %")
+        figure.legend(loc="outside right center", title="ringed: chosen under\n90% of Pure Strong's cost")
