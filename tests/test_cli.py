@@ -51,7 +51,20 @@ def folder(tmp_path_factory, posterior) -> Path:
 def test_version_and_help_of_every_command(tmp_path):
     assert run("--version", cwd=tmp_path).stdout.startswith("bayes-tacit 0.")
     top = run("--help", cwd=tmp_path).stdout
-    for command in ("validate", "summary", "fit", "sample", "score", "select", "report", "route", "example", "teach"):
+    for command in (
+        "validate",
+        "summary",
+        "fit",
+        "sample",
+        "score",
+        "select",
+        "report",
+        "route",
+        "example",
+        "collect",
+        "teach",
+        "evaluate",
+    ):
         assert command in top
         done = run(command, "--help", cwd=tmp_path)
         assert done.returncode == 0

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from bayes_tacit.cli import data, decide, estimate, route, teach
+from bayes_tacit.cli import collect, data, decide, estimate, evaluate, route, teach
 from bayes_tacit.cli.common import BAD_INPUT
 from bayes_tacit.errors import TacitError
 
@@ -50,7 +50,9 @@ for command in (
     estimate.report,
     decide.select,
     route.route,
+    collect.collect,
     teach.teach,
+    evaluate.evaluate,
 ):
     app.command()(command)
 
