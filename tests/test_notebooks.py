@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 from collections.abc import Iterator
 from importlib import import_module
@@ -31,6 +32,7 @@ def kernel() -> Iterator[NotebookClient]:
         yield client
 
 
+@pytest.mark.skipif("BAYES_TACIT_RUN_NOTEBOOKS" not in os.environ, reason="takes minutes; make test-notebooks")
 @every_notebook
 def test_runs_from_top_to_bottom_in_the_short_setting(path: Path, kernel: NotebookClient) -> None:
     committed = notebook_run.read(path)
