@@ -128,8 +128,6 @@ def _rows(transcript: Transcript, scores: dict[int, Scored]) -> Iterator[str]:
                     yield _said("Handoff: Strong acts from here on.")
                 acting = record.agent
                 yield _row(record, scores.get(record.step) if record.agent == "cheap" and record.run == 0 else None)
-            case _:
-                pass
 
 
 def _said(text: str, seen: str = "") -> str:

@@ -40,7 +40,7 @@ Asking = Callable[[Actor, History], tuple[Proposal, tuple[Failure, ...]]]
 
 
 class _EnvironmentBrokeError(Exception):
-    pass
+    """The environment raised; the cause says what."""
 
 
 class Play:

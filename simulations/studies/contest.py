@@ -13,31 +13,34 @@ from bayes_tacit.policies import (
     Cascade,
     Comparison,
     Policy,
-    PrefixRouter,
     PureCheap,
     PureStrong,
-    StepDeferral,
-    TacitSwitch,
-    TaskRouter,
     World,
     compare,
 )
-from models.mechanism import FULL, RISK_ONLY, X_ONLY, without_features, without_risk_values
 from simulations.mechanism import Mechanism, simulate
-from simulations.mechanism.world import RISK, SIZES
+from simulations.mechanism.targets import CAP, COMPARED, TACIT
+from simulations.mechanism.world import SIZES
 from simulations.studies.study import Row
 
-CAP = 16.0
-"""The paper's cap on development cost."""
+__all__ = [
+    "ABLATIONS",
+    "ALL",
+    "BASELINES",
+    "CAP",
+    "NEARLY",
+    "PAPERS",
+    "TACIT",
+    "by_policy",
+    "contest",
+    "draw_worlds",
+    "policy_rows",
+]
 
-TACIT = TacitSwitch(estimator=FULL.fit)
-BASELINES = (TaskRouter(), StepDeferral(RISK), PrefixRouter())
+BASELINES = COMPARED[:3]
 """The learned policies that the paper compares with."""
 
-ABLATIONS = (
-    TacitSwitch(estimator=X_ONLY.fit, view=without_risk_values, name="x-only"),
-    TacitSwitch(estimator=RISK_ONLY.fit, view=without_features, name="risk-only"),
-)
+ABLATIONS = COMPARED[4:]
 PAPERS = (PureCheap(), PureStrong(), *BASELINES, TACIT)
 """Every policy of the paper's comparison."""
 

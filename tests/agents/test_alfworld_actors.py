@@ -249,7 +249,7 @@ def test_what_strong_knows_was_counted_in_other_games_than_are_played():
 def test_the_committed_table_is_that_of_the_games_set_aside():
     data = os.environ.get("ALFWORLD_DATA")
     if not data or not (Path(data) / "json_2.1.1" / "valid_train").is_dir():
-        pytest.skip("ALFWORLD_DATA names no folder of official games")
+        pytest.skip("runs with ALFWORLD_DATA=<folder of the official games>")
     from simulations.alfworld.splits import make_splits
 
     splits = make_splits(data)

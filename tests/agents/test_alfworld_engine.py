@@ -17,7 +17,8 @@ from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileErr
 
 DATA = os.environ.get("ALFWORLD_DATA")
 official = pytest.mark.skipif(
-    not DATA or not (Path(DATA) / "json_2.1.1").is_dir(), reason="ALFWORLD_DATA names no folder of official games"
+    not DATA or not (Path(DATA) / "json_2.1.1").is_dir(),
+    reason="runs with ALFWORLD_DATA=<folder of the official games>",
 )
 
 

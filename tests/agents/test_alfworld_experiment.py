@@ -450,7 +450,7 @@ def test_bad_words_are_told_before_anything_is_played(data, tmp_path, words, mes
 def test_the_splits_of_the_official_games_are_disjoint():
     data = os.environ.get("ALFWORLD_DATA")
     if not data or not (Path(data) / "json_2.1.1" / "valid_train").is_dir():
-        pytest.skip("ALFWORLD_DATA names no folder of official games")
+        pytest.skip("runs with ALFWORLD_DATA=<folder of the official games>")
     from simulations.alfworld.splits import make_splits
 
     splits = make_splits(data)

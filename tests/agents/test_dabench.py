@@ -377,7 +377,7 @@ def test_missing_files_are_named(question, tmp_path):
         ToolEnvironment(question, tmp_path)
 
 
-@pytest.mark.skipif("DABENCH_DATA" not in os.environ, reason="DABENCH_DATA does not name the folder of DABench")
+@pytest.mark.skipif("DABENCH_DATA" not in os.environ, reason="runs with DABENCH_DATA=<folder of DABench>")
 def test_the_published_questions_have_features_and_labels_that_check():
     home = Path(os.environ["DABENCH_DATA"])
     questions = read_questions(home)
