@@ -90,7 +90,7 @@ def _run_alfworld(arguments: argparse.Namespace, console: Console) -> None:
     folder = arguments.out if alone and arguments.out else (arguments.out or RESULTS) / command.NAME
     seed = settings.whole("seed", 0 if arguments.seed is None else arguments.seed, 0)
     jobs = settings.whole("jobs", arguments.jobs, 1)
-    command.run(arguments.data, folder, kept=arguments.kept, jobs=jobs, seed=seed, console=console)
+    command.run(arguments.data, folder, kept=arguments.kept, jobs=jobs, seed=seed)
     console.print(f"{command.NAME}: results in {folder}")
 
 

@@ -27,7 +27,6 @@ from bayes_tacit.cli.players import (
     Workers,
     games_of,
     players_of,
-    progress_of,
 )
 
 if TYPE_CHECKING:
@@ -68,12 +67,13 @@ def collect(
     --cheap-model small --strong scripted --workers 2 --out rollouts`
     """
     from bayes_tacit.agents.alfworld.collect import collect as play
+    from bayes_tacit.agents.alfworld.progress import shown
 
     target = None if counterfactuals is None else new_file(counterfactuals, force=force)
     seats = Seat("cheap", cheap, cheap_model, cheap_key), Seat("strong", strong, strong_model, strong_key)
     players = players_of(*seats, cost, actions, seed)
     wanted = games_of(data, split, games, first)
-    pairs = play(wanted, out, players, workers=workers, progress=progress_of("rollouts"))
+    pairs = play(wanted, out, players, workers=workers, progress=shown("rollouts"))
     broken = sorted(pair.game.id for pair in pairs if not (pair.cheap.conclusive and pair.strong.conclusive))
     counts = Counter(pair.outcome for pair in pairs if pair.game.id not in broken)
     words = ", ".join(f"{counts[outcome]} with AB = {outcome}" for outcome in OUTCOMES)
@@ -98,7 +98,8 @@ def collect(
 
 def _continue(pairs: list[Pair], out: Path, target: Path, players: Players, workers: int) -> None:
     from bayes_tacit.agents.alfworld.continuations import Continuations
+    from bayes_tacit.agents.alfworld.progress import shown
 
     # Not inside: whoever reads the folder takes every file for a transcript.
-    played = Continuations(pairs, out.with_name(f"{out.name}-handoffs"), players, workers, progress_of("handoffs"))
+    played = Continuations(pairs, out.with_name(f"{out.name}-handoffs"), players, workers, shown("handoffs"))
     played.counterfactuals().write(target)

@@ -26,7 +26,6 @@ from bayes_tacit.cli.players import (
     Workers,
     games_of,
     players_of,
-    progress_of,
 )
 from bayes_tacit.errors import InvalidDataError
 
@@ -73,14 +72,15 @@ def evaluate(
     """
     from bayes_tacit.agents.alfworld.collect import collect
     from bayes_tacit.agents.alfworld.playing import outcomes_of, play_policies
+    from bayes_tacit.agents.alfworld.progress import shown
 
     entries = _entries(routers, deferral or [])
     seats = Seat("cheap", cheap, cheap_model, cheap_key), Seat("strong", strong, strong_model, strong_key)
     players = players_of(*seats, cost, actions, seed)
     wanted = games_of(data, split, games, first)
-    pairs = collect(wanted, out / "rollouts", players, workers=workers, progress=progress_of("rollouts"))
+    pairs = collect(wanted, out / "rollouts", players, workers=workers, progress=shown("rollouts"))
     sound = [pair for pair in pairs if pair.cheap.conclusive and pair.strong.conclusive]
-    played = play_policies(sound, entries, out / "played", players, workers=workers, progress=progress_of("policies"))
+    played = play_policies(sound, entries, out / "played", players, workers=workers, progress=shown("policies"))
     whole = [at for at in range(len(sound)) if all(episodes[at].conclusive for episodes in played.values())]
     kept = {sound[at].game.id for at in whole}
     broken = [pair.game.id for pair in pairs if pair.game.id not in kept]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,7 +13,6 @@ from bayes_tacit.errors import InvalidDataError, MissingFileError
 if TYPE_CHECKING:
     from bayes_tacit.agents.alfworld import Game
     from bayes_tacit.agents.alfworld.collect import Players
-    from bayes_tacit.agents.alfworld.workers import Progress
     from bayes_tacit.agents.protocols import Actor, Agent
 
 SCRIPTED = "scripted"
@@ -94,15 +91,3 @@ def games_of(data: Path | None, split: str, listed: Path | None, first: int | No
     if not games:
         raise MissingFileError(f"no game of the split {split!r}; expected at least one that can be solved")
     return games
-
-
-def progress_of(stage: str, every: float = 5.0) -> Progress:
-    """Tell on standard error how far a stage is, now and then."""
-    last = [-every]
-
-    def progress(done: int, of: int, seconds_left: float) -> None:
-        if done == of or time.perf_counter() - last[0] >= every:
-            last[0] = time.perf_counter()
-            sys.stderr.write(f"{stage}: {done}/{of} games, about {seconds_left / 60:.1f} min left\n")
-
-    return progress

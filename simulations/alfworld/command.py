@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
-
-from rich.console import Console
 
 from bayes_tacit.agents.alfworld import CheapActor, StrongActor
 from bayes_tacit.agents.alfworld.collect import Players
-from bayes_tacit.agents.alfworld.workers import Progress
-from simulations.alfworld.experiment import Report, run_experiment
+from bayes_tacit.agents.alfworld.progress import shown
+from simulations.alfworld.experiment import run_experiment
 from simulations.alfworld.policies import paper_policies
 from simulations.alfworld.results import write_results
 
 NAME = "alfworld"
 KEPT = "kept"
-EVERY = 10.0
-"""Seconds between two lines of progress."""
 
 
 def has_data(data: Path | None) -> bool:
@@ -26,8 +21,8 @@ def has_data(data: Path | None) -> bool:
     return data is not None or bool(os.environ.get("ALFWORLD_DATA"))
 
 
-def run(data: Path | None, folder: Path, *, kept: Path | None, jobs: int, seed: int, console: Console) -> None:
-    """Run the experiment.
+def run(data: Path | None, folder: Path, *, kept: Path | None, jobs: int, seed: int) -> None:
+    """Run the experiment; how far it is, is shown on standard error.
 
     Parameters
     ----------
@@ -41,27 +36,9 @@ def run(data: Path | None, folder: Path, *, kept: Path | None, jobs: int, seed: 
         Number of processes.
     seed
         Of both actors, and of the posterior.
-    console
-        Where progress is shown.
     """
     home = folder / KEPT if kept is None else kept
     players = Players(CheapActor(seed), StrongActor(seed))
     policies = paper_policies(seed)
-    experiment = run_experiment(
-        data, home, players=players, policies=policies, workers=jobs, report=_report_on(console)
-    )
+    experiment = run_experiment(data, home, players=players, policies=policies, workers=jobs, report=shown)
     write_results(experiment, home, folder)
-
-
-def _report_on(console: Console) -> Report:
-    def report(stage: str) -> Progress:
-        last = [0.0]
-
-        def progress(done: int, of: int, seconds_left: float) -> None:
-            if done == of or time.perf_counter() - last[0] > EVERY:
-                last[0] = time.perf_counter()
-                console.print(f"{stage}: {done}/{of} games, about {seconds_left / 60:.1f} min left")
-
-        return progress
-
-    return report

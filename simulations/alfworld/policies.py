@@ -21,6 +21,7 @@ from bayes_tacit.posterior import sample_posterior
 from bayes_tacit.selection import fixed_grid
 from models.alfworld import ALFWORLD
 
+DEFERRAL = "Step Deferral"
 TACIT = "TACIT-Switch"
 POSTERIOR = "TACIT-Switch, posterior mean"
 CAUTIOUS = 0.1
@@ -37,7 +38,7 @@ def paper_policies(seed: int = 0) -> list[Policy]:
     return [
         PureCheap(),
         TaskRouter.alfworld(DESCRIPTORS),
-        StepDeferral("uncertainty", average_steps=ALFWORLD_STEPS, timing="proposal"),
+        StepDeferral("uncertainty", average_steps=ALFWORLD_STEPS, timing="proposal", name=DEFERRAL),
         PrefixRouter(),
         TacitSwitch(estimator=ALFWORLD.fit, candidates=alpha, name=TACIT),
         PosteriorTacitSwitch(posterior=posterior, candidates=alpha, name=POSTERIOR),

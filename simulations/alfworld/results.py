@@ -11,16 +11,17 @@ import pandas as pd
 
 from bayes_tacit import __version__
 from bayes_tacit.agents.pages import write_page
-from bayes_tacit.agents.transcript import Transcript
+from bayes_tacit.agents.transcript import Transcript, write_transcript
 from bayes_tacit.policies.comparison import in_words
 from simulations.alfworld.curves import curves, plot_curves
 from simulations.alfworld.experiment import BUDGET_SHARE, PARTS, Experiment
 from simulations.alfworld.kept_time import seconds_spent
+from simulations.alfworld.learned import reliance, weights
 from simulations.alfworld.policies import POSTERIOR, TACIT
 from simulations.studies.table_file import write_table
 from simulations.studies.tables import markdown_table
 
-PAGE, EPISODES, FIGURE = "README.md", "episodes.parquet", "curves.png"
+PAGE, EPISODES, TRAINING, FIGURE = "README.md", "episodes.parquet", "training.nc", "curves.png"
 STAGES = {"rollouts": "paired rollouts", "continuations": "continuations", "played": "policies on the test games"}
 
 SCRIPTED = (
@@ -60,9 +61,11 @@ def write_results(experiment: Experiment, kept: Path, folder: Path) -> None:
         plot_curves(experiment, table, temporary / FIGURE)
         identity = {"experiment": "alfworld", "version": __version__, "cap": experiment.comparison.cap}
         write_table(experiment.episodes, identity, temporary / EPISODES)
+        experiment.training.write(temporary / TRAINING)
         shown = []
         for name, words, transcript in telling_episodes(experiment):
             write_page(transcript, temporary / f"{name}.html", words)
+            write_transcript(transcript, temporary / f"{name}.jsonl")
             shown.append((name, words))
         (temporary / PAGE).write_text(_page(experiment, table, kept, shown), encoding="utf-8")
         for path in sorted(temporary.iterdir(), key=lambda path: path.name == PAGE):
@@ -115,6 +118,7 @@ def _page(experiment: Experiment, curve: pd.DataFrame, kept: Path, shown: list[t
         "games in which Strong was called at all. Every test episode was played with its policy's controller deciding "
         "live, and its success, cost and calls are what the table of continuations says of that decision: the "
         "experiment stops where they differ.",
+        reliance(experiment),
         f"## Gain of {TACIT} over each, paired bootstrap, 10,000 resamples",
         _gains(experiment, TACIT),
         f"The same for {POSTERIOR}:",
@@ -125,6 +129,9 @@ def _page(experiment: Experiment, curve: pd.DataFrame, kept: Path, shown: list[t
         f"The rule-based teacher marked {marked} of the {experiment.counts['fit']['01']} fit games with "
         "AB = 01, each with one checkpoint: the first at which three steps had told nothing new and a handoff, "
         "replayed, succeeds. That is a best case of a teacher.",
+        "## What was learned",
+        weights(experiment),
+        f"The training episodes with their marks are in [{TRAINING}]({TRAINING}): `Episodes.read` reads them.",
         "## Success at each budget",
         _curve_table(curve),
         "Each policy's setting is chosen on the development games at each budget, given as a share of Pure Strong's "
@@ -132,7 +139,8 @@ def _page(experiment: Experiment, curve: pd.DataFrame, kept: Path, shown: list[t
         "## Episodes",
         "\n".join(f"- [{name}]({name}.html): {words}" for name, words in shown),
         f"The first of each kind by id, under {POSTERIOR}: the transcript with q(t) and the central 90% of its "
-        f"posterior beside it. All episodes of all policies are in [{EPISODES}]({EPISODES}).",
+        f"posterior beside it, and as it was recorded in the file of the same name with the ending `.jsonl`. All "
+        f"episodes of all policies are in [{EPISODES}]({EPISODES}).",
         "## How long it took",
         _times(kept),
         REAL_MODELS,

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from alfworld_game import KITCHEN, write_game
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -25,7 +24,15 @@ from bayes_tacit.agents import (
     StepResult,
     run_episode,
 )
-from bayes_tacit.agents.alfworld import AlfworldEnvironment, AlfworldExtractor, CheapActor, ErrorProcess, StrongActor
+from bayes_tacit.agents.alfworld import (
+    KITCHEN,
+    AlfworldEnvironment,
+    AlfworldExtractor,
+    CheapActor,
+    ErrorProcess,
+    StrongActor,
+    write_kitchen,
+)
 from bayes_tacit.agents.alfworld.belief import Belief
 from bayes_tacit.agents.alfworld.knowledge import learn_places, usual_places
 
@@ -37,7 +44,7 @@ FLAWLESS = ErrorProcess(
 @pytest.fixture(scope="module")
 def kitchen(tmp_path_factory: pytest.TempPathFactory):
     with AlfworldEnvironment(
-        write_game(tmp_path_factory.mktemp("kitchen"), "cool some mug and put it in shelf.")
+        write_kitchen(tmp_path_factory.mktemp("kitchen"), "cool some mug and put it in shelf.")
     ) as one:
         yield one
 
@@ -164,7 +171,7 @@ def test_cheap_reports_the_probability_with_which_it_acts(kitchen):
 def test_actors_see_only_what_is_in_the_text(kitchen, tmp_path):
     """Another kitchen that looks the same from outside is played the same way until something is opened or reached."""
     other_contents = {**KITCHEN, "Cabinet_1": ("Mug_2",), "Cabinet_2": ("Plate_1",)}
-    path = write_game(tmp_path, "cool some mug and put it in shelf.", other_contents)
+    path = write_kitchen(tmp_path, "cool some mug and put it in shelf.", other_contents)
     with AlfworldEnvironment(path) as other:
         for actor in (CheapActor(4), StrongActor(4)):
             here, there = History(kitchen.reset()), History(other.reset())
@@ -228,7 +235,7 @@ def test_any_history_can_be_gone_on_from(kitchen, seed, length):
 def test_the_table_counts_places_in_game_files(tmp_path):
     from bayes_tacit.agents.alfworld import Game
 
-    places = learn_places([Game("one", write_game(tmp_path))])
+    places = learn_places([Game("one", write_kitchen(tmp_path))])
     assert places.receptacles["cabinet"] == 2
     assert places.held["cabinet"] == {"plate": 1, "mug": 1}
     assert places.held["countertop"] == {"mug": 1, "knife": 1}

@@ -6,10 +6,17 @@ from functools import cache
 
 import numpy as np
 import pytest
-from alfworld_game import TASKS, write_game
 
 from bayes_tacit.agents import Budget, History, Step, is_finished
-from bayes_tacit.agents.alfworld import AlfworldEnvironment, AlfworldExtractor, CheapActor, Game, StrongActor
+from bayes_tacit.agents.alfworld import (
+    KITCHEN_TASKS,
+    AlfworldEnvironment,
+    AlfworldExtractor,
+    CheapActor,
+    Game,
+    StrongActor,
+    write_kitchen,
+)
 from bayes_tacit.agents.alfworld.collect import Players, collect, read_pairs, transcript_path
 from bayes_tacit.agents.alfworld.continuations import Continuations
 from bayes_tacit.agents.transcript import episodes_from_transcripts
@@ -23,9 +30,9 @@ PLAYERS = Players(CheapActor(2), StrongActor(2), COST, Budget(16))
 @pytest.fixture(scope="module")
 def games(tmp_path_factory):
     found = []
-    for number, task in enumerate(list(TASKS)[:3]):
+    for number, task in enumerate(list(KITCHEN_TASKS)[:3]):
         folder = tmp_path_factory.mktemp(f"game{number}")
-        found.append(Game(f"own/task-{number}/trial_1", write_game(folder, task)))
+        found.append(Game(f"own/task-{number}/trial_1", write_kitchen(folder, task)))
     return found
 
 

@@ -10,9 +10,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from alfworld_game import KITCHEN, TASKS, write_game
 
-from bayes_tacit.agents.alfworld import AlfworldEnvironment, list_games, split_games
+from bayes_tacit.agents.alfworld import (
+    KITCHEN,
+    KITCHEN_TASKS,
+    AlfworldEnvironment,
+    list_games,
+    split_games,
+    write_kitchen,
+)
 from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileError
 
 DATA = os.environ.get("ALFWORLD_DATA")
@@ -24,7 +30,7 @@ official = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def game(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_game(tmp_path_factory.mktemp("game"))
+    return write_kitchen(tmp_path_factory.mktemp("game"))
 
 
 def test_importing_the_package_imports_no_engine():
@@ -117,7 +123,7 @@ def package_walk(path, seed, length=25):
 
 @pytest.mark.parametrize("task", ["put two mug in shelf.", "look at mug under the desklamp."])
 def test_the_fast_engine_says_word_for_word_what_the_package_says(tmp_path, task):
-    path = write_game(tmp_path, task)
+    path = write_kitchen(tmp_path, task)
     with AlfworldEnvironment(path) as environment:
         for seed in range(2):
             assert random_walk(environment, seed, 15) == package_walk(path, seed, 15)
@@ -155,8 +161,8 @@ def test_a_branch_from_a_known_path_is_what_a_fresh_environment_plays(game):
 def test_two_games_at_once_do_not_disturb_each_other(tmp_path):
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
-    one = AlfworldEnvironment(write_game(tmp_path / "a"))
-    other = AlfworldEnvironment(write_game(tmp_path / "b", kitchen={**KITCHEN, "Shelf_1": ("Knife_2",)}))
+    one = AlfworldEnvironment(write_kitchen(tmp_path / "a"))
+    other = AlfworldEnvironment(write_kitchen(tmp_path / "b", kitchen={**KITCHEN, "Shelf_1": ("Knife_2",)}))
     with one, other:
         one.reset()
         other.reset()
@@ -221,12 +227,12 @@ def test_a_split_is_a_partition_whatever_the_order_of_the_games(tmp_path):
         split_games(games, (12, 9), seed=3)
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", KITCHEN_TASKS)
 def test_every_task_of_the_kitchen_can_be_won(tmp_path, task):
     from bayes_tacit.agents import Pure, run_episode
     from bayes_tacit.agents.alfworld import StrongActor
 
-    with AlfworldEnvironment(write_game(tmp_path, task)) as environment:
+    with AlfworldEnvironment(write_kitchen(tmp_path, task)) as environment:
         played = run_episode(environment, None, StrongActor(overlooks=0.0), Pure("strong"), episode=task)
     assert played.end.success
     assert played.end.actions <= 25

@@ -13,12 +13,18 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from alfworld_kitchens import write_kitchens
 from protocol_server import ProtocolServer, says, status
 
 from bayes_tacit import Episodes, fit_map
 from bayes_tacit.agents import Budget, History, Step, read_transcript
-from bayes_tacit.agents.alfworld import AlfworldEnvironment, AlfworldExtractor, CheapActor, ErrorProcess, StrongActor
+from bayes_tacit.agents.alfworld import (
+    AlfworldEnvironment,
+    AlfworldExtractor,
+    CheapActor,
+    ErrorProcess,
+    StrongActor,
+    write_kitchens,
+)
 from bayes_tacit.agents.alfworld.collect import Players
 from bayes_tacit.agents.alfworld.continuations import Continuations
 from bayes_tacit.agents.alfworld.diagnostics import DIAGNOSTICS

@@ -8,12 +8,15 @@ from bayes_tacit.agents.alfworld.diagnostics import DIAGNOSTICS, AlfworldExtract
 from bayes_tacit.agents.alfworld.environment import AlfworldEnvironment
 from bayes_tacit.agents.alfworld.features import DESCRIPTORS, FEATURES, router_descriptors, task_features
 from bayes_tacit.agents.alfworld.games import Game, list_games, split_games
+from bayes_tacit.agents.alfworld.kitchen import KITCHEN, KITCHEN_TASKS, write_kitchen, write_kitchens
 from bayes_tacit.agents.alfworld.strong import StrongActor
 
 __all__ = [
     "DESCRIPTORS",
     "DIAGNOSTICS",
     "FEATURES",
+    "KITCHEN",
+    "KITCHEN_TASKS",
     "AlfworldEnvironment",
     "AlfworldExtractor",
     "CheapActor",
@@ -24,4 +27,6 @@ __all__ = [
     "router_descriptors",
     "split_games",
     "task_features",
+    "write_kitchen",
+    "write_kitchens",
 ]

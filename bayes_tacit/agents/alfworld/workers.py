@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -10,7 +11,7 @@ from multiprocessing import get_context
 from bayes_tacit import settings
 
 Progress = Callable[[int, int, float], None]
-"""Told after each game: how many are done, of how many, and about how many seconds are left."""
+"""Told at the start and after each game: how many are done, of how many, and about how many seconds are left."""
 
 
 def work_through[T, R](
@@ -27,9 +28,11 @@ def work_through[T, R](
     workers
         Number of processes.
     progress
-        Told after each item.
+        Told at the start, if there is anything to do, and after each item.
     """
     todo = list(items)
+    if progress is not None and todo:
+        progress(0, len(todo), math.inf)
     began = time.perf_counter()
     for done, result in enumerate(_results(work, todo, settings.whole("workers", workers, 1)), 1):
         if progress is not None:

@@ -1,13 +1,22 @@
-"""A small kitchen of our own, as a game file with the package's own domain and grammar."""
+"""Small kitchens of our own: games for the real engine, with its own domain and grammar, where no data are at hand."""
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-OPENABLE = ("Cabinet", "Fridge", "Microwave")
+import numpy as np
+
+from bayes_tacit import settings
+from bayes_tacit.agents.alfworld.games import DATA_FOLDER, GAME_FILE, Game
+from bayes_tacit.errors import MissingDependencyError
+from bayes_tacit.files import as_path, atomic_path
+
+OPENS = ("Cabinet", "Fridge", "Microwave")
+
 KITCHEN: Mapping[str, Sequence[str]] = {
     "CounterTop_1": ("Mug_1", "Knife_1"),
     "Cabinet_1": ("Plate_1",),
@@ -18,6 +27,8 @@ KITCHEN: Mapping[str, Sequence[str]] = {
     "SideTable_1": ("DeskLamp_1",),
     "Shelf_1": (),
 }
+"""What is where: receptacles, and the things in each."""
+
 IN_PLACE = "(and (objectType ?o {thing}Type) (receptacleType ?r {place}Type) {state} (inReceptacle ?o ?r))"
 PLACE = f"(exists (?r - receptacle) (exists (?o - object) {IN_PLACE}))"
 LOOK = """(and
@@ -28,7 +39,7 @@ LOOK = """(and
 TWO = """(exists (?r - receptacle) (exists (?o - object) (and
   (objectType ?o {thing}Type) (receptacleType ?r {place}Type) (inReceptacle ?o ?r)
   (exists (?p - object) (and (not (= ?o ?p)) (objectType ?p {thing}Type) (inReceptacle ?p ?r))))))"""
-TASKS = {
+KITCHEN_TASKS = {
     "put a mug in shelf.": PLACE.format(thing="Mug", place="Shelf", state=""),
     "clean some plate and put it in countertop.": PLACE.format(thing="Plate", place="CounterTop", state="(isClean ?o)"),
     "put a hot apple in shelf.": PLACE.format(thing="Apple", place="Shelf", state="(isHot ?o)"),
@@ -38,25 +49,88 @@ TASKS = {
 }
 
 
-def write_game(folder: Path, task: str = "put a mug in shelf.", kitchen: Mapping[str, Sequence[str]] = KITCHEN) -> Path:
-    """Write a game with one of `TASKS` into a folder and give its path."""
+def write_kitchen(
+    folder: str | os.PathLike[str],
+    task: str = "put a mug in shelf.",
+    kitchen: Mapping[str, Sequence[str]] = KITCHEN,
+) -> Path:
+    """Write a game into a folder, which is made if it is not there, and give its path.
+
+    Parameters
+    ----------
+    folder
+        For the file `game.tw-pddl`.
+    task
+        One of `KITCHEN_TASKS`.
+    kitchen
+        Receptacles, and the things in each; names are a kind and a number, such as "Mug_1".
+
+    Raises
+    ------
+    MissingDependencyError
+        If the package `alfworld`, whose domain and grammar a game contains, is not installed.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     write_kitchen(folder, "put two mug in shelf.").name
+    'game.tw-pddl'
+    """
+    goal = KITCHEN_TASKS[settings.choice("task", task, tuple(KITCHEN_TASKS))]
     spec = find_spec("alfworld")
-    assert spec is not None
-    assert spec.submodule_search_locations is not None
+    if spec is None or not spec.submodule_search_locations:
+        raise MissingDependencyError("a kitchen needs the package 'alfworld': pip install 'bayes_tacit[agents]'")
     logic = Path(spec.submodule_search_locations[0]) / "data"
-    grammar = (logic / "alfred.twl2").read_text().replace("UNKNOWN GOAL.", task)
     content = {
-        "pddl_domain": (logic / "alfred.pddl").read_text(),
-        "grammar": grammar,
-        "pddl_problem": problem(kitchen, TASKS[task]),
+        "pddl_domain": (logic / "alfred.pddl").read_text(encoding="utf-8"),
+        "grammar": (logic / "alfred.twl2").read_text(encoding="utf-8").replace("UNKNOWN GOAL.", task),
+        "pddl_problem": _problem(kitchen, goal),
         "solvable": True,
     }
-    path = folder / "game.tw-pddl"
-    path.write_text(json.dumps(content))
+    path = as_path(folder) / GAME_FILE
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_path(path) as temporary:
+        temporary.write_text(json.dumps(content), encoding="utf-8")
     return path
 
 
-def problem(kitchen: Mapping[str, Sequence[str]], goal: str) -> str:
+def write_kitchens(data: str | os.PathLike[str], split: str, count: int, seed: int = 0) -> list[Game]:
+    """Write kitchens with things in different places, as the official games lie in a folder.
+
+    Parameters
+    ----------
+    data
+        What `list_games` takes, and the option `--data` of the commands.
+    split
+        The name of the split.
+    count
+        How many.
+    seed
+        For where things are. All tasks occur in turn, but for the lamp's, which is the same in every kitchen.
+
+    Returns
+    -------
+    list
+        The games, as `list_games(split, data)` gives them.
+    """
+    rng = np.random.default_rng(seed)
+    tasks = [task for task in KITCHEN_TASKS if "desklamp" not in task]
+    things = [thing for inside in KITCHEN.values() for thing in inside]
+    places = list(KITCHEN)
+    games, digits = [], max(2, len(str(count - 1)))
+    for number in range(settings.whole("count", count, 1)):
+        kitchen: dict[str, list[str]] = {place: [] for place in places}
+        for thing in things:
+            # Not on the shelf, which is where most things are wanted.
+            kitchen[places[rng.integers(len(places) - 1)]].append(thing)
+        name = f"{split}/task-{number:0{digits}d}/trial_1"
+        path = write_kitchen(as_path(data) / DATA_FOLDER / name, tasks[number % len(tasks)], kitchen)
+        games.append(Game(name, path))
+    return games
+
+
+def _problem(kitchen: Mapping[str, Sequence[str]], goal: str) -> str:
     """Give the kitchen and a goal as a planning problem."""
     things = [thing for inside in kitchen.values() for thing in inside]
     things_of, places_of = sorted({_kind(one) for one in things}), sorted({_kind(one) for one in kitchen} | {"Sink"})
@@ -71,7 +145,7 @@ def problem(kitchen: Mapping[str, Sequence[str]], goal: str) -> str:
             f"(receptacleType {_id(place)} {_kind(place)}Type)",
             f"(receptacleAtLocation {_id(place)} loc_bar_{at})",
         ]
-        facts += [f"(openable {_id(place)})"] * (_kind(place) in OPENABLE)
+        facts += [f"(openable {_id(place)})"] * (_kind(place) in OPENS)
         for thing in inside:
             facts += [f"(objectType {_id(thing)} {_kind(thing)}Type)", f"(inReceptacle {_id(thing)} {_id(place)})"]
             facts += [f"(objectAtLocation {_id(thing)} loc_bar_{at})"]
