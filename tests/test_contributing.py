@@ -4,6 +4,7 @@ import re
 import shlex
 import sys
 import warnings
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -65,16 +66,20 @@ def follow(section, capsys):
 def test_the_policy_is_fitted_and_compared(overlay, capsys):
     made = follow("Add a policy", capsys)
     result, test = made["result"], made["worlds"]["test"]
-    assert "bayes_tacit.policies.first_alarm" in overlay
+    assert "bayes_tacit.policies.two_alarms" in overlay
     # The same rule, played in plain Python.
-    alpha = float(result.choices["First Alarm"].point["alpha"])
+    alpha = float(result.choices["Two Alarms"].point["alpha"])
     risks = test.episodes.dataset["diagnostics"].values[:, :, 0]
     table = test.counterfactuals.table()
     for row, risk in enumerate(risks[:500]):
-        at = next((t + 1 for t, value in enumerate(risk) if value >= alpha), -1)
+        at = next((t + 2 for t, (one, next_one) in enumerate(pairwise(risk)) if one >= alpha <= next_one), -1)
         handoff = -1 if at == test.episodes.n_steps[row] else at
-        assert result.outcomes["First Alarm"].success[row] == table[0, row, handoff]
-        assert result.outcomes["First Alarm"].cost[row] == table[1, row, handoff]
+        assert result.outcomes["Two Alarms"].success[row] == table[0, row, handoff]
+        assert result.outcomes["Two Alarms"].cost[row] == table[1, row, handoff]
+    # What is chosen by is what is played.
+    fitted, point = result.fitted["Two Alarms"], result.choices["Two Alarms"].point
+    played = fitted.outcomes(made["worlds"]["development"], point).point()
+    assert {name: point[name] for name in played} == pytest.approx(played)
 
 
 def test_the_study_is_run_by_the_runner(overlay, tmp_path, monkeypatch):
@@ -93,16 +98,17 @@ def test_the_study_is_run_by_the_runner(overlay, tmp_path, monkeypatch):
     results = tmp_path / "trial"
     assert {path.name for path in results.iterdir()} == {
         "README.md",
-        "alarm.png",
+        "patience.png",
         "replicates-20270101.jsonl",
         TABLE,
     }
     table = read_table(results / TABLE)
-    assert sorted(table["policy"]) == ["First Alarm"] * 2 + ["TACIT-Switch"] * 2
+    assert sorted(table["policy"]) == ["First Alarm"] * 4 + ["Two Alarms"] * 4
     page = (results / "README.md").read_text(encoding="utf-8")
-    for name, rows in table.groupby("policy"):
-        shown = float(re.search(rf"^\| {name} \| ([\d.]+) ± ", page, flags=re.MULTILINE)[1])
-        assert shown == pytest.approx(100 * rows["success"].mean(), abs=0.006)
+    for name, rows in table.groupby("setting"):
+        shown = float(re.search(rf"^\| {name} \| (-?[\d.]+) ± ", page, flags=re.MULTILINE)[1])
+        success = rows.groupby("policy")["success"].mean()
+        assert shown == pytest.approx(100 * (success["Two Alarms"] - success["First Alarm"]), abs=0.006)
 
 
 def test_the_benchmark_is_played_and_fitted(overlay, capsys):

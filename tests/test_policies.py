@@ -29,6 +29,7 @@ from bayes_tacit import Counterfactuals, Episodes, StepCost
 from bayes_tacit.errors import EvidenceError, InvalidDataError
 from bayes_tacit.policies import (
     Cascade,
+    FirstAlarm,
     PrefixRouter,
     PureCheap,
     PureStrong,
@@ -200,6 +201,55 @@ def test_cascade_judges_the_finished_episode_and_pays_for_both(training, world, 
     assert_same(fitted, world, brute)
 
 
+@pytest.mark.parametrize(
+    ("name", "place", "scale", "shift"), [("risk", 0, 1, 0), ("doubt", 1, 1, 0), ("nll", 1, 2, 0.1)]
+)
+def test_first_alarm_hands_over_for_good_at_the_first_high_value(training, world, name, place, scale, shift):
+    fitted = FirstAlarm(name).fit(training)
+    assert len(fitted.candidates) > 90
+
+    def brute(task, setting):
+        return priced(play(task, lambda seen: _alarmed(seen, place, scale, shift, setting["alpha"])))
+
+    assert_same(fitted, world, brute)
+
+
+def _alarmed(seen, place, scale, shift, alpha) -> bool:
+    if None in seen:
+        return True
+    return any(scale * risk[place] + shift >= alpha for risk in seen)
+
+
+def test_first_alarm_under_proposal_discards_the_proposal_and_pays_for_it(training, world):
+    fitted = FirstAlarm("risk", timing="proposal", n_candidates=21).fit(training)
+
+    def brute(task, setting):
+        for step, risk in enumerate(pure_cheap(task).risks):
+            if risk[0] >= setting["alpha"]:
+                played = hand_off_at(task, step)
+                return priced(Played(played.success, step + 1, played.strong_calls, []))
+        return priced(pure_cheap(task))
+
+    assert_same(fitted, world, brute)
+
+
+@pytest.mark.parametrize("timing", ["post_action", "proposal"])
+def test_first_alarm_says_which_share_of_training_tasks_each_threshold_hands_off(training, timing):
+    fitted = FirstAlarm("risk", timing=timing).fit(training)
+    rollouts = [[risk[0] for risk in pure_cheap(task).risks] for task in TRAINING_TASKS]
+    usable = [risks[:-1] if timing == "post_action" else risks for risks in rollouts]
+    for _, row in fitted.candidates.iterrows():
+        shares = [any(risk >= row["alpha"] for risk in risks) for risks in usable]
+        assert row["target"] == pytest.approx(np.mean(shares))
+    everything = sorted(risk for risks in rollouts for risk in risks)
+    assert fitted.candidates["alpha"].iloc[[0, -1]].tolist() == pytest.approx([everything[0], everything[-1]])
+
+
+def test_first_alarm_takes_the_only_diagnostic(training):
+    alone = Episodes(training.dataset.isel(diagnostic=[1]))
+    pd.testing.assert_frame_equal(FirstAlarm().fit(alone).candidates, FirstAlarm("doubt").fit(training).candidates)
+
+
 @pytest.mark.parametrize("candidates", ["score_quantiles", "switch_rates", fixed_grid()])
 def test_tacit_switch_hands_over_for_good_at_the_first_crossing(training, world, candidates):
     fitted = TacitSwitch(options=FIT, candidates=candidates).fit(training)
@@ -237,7 +287,9 @@ def test_policies_that_decide_alike_get_identical_outcomes(training, world):
     tacit = TacitSwitch(options=FIT).fit(training)
     deferral = StepDeferral("risk").fit(training)
     cascade = Cascade().fit(training)
+    alarm = FirstAlarm("risk").fit(training)
     never = [
+        alarm.outcomes(world, {"alpha": math.inf}),
         router.outcomes(world, {"alpha": 0.0}),
         tacit.outcomes(world, {"alpha": 1.01}),
         deferral.outcomes(world, {"alpha": math.inf}),
@@ -254,6 +306,7 @@ def test_policies_that_decide_alike_get_identical_outcomes(training, world):
         (TaskRouter(), True),
         (PrefixRouter(prefixes=(2,)), True),
         (Cascade(), True),
+        (FirstAlarm("risk"), False),
         (TacitSwitch(options=FIT), False),
     ],
 )
@@ -264,8 +317,8 @@ def test_interventions_are_monotone_in_the_threshold(training, world, policy, ri
 
 
 def test_settings_can_be_asked_for_in_any_order(training, world):
-    policies = [TaskRouter(), PrefixRouter(), Cascade(), TacitSwitch(options=FIT), StepDeferral("risk", n_candidates=5)]
-    for policy in policies:
+    learned = [TaskRouter(), PrefixRouter(), Cascade(), TacitSwitch(options=FIT)]
+    for policy in (*learned, FirstAlarm("risk"), StepDeferral("risk", n_candidates=5)):
         fitted = policy.fit(training)
         some = fitted.candidates.sample(min(9, len(fitted.candidates)), random_state=3)
         found = fitted.operating_points(world, some)
@@ -329,7 +382,8 @@ def test_presets_are_the_papers():
     assert StepDeferral.alfworld("nll").average_steps == (0, 5, 10, 15, 20, 25, 30, 35, 40)
     assert StepDeferral.dabench("nll").average_steps == (0, 0.75, 1.5, 2.25, 3, 3.75, 4.5, 5.25, 6)
     assert PrefixRouter().prefixes == (1, 2, 3, 4)
-    assert {TaskRouter().n_candidates, StepDeferral().n_candidates, PrefixRouter().n_candidates} == {101}
+    policies = (TaskRouter(), StepDeferral(), PrefixRouter(), FirstAlarm())
+    assert {policy.n_candidates for policy in policies} == {101}
     assert (TaskRouter().logistic, LBFGS.penalty) == (NEWTON, 10)
 
 
@@ -388,6 +442,8 @@ def test_cheap_must_have_both_outcomes_in_training(training):
         (lambda: Cascade(summaries=("median",)), "summaries"),
         (lambda: Cascade(summaries=()), "summaries"),
         (lambda: StepDeferral(timing="later"), "timing"),
+        (lambda: FirstAlarm(timing="later"), "timing"),
+        (lambda: FirstAlarm(n_candidates=1), "n_candidates"),
         (lambda: TacitSwitch(candidates="many"), "candidates"),
         (lambda: TacitSwitch(view=3), "view"),
         (lambda: TacitSwitch(estimator=len, options={"ridge": 1}), "options"),
@@ -408,6 +464,8 @@ def test_bad_settings_are_refused_at_once(make, message):
         (TaskRouter(thresholds=("a",)), "thresholds"),
         (StepDeferral(), "diagnostic is None"),
         (StepDeferral("n_steps"), "diagnostic is 'n_steps'"),
+        (FirstAlarm(), "diagnostic is None"),
+        (FirstAlarm("cheap_success"), "diagnostic is 'cheap_success'"),
         (StepDeferral("risk", average_steps=(-1,)), "average_steps"),
         (TacitSwitch(estimator=lambda _: 3), "what the estimator gives"),
         (TacitSwitch(view=lambda episodes: episodes.take([1, 0])), "what the view gives"),

@@ -14,6 +14,7 @@ from bayes_tacit import Episodes, selection
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.policies import (
     Cascade,
+    FirstAlarm,
     PrefixRouter,
     PureCheap,
     PureStrong,
@@ -33,6 +34,7 @@ POLICIES = (
     StepDeferral("risk", n_candidates=21),
     PrefixRouter(),
     Cascade(),
+    FirstAlarm("risk"),
     TacitSwitch(options={"restarts": 1}),
     PureStrong(),
 )

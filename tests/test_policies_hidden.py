@@ -12,6 +12,7 @@ from simulate import quietly
 from bayes_tacit import Episodes
 from bayes_tacit.policies import (
     Cascade,
+    FirstAlarm,
     PosteriorTacitSwitch,
     PrefixRouter,
     PureCheap,
@@ -44,6 +45,7 @@ def fitted(training):
         "prefix": PrefixRouter(),
         "cascade": Cascade(),
         "deferral": StepDeferral("risk"),
+        "alarm": FirstAlarm("risk"),
         "map": TacitSwitch(options=FIT),
         "mean": PosteriorTacitSwitch("mean", tree),
         "quantile": PosteriorTacitSwitch(0.2, tree),
@@ -125,8 +127,8 @@ def test_prefix_router_does_not_see_what_comes_after_its_prefix(fitted, test_epi
         assert np.isfinite(before[goes_on]).all()
 
 
-@pytest.mark.parametrize("name", ["map", "mean", "quantile", "ablation"])
-def test_tacit_switch_does_not_see_what_comes_after_its_decision(fitted, test_episodes, rng, name):
+@pytest.mark.parametrize("name", ["map", "mean", "quantile", "ablation", "alarm"])
+def test_a_permanent_handoff_does_not_see_what_comes_after_its_decision(fitted, test_episodes, rng, name):
     policy, values = fitted[name], test_episodes.dataset["diagnostics"].values
     horizon = values.shape[1]
     for setting in some_settings(policy):
@@ -161,6 +163,16 @@ def test_step_deferral_sees_the_latest_value_only(fitted, test_episodes, rng):
         np.testing.assert_array_equal(after[:, step], before[:, step])
 
 
+def test_first_alarm_sees_one_diagnostic_and_no_features(fitted, test_episodes, rng):
+    policy, dataset = fitted["alarm"], test_episodes.dataset
+    values = dataset["diagnostics"].values.copy()
+    values[:, :, 1] = 5 * rng.random(values.shape[:2])
+    changed = with_diagnostics(test_episodes, values)
+    moved = quietly(changed.dataset.assign(features=-dataset["features"]))
+    for before, after in zip(*(decisions(policy, one) for one in (test_episodes, moved)), strict=True):
+        np.testing.assert_array_equal(before, after)
+
+
 def test_a_view_gets_blank_outcomes_when_it_is_asked_for_decisions(training, test_episodes):
     asked = []
 
@@ -183,6 +195,7 @@ def test_another_test_set_changes_nothing_that_was_frozen(training):
         PrefixRouter(),
         Cascade(),
         StepDeferral("risk", n_candidates=15),
+        FirstAlarm("risk"),
         TacitSwitch(options=FIT),
     ]
     development, test, other = (world_of(draw_tasks(seed, 60)) for seed in (4, 5, 6))

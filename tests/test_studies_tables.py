@@ -37,6 +37,14 @@ def test_table_says_what_is_within_and_what_is_outside():
     assert text.endswith("1 of 2 within 0.7 points of the paper; outside: far.")
 
 
+def test_what_the_paper_does_not_have_is_shown_and_not_counted():
+    text = comparison_table(
+        [Comparison("ours alone", None, [50.0, 51.0]), Comparison("near", 50.0, [50.0, 50.0])], Tolerance(0.7), 2
+    )
+    assert "| ours alone | not in the paper | 50.50 ± 6.35 |  | not compared |" in text
+    assert text.endswith("1 of 1 within 0.7 of the paper.")
+
+
 def test_relative_tolerance_is_a_share_of_the_papers_number():
     text = comparison_table(
         [Comparison("error", 0.02, [0.0219]), Comparison("other", 0.02, [0.0175])], Tolerance(0.1, relative=True), 4

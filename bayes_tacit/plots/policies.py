@@ -20,6 +20,7 @@ POLICY_STYLES = MappingProxyType(
         "Task Router": PolicyStyle("#E69F00", "s"),
         "Step Deferral": PolicyStyle("#CC79A7", "D"),
         "Prefix router": PolicyStyle("#009E73", "P"),
+        "First Alarm": PolicyStyle("#7F0000", "p"),
         "Cascade": PolicyStyle("#8C6BB1", "X"),
         "TACIT-Switch": PolicyStyle("#0072B2", "o"),
         "TACIT-Switch, posterior mean": PolicyStyle("#56B4E9", "h"),
@@ -28,7 +29,7 @@ POLICY_STYLES = MappingProxyType(
         "best possible": PolicyStyle("#000000", "*"),
     }
 )
-"""Colours that people with colour-blind eyes tell apart (Okabe and Ito's, and greys), with markers that differ too."""
+"""Colours that colour-blind eyes tell apart (Okabe and Ito's, greys, a dark red), with markers that differ too."""
 
 
 def policy_style(name: str) -> PolicyStyle:

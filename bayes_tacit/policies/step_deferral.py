@@ -85,10 +85,7 @@ class StepDeferral:
     def fit(self, training: Episodes) -> FittedStepDeferral:
         """Make the candidates from the values on training rollouts."""
         seen = Seen.of(training, () if self.diagnostic is None else (self.diagnostic,))
-        if self.diagnostic is None and len(seen.diagnostic_names) != 1:
-            expected = f"the name of one of {list(seen.diagnostic_names)}"
-            raise InvalidDataError(expected, field="diagnostic", value=None)
-        name = seen.diagnostic_names[0] if self.diagnostic is None else self.diagnostic
+        name = seen.one_diagnostic(self.diagnostic)
         values = seen.step_values(name)
         usable = seen.n_steps - (self.timing == "post_action")
         deferring = np.sort(values[np.arange(values.shape[1]) < usable[:, None]])

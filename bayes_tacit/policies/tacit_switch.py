@@ -19,10 +19,11 @@ from bayes_tacit.handoffs import first_crossings, handoff_steps
 from bayes_tacit.map_fit import MapFit, fit_map
 from bayes_tacit.outcomes import Outcomes
 from bayes_tacit.policies.base import Setting, number_in
+from bayes_tacit.policies.crossings import crossing_points
 from bayes_tacit.policies.decisive_scores import decisive_scores
 from bayes_tacit.policies.view import Seen, visible
 from bayes_tacit.policies.world import World
-from bayes_tacit.selection import Candidates, operating_points, score_quantiles, target_switch_rates
+from bayes_tacit.selection import Candidates, score_quantiles, target_switch_rates
 
 if TYPE_CHECKING:
     from bayes_tacit.evidence import Timing
@@ -217,12 +218,7 @@ class FittedTacitSwitch:
     def operating_points(self, world: World, settings: pd.DataFrame | None = None) -> pd.DataFrame:
         """Give the averages of each setting."""
         table = self.candidates if settings is None else settings.reset_index(drop=True)
-        alpha = table["alpha"].to_numpy(float)
-        points = operating_points(self.scores(world.episodes), world.counterfactuals, alpha, self.timing)
-        place = np.empty(len(alpha), dtype=int)
-        place[np.argsort(alpha, kind="stable")] = np.arange(len(alpha))
-        columns = ("success", "cost", "strong_share", "intervention_rate")
-        return table.assign(**{name: points[name].to_numpy()[place] for name in columns})
+        return crossing_points(table, self.scores(world.episodes), world.counterfactuals, self.timing)
 
     def outcomes(self, world: World, setting: Setting) -> Outcomes:
         """Give what comes of one setting, by episode."""

@@ -85,6 +85,12 @@ class Seen:
                 raise InvalidDataError(f"{name!r} among them", field="diagnostics", value=self.diagnostic_names)
         return self.diagnostics[:, :, [self.diagnostic_names.index(name) for name in names]]
 
+    def one_diagnostic(self, name: str | None) -> str:
+        """Give the name that a policy was told, or that of the only diagnostic there is."""
+        if name is None and len(self.diagnostic_names) != 1:
+            raise InvalidDataError(f"the name of one of {list(self.diagnostic_names)}", field="diagnostic", value=None)
+        return self.diagnostic_names[0] if name is None else name
+
     def step_values(self, name: str) -> np.ndarray:
         """Give one diagnostic, or what is carried by step: (episode, step), NaN past the end of an episode."""
         if name in self.diagnostic_names:

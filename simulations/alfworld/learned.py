@@ -26,8 +26,10 @@ def weights(experiment: Experiment) -> str:
         [f"`{name}`", f"{point:.2f}", f"{mean:.2f}", f"{low:.2f} to {high:.2f}"]
         for name, point, mean, low, high in zip(names, *(map(float, column) for column in columns), strict=True)
     ]
-    verdict = " ".join(line.strip() for line in str(judge(tree)).splitlines())
     table = markdown_table(["diagnostic", "penalized maximum likelihood", "posterior mean", "central 90%"], rows)
+    if "sample_stats" not in tree:
+        return table
+    verdict = " ".join(line.strip() for line in str(judge(tree)).splitlines())
     return f"{table}\n\nThe posterior, judged by its chains: {verdict}"
 
 

@@ -12,6 +12,7 @@ from bayes_tacit.errors import TacitWarning
 from bayes_tacit.policies import (
     Cascade,
     Comparison,
+    FirstAlarm,
     Policy,
     PureCheap,
     PureStrong,
@@ -20,13 +21,15 @@ from bayes_tacit.policies import (
 )
 from simulations.mechanism import Mechanism, simulate
 from simulations.mechanism.targets import CAP, COMPARED, TACIT
-from simulations.mechanism.world import SIZES
+from simulations.mechanism.world import RISK, SIZES
 from simulations.studies.study import Row
 
 __all__ = [
     "ABLATIONS",
+    "ALARM",
     "ALL",
     "BASELINES",
+    "BEYOND",
     "CAP",
     "NEARLY",
     "PAPERS",
@@ -34,6 +37,7 @@ __all__ = [
     "by_policy",
     "contest",
     "draw_worlds",
+    "names_of",
     "policy_rows",
 ]
 
@@ -44,10 +48,19 @@ ABLATIONS = COMPARED[4:]
 PAPERS = (PureCheap(), PureStrong(), *BASELINES, TACIT)
 """Every policy of the paper's comparison."""
 
-ALL = (*PAPERS, Cascade())
+ALARM = FirstAlarm(RISK)
+BEYOND = (Cascade(), ALARM)
+"""Policies that the paper does not have."""
+
+ALL = (*PAPERS, *BEYOND)
 
 NEARLY = (1e-3, 1e-3)
 """How nearly a replicate that is computed again on another machine agrees: one task of 20,000 may go the other way."""
+
+
+def names_of(policies: Iterable[Policy]) -> list[str]:
+    """Give the names of policies."""
+    return [policy.name for policy in policies]
 
 
 def draw_worlds(

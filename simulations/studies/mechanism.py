@@ -10,14 +10,30 @@ import pandas as pd
 from bayes_tacit.plots.policies import policy_style
 from bayes_tacit.policies import Comparison as Contest
 from bayes_tacit.policies import World
+from bayes_tacit.policies.base import number_in
 from bayes_tacit.selection import choose
 from simulations.mechanism import calibration
 from simulations.mechanism.diagnostics import diagnostics
 from simulations.mechanism.targets import PAPER
 from simulations.mechanism.world import SIZES
 from simulations.studies import published
-from simulations.studies.contest import ABLATIONS, ALL, CAP, NEARLY, TACIT, by_policy, contest, draw_worlds, policy_rows
+from simulations.studies.contest import (
+    ABLATIONS,
+    ALARM,
+    ALL,
+    BASELINES,
+    BEYOND,
+    CAP,
+    NEARLY,
+    TACIT,
+    by_policy,
+    contest,
+    draw_worlds,
+    names_of,
+    policy_rows,
+)
 from simulations.studies.figures import figure_file
+from simulations.studies.off_track import hidden_states, of_alarms, of_handoffs
 from simulations.studies.study import Row, Setting, Study
 from simulations.studies.tables import (
     Comparison,
@@ -44,18 +60,23 @@ PAPERS_NAMES = {
     "x_only": "x-only",
     "risk_only": "risk-only",
 }
-SHOWN = ("Task Router", "Step Deferral", PREFIX, "Cascade", TACIT.name)
+LASTING = (ALARM.name, TACIT.name, "risk-only")
+"""Policies that hand off for good, whose handoffs are put beside the hidden states."""
 
 
 def replicate(setting: Setting, number: int, seeds: np.random.SeedSequence) -> list[Row]:  # noqa: ARG001
     """Compare all policies and ablations on one replicate, and compute the paper's checks."""
     worlds = draw_worlds(calibration().mechanism, seeds)
     result = contest((*ALL, *ABLATIONS), worlds)
+    states = hidden_states(worlds["test"])
+    handoffs = of_handoffs(result, states, LASTING)
     checks = diagnostics(worlds["train"].episodes, worlds["test"])
+    checks |= of_alarms(worlds["test"], states, number_in(result.choices[ALARM.name].point, "alpha"))
     outcomes = pd.Series(worlds["test"].episodes.outcomes).value_counts(normalize=True)
     shares = {f"share of AB = {name}": float(share) for name, share in sorted(outcomes.items())}
     checked: list[Row] = [{"check": name, "value": value} for name, value in (checks | shares).items()]
-    return [*policy_rows(result), *fixed_prefixes(result, worlds["development"], worlds["test"]), *checked]
+    policies = [row | handoffs.get(str(row["policy"]), {}) for row in policy_rows(result)]
+    return [*policies, *fixed_prefixes(result, worlds["development"], worlds["test"]), *checked]
 
 
 def fixed_prefixes(result: Contest, development: World, test: World) -> list[Row]:
@@ -76,25 +97,25 @@ def summarize(table: pd.DataFrame, folder: Path) -> str:
     _plot(success, folder / "mechanism.png")
     checks = table.dropna(subset=["check"]).pivot_table(index="replicate", columns="check", values="value")
     gains = {name: success[TACIT.name] - success[name] for name in success}
-    ours = [name for name in SHOWN if name != TACIT.name]
-    always = all((gains[name] > 0).all() for name in ours)
-    best = max(ours, key=lambda name: np.mean(success[name].to_numpy()))
+    baselines = names_of(BASELINES)
+    always = all((gains[name] > 0).all() for name in baselines)
+    best = max(baselines, key=lambda name: np.mean(success[name].to_numpy()))
     return "\n\n".join(
         [
             f"**Reading.** At a development cap of {CAP:g}, TACIT-Switch succeeds on "
-            f"{success[TACIT.name].mean():.1f}% of "
-            f"the test tasks, {gains[best].mean():.1f} points more than the best baseline ({best}); its gain over "
-            f"every "
-            f"baseline is positive in {'every replicate' if always else 'most replicates, not in all'}. **This margin "
-            "belongs to this mechanism**, whose parameters were calibrated to the paper's figures: over random "
-            "mechanisms it is not generic, see [the study of random mechanisms](../random/README.md).",
+            f"{success[TACIT.name].mean():.1f}% of the test tasks, {_points(gains[best])} more than the best of the "
+            f"paper's baselines ({best}); its gain over each of them is positive in "
+            f"{'every replicate' if always else 'most replicates, not in all'}. {_beside_alarm(gains[ALARM.name])} "
+            "**These margins belong to this mechanism**, whose parameters were calibrated to the paper's figures: over "
+            "random mechanisms they are not generic, see [the study of random mechanisms](../random/README.md).",
             "![Success by policy](mechanism.png)",
             "## Success on test tasks, %",
             comparison_table(
                 [
                     Comparison(PAPERS_NAMES[key], paper, success[PAPERS_NAMES[key]])
                     for key, paper in published.MECHANISM_SUCCESS_PERCENT.items()
-                ],
+                ]
+                + [Comparison(name, None, success[name]) for name in names_of(BEYOND)],
                 POINTS,
                 digits=2,
             ),
@@ -103,10 +124,15 @@ def summarize(table: pd.DataFrame, folder: Path) -> str:
                 [
                     Comparison(f"over {PAPERS_NAMES[key]}", paper, gains[PAPERS_NAMES[key]])
                     for key, paper in published.MECHANISM_GAIN_POINTS.items()
-                ],
+                ]
+                + [Comparison(f"over {name}", None, gains[name]) for name in names_of(BEYOND)],
                 POINTS,
                 digits=2,
             ),
+            f"The paper's gain over the best baseline, {min(published.MECHANISM_GAIN_POINTS.values()):.2f} points, is "
+            "over its own baselines; so is ours beside it.",
+            "## One risk or all of them",
+            _why(table, checks),
             "## Information ablation: success and gains",
             comparison_table(
                 [
@@ -154,9 +180,66 @@ def summarize(table: pd.DataFrame, folder: Path) -> str:
             _every_policy(table, success, cost),
             f"{SIZES['train']:,} training, {SIZES['development']:,} development and {SIZES['test']:,} test tasks a "
             f"replicate; Cheap and Strong steps cost 1 and 3. Paper: realized costs "
-            f"{published.MECHANISM_COST_RANGE[0]} to {published.MECHANISM_COST_RANGE[1]}. The cascade and the prefix "
-            "router with K fixed are not in the paper's table.",
+            f"{published.MECHANISM_COST_RANGE[0]} to {published.MECHANISM_COST_RANGE[1]}. The cascade, First Alarm "
+            "and the prefix router with K fixed are not in the paper's table.",
             _provenance(),
+        ]
+    )
+
+
+def _points(gains: pd.Series) -> str:
+    return f"{with_half_width(*mean_and_half_width(gains), digits=2)} points"
+
+
+def _beside_alarm(gains: pd.Series) -> str:
+    """Say how TACIT-Switch compares with First Alarm, whichever is ahead."""
+    mean, half = mean_and_half_width(gains)
+    ahead = int((gains < 0).sum())
+    if abs(mean) <= (half or 0.0):
+        verdict = f"is level with TACIT-Switch (its gain {_points(gains)})"
+    else:
+        distance = f"{_points(gains)} below" if mean > 0 else f"{_points(-gains)} above"
+        verdict = f"is **{distance} TACIT-Switch**"
+    return (
+        f"First Alarm, which the paper does not have, needs no marks and no model, and {verdict}, ahead in {ahead} of "
+        f"{len(gains)} replicates."
+    )
+
+
+def _why(table: pd.DataFrame, checks: pd.DataFrame) -> str:
+    """Say from the hidden states what First Alarm gains and what it gives up."""
+    of = calibration().mechanism
+    measures = ("intervention_rate", "handoff_off_track", "handoff_delay", "handoff_success")
+    found = {measure: by_policy(table, measure, 1 if measure == "handoff_delay" else 100) for measure in measures}
+    late = {name: found["handoff_delay"][name].mean() for name in LASTING}
+    won = {name: found["handoff_success"][name].mean() for name in LASTING}
+    share = {name: 100 * checks[name].mean() for name in ("alarms_off_track", "elsewhere_with_alarm")}
+    auc = {name: checks[f"auc_{name}"].mean() for name in ("cumulative_risk", "latest_risk")}
+    rows = [
+        [name, *(with_half_width(*mean_and_half_width(found[measure][name]), digits=2) for measure in measures)]
+        for name in LASTING
+    ]
+    return "\n\n".join(
+        [
+            f"One high risk nearly gives the hidden state away here: of the risks at or above First Alarm's threshold, "
+            f"{share['alarms_off_track']:.0f}% come from off track, where Cheap stays with probability "
+            f"{of.cheap_moves[2][2]:.3f} a step; of the risks from the other states, "
+            f"{share['elsewhere_with_alarm']:.0f}% reach it. A sum has to wait for more: TACIT-Switch hands off "
+            f"{late[TACIT.name]:.1f} steps after the task went off track, First Alarm {late[ALARM.name]:.1f}, and of "
+            f"the tasks that they hand off Strong wins {won[TACIT.name]:.0f}% and {won[ALARM.name]:.0f}%. Where risks "
+            "are noisier, one says less and the order turns: see [the study of sensitivity](../sensitivity/README.md).",
+            markdown_table(
+                [
+                    "policy",
+                    "tasks handed off, %",
+                    "of these off track at the handoff, %",
+                    "steps since the task first was off track",
+                    "tasks handed off that are won, %",
+                ],
+                rows,
+            ),
+            f"That the sum of a whole rollout predicts Cheap's failure better than its last risk (AUC "
+            f"{auc['cumulative_risk']:.2f} and {auc['latest_risk']:.2f}) says nothing of who knows it earlier.",
         ]
     )
 
@@ -194,10 +277,10 @@ def _every_policy(table: pd.DataFrame, success: pd.DataFrame, cost: pd.DataFrame
 
 def _plot(success: pd.DataFrame, path: Path) -> None:
     panels = {
-        "policies under one cap": ("Task Router", "Step Deferral", PREFIX, "Cascade", TACIT.name),
+        "policies under one cap": (*names_of((*BASELINES, *BEYOND)), TACIT.name),
         "information ablation": ("x-only", "risk-only", TACIT.name),
     }
-    with figure_file(path, 1, 2, size=(8.6, 3.4)) as (_, axes):
+    with figure_file(path, 1, 2, size=(8.6, 3.8)) as (_, axes):
         for ax, (title, names) in zip(axes.flat, panels.items(), strict=True):
             for row, name in enumerate(names):
                 color, marker = policy_style(name)
@@ -205,9 +288,7 @@ def _plot(success: pd.DataFrame, path: Path) -> None:
                 jitter = row + np.linspace(-0.22, 0.22, len(success))
                 ax.plot(success[name], jitter, ".", color=color, alpha=0.25, markersize=3)
                 ax.errorbar([mean], [row], xerr=[half or 0.0], color=color, marker=marker, markersize=7, capsize=3)
-                ax.annotate(
-                    f"{mean:.1f}", (mean, row), xytext=(0, 15), textcoords="offset points", ha="center", fontsize=9
-                )
+                ax.text(mean, row + 0.26, f"{mean:.1f}", ha="center", va="bottom", fontsize=9)
             ax.set_yticks(range(len(names)), ["full" if "ablation" in title and n == TACIT.name else n for n in names])
             ax.set_ylim(-0.6, len(names) - 0.2)
             ax.set_title(title)
@@ -219,7 +300,12 @@ STUDY = Study(
     title="Policies under one cost cap",
     description="All policies and the information ablation on the multi-step mechanism simulator, at a cap of 16.",
     settings=[Setting("baseline")],
-    parameters={"mechanism": calibration().mechanism.to_dict(), "sizes": dict(SIZES), "cap": CAP},
+    parameters={
+        "mechanism": calibration().mechanism.to_dict(),
+        "sizes": dict(SIZES),
+        "cap": CAP,
+        "policies": names_of((*ALL, *ABLATIONS)),
+    },
     replicate=replicate,
     summarize=summarize,
     replicates=100,

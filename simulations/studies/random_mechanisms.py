@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from scipy import stats
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.model_selection import KFold, cross_val_predict
@@ -15,12 +16,26 @@ from bayes_tacit.policies import World
 from simulations.mechanism.diagnostics import diagnostics
 from simulations.mechanism.random_mechanisms import CHEAP_RATE, STRONG_RATE, random_mechanism
 from simulations.mechanism.world import SIZES
-from simulations.studies.contest import ALL, CAP, NEARLY, TACIT, contest, draw_worlds, policy_rows
+from simulations.studies.contest import (
+    ALARM,
+    ALL,
+    BASELINES,
+    BEYOND,
+    CAP,
+    NEARLY,
+    TACIT,
+    by_policy,
+    contest,
+    draw_worlds,
+    names_of,
+    policy_rows,
+)
 from simulations.studies.figures import figure_file
 from simulations.studies.study import Row, Setting, Study
 from simulations.studies.tables import markdown_table
 
-BASELINES = ("Task Router", "Step Deferral", "Prefix router", "Cascade")
+PAPERS_BASELINES = names_of(BASELINES)
+OTHERS = names_of((*BASELINES, *BEYOND))
 PREDICTORS = {
     "auc_cumulative_risk": "AUC of cumulative risk for Cheap failure",
     "auc_task_features": "AUC of task features for Cheap failure",
@@ -57,34 +72,37 @@ def rescues(world: World) -> dict[str, float]:
 
 def summarize(table: pd.DataFrame, folder: Path) -> str:
     """Show the distribution of the margin, and what predicts it."""
-    success = 100 * table.pivot_table(index="replicate", columns="policy", values="success")
-    margin = success[TACIT.name] - success[list(BASELINES)].max(axis=1)
+    success = by_policy(table)
+    margin = success[TACIT.name] - success[OTHERS].max(axis=1)
+    over_papers = success[TACIT.name] - success[PAPERS_BASELINES].max(axis=1)
+    over_alarm = success[TACIT.name] - success[ALARM.name]
     known = table.groupby("replicate")[list(PREDICTORS)].first()
-    correlations = []
-    for name in PREDICTORS:
-        found = stats.spearmanr(known[name], margin)
-        correlations.append((name, float(found.statistic), float(found.pvalue)))
-    correlations = adjusted(sorted(correlations, key=lambda row: -abs(row[1])))
+    correlations, alarm_correlations = correlated(known, margin), correlated(known, over_alarm)
+    with_alarm = {name: (value, p) for name, value, p in alarm_correlations}
     predicted = predict(known, margin)
     explained = 1 - ((margin - predicted) ** 2).sum() / ((margin - margin.mean()) ** 2).sum()
     right = float(((predicted > 0) == (margin > 0)).mean())
-    best = success[[*BASELINES, TACIT.name]].idxmax(axis=1).value_counts(normalize=True)
-    low, middle, high = np.quantile(margin, [0.05, 0.5, 0.95])
-    resampled = np.random.default_rng(0).choice(margin.to_numpy(), (2000, len(margin)))
-    median = np.quantile(np.median(resampled, axis=1), [0.025, 0.975])
+    best = success[[*OTHERS, TACIT.name]].idxmax(axis=1).value_counts(normalize=True)
     share = float(best.get(TACIT.name, 0))
-    share_half = 1.96 * np.sqrt(share * (1 - share) / len(margin))
-    strongest = correlations[0][0]
-    _plot(margin, known, correlations, folder / "random.png")
+    (strongest, strength, _), (alarm_strongest, alarm_strength, _) = correlations[0], alarm_correlations[0]
+    with figure_file(folder / "random.png", 1, 3, size=(10.4, 3.9)) as (_, axes):
+        _histogram(axes[0, 0], margin, over_papers)
+        _scatter(axes[0, 1], known[strongest], margin, strength, "margin over the best other, points", TACIT.name)
+        _scatter(
+            axes[0, 2], known[alarm_strongest], over_alarm, alarm_strength, "gain over First Alarm, points", ALARM.name
+        )
     return "\n\n".join(
         [
             f"**Reading.** Over {len(margin)} random mechanisms with the same pure rates, TACIT-Switch minus the best "
-            f"baseline is {middle:+.1f} points in the median (95% interval of the median {median[0]:+.1f} to "
-            f"{median[1]:+.1f}; 5% to 95% of the mechanisms: {low:+.1f} to {high:+.1f}); it is the best policy in "
-            f"{best.get(TACIT.name, 0):.0%} of them (± {share_half:.0%}). The margin is most associated with the "
-            f"{PREDICTORS[strongest]} (rank correlation {correlations[0][1]:+.2f}): where late handoffs still rescue "
-            f"the "
-            "task, waiting for evidence pays. Compare on data of your own.",
+            f"of the {len(OTHERS)} other policies is {_in_the_median(margin)}; it is the best in {share:.0%} of them "
+            f"(± {_share_half_width(share, len(margin)):.0%}). Over the paper's {len(PAPERS_BASELINES)} baselines "
+            f"alone the margin is {_in_the_median(over_papers)}, above zero in {(over_papers > 0).mean():.0%}. Over "
+            f"First Alarm alone, which the paper does not have and which needs no marks and no model, it is "
+            f"{_in_the_median(over_alarm, digits=2)}, above zero in {(over_alarm > 0).mean():.0%}. The margin over the "
+            f"best of the others is most associated with the {PREDICTORS[strongest]} (rank correlation "
+            f"{strength:+.2f}): where late handoffs still rescue the task, waiting for evidence pays. That over First "
+            f"Alarm is most associated with the {PREDICTORS[alarm_strongest]} ({alarm_strength:+.2f}): where one risk "
+            "says much, there is no need to wait. Compare on data of your own.",
             "![Margin over random mechanisms](random.png)",
             "## Which policy is best",
             markdown_table(
@@ -92,36 +110,80 @@ def summarize(table: pd.DataFrame, folder: Path) -> str:
                     "policy",
                     "best in",
                     "median success, %",
-                    "median gain of TACIT-Switch, points",
+                    "median gain of TACIT-Switch, points (95% interval)",
                     "TACIT-Switch wins in",
+                ],
+                [_policy_row(name, best, success) for name in (*OTHERS, TACIT.name)],
+            ),
+            "The cascade and First Alarm are not in the paper. Gains are between policies on the same tasks; the "
+            "intervals of medians are bootstrapped over mechanisms.",
+            "## What predicts the margin",
+            markdown_table(
+                [
+                    "measured on training and development tasks",
+                    "rank correlation with the margin over the best of the others",
+                    "p-value (Holm)",
+                    "with the gain over First Alarm",
+                    "p-value (Holm)",
                 ],
                 [
                     [
-                        name,
-                        f"{best.get(name, 0):.0%}",
-                        f"{success[name].median():.1f}",
-                        "" if name == TACIT.name else f"{(success[TACIT.name] - success[name]).median():+.1f}",
-                        "" if name == TACIT.name else f"{(success[TACIT.name] > success[name]).mean():.0%}",
+                        PREDICTORS[name],
+                        f"{value:+.2f}",
+                        f"{p:.2g}",
+                        f"{with_alarm[name][0]:+.2f}",
+                        f"{with_alarm[name][1]:.2g}",
                     ]
-                    for name in (*BASELINES, TACIT.name)
+                    for name, value, p in correlations
                 ],
             ),
-            "## What predicts the margin over the best baseline",
-            markdown_table(
-                ["measured on training and development tasks", "rank correlation with the margin", "p-value (Holm)"],
-                [[PREDICTORS[name], f"{value:+.2f}", f"{p:.2g}"] for name, value, p in correlations],
-            ),
             f"All of them together (a random forest, ten-fold cross-validated) explain {explained:.0%} of the "
-            f"variance of "
-            f"the margin, and tell in {right:.0%} of the mechanisms whether TACIT-Switch is above the best baseline "
-            f"(always saying the more frequent answer is right in "
+            f"variance of the margin, and tell in {right:.0%} of the mechanisms whether TACIT-Switch is above the best "
+            f"of the others (always saying the more frequent answer is right in "
             f"{max((margin > 0).mean(), (margin <= 0).mean()):.0%}).",
             f"Pure rates held at {CHEAP_RATE:.1%} and {STRONG_RATE:.1%}, cap {CAP:g}, sizes of the main comparison, "
-            f"one "
-            "replicate a mechanism. The distributions of the parameters are in the docstring of "
+            "one replicate a mechanism. The distributions of the parameters are in the docstring of "
             "`simulations.mechanism.random_mechanisms.random_mechanism`; other distributions would give other shares.",
         ]
     )
+
+
+def median_interval(values: pd.Series) -> tuple[float, float, float]:
+    """Give the median and its bootstrapped 95% interval."""
+    resampled = np.random.default_rng(0).choice(values.to_numpy(), (2000, len(values)))
+    low, high = np.quantile(np.median(resampled, axis=1), [0.025, 0.975])
+    return float(values.median()), float(low), float(high)
+
+
+def _in_the_median(values: pd.Series, digits: int = 1) -> str:
+    middle, low, high = median_interval(values)
+    least, most = np.quantile(values, [0.05, 0.95])
+    return (
+        f"{middle:+.{digits}f} points in the median (95% interval {low:+.{digits}f} to {high:+.{digits}f}; 5% to 95% "
+        f"of the mechanisms: {least:+.1f} to {most:+.1f})"
+    )
+
+
+def _share_half_width(share: float, n: int) -> float:
+    return 1.96 * float(np.sqrt(share * (1 - share) / n))
+
+
+def _policy_row(name: str, best: pd.Series, success: pd.DataFrame) -> list[str]:
+    row = [name, f"{best.get(name, 0):.0%}", f"{success[name].median():.1f}"]
+    if name == TACIT.name:
+        return [*row, "", ""]
+    gain = success[TACIT.name] - success[name]
+    middle, low, high = median_interval(gain)
+    return [*row, f"{middle:+.2f} ({low:+.2f} to {high:+.2f})", f"{(gain > 0).mean():.0%}"]
+
+
+def correlated(known: pd.DataFrame, margin: pd.Series) -> list[tuple[str, float, float]]:
+    """Give name, rank correlation with the margin and adjusted p-value of what is known, the strongest first."""
+    found = []
+    for name in known:
+        result = stats.spearmanr(known[name], margin)
+        found.append((str(name), float(result.statistic), float(result.pvalue)))
+    return adjusted(sorted(found, key=lambda row: -abs(row[1])))
 
 
 def adjusted(correlations: list[tuple[str, float, float]]) -> list[tuple[str, float, float]]:
@@ -146,27 +208,26 @@ def predict(known: pd.DataFrame, margin: pd.Series) -> np.ndarray:
     return cross_val_predict(forest, known.to_numpy(), margin.to_numpy(), cv=folds)
 
 
-def _plot(margin: pd.Series, known: pd.DataFrame, correlations: list[tuple[str, float, float]], path: Path) -> None:
-    color = policy_style(TACIT.name).color
-    with figure_file(path, 1, 3, size=(10.4, 3.6)) as (_, axes):
-        histogram, *scatters = axes.flat
-        histogram.hist(margin, bins=25, color=color, alpha=0.75)
-        histogram.axvline(0, color="#000000", linewidth=1)
-        histogram.axvline(margin.median(), color="#D55E00", linestyle="--", label=f"median {margin.median():+.1f}")
-        histogram.set_xlabel("TACIT-Switch minus best baseline, points")
-        histogram.set_ylabel("mechanisms")
-        histogram.legend()
-        for ax, (name, value, _) in zip(scatters, correlations, strict=False):
-            ax.plot(known[name], margin, "o", color=color, alpha=0.5, markersize=4, markeredgewidth=0)
-            ax.axhline(0, color="#000000", linewidth=1)
-            ax.set_xlabel(
-                PREDICTORS[name]
-                .replace(" for ", "\nfor ")
-                .replace(" with a ", "\nwith a ")
-                .replace(" by a ", "\nby a ")
-            )
-            ax.set_title(f"rank correlation {value:+.2f}", fontsize=10)
-        scatters[0].set_ylabel("margin, points")
+def _histogram(ax: Axes, margin: pd.Series, over_papers: pd.Series) -> None:
+    both = np.concatenate([margin, over_papers])
+    bins = np.linspace(both.min(), both.max(), 26).tolist()
+    label = f"all others (median {margin.median():+.1f})"
+    ax.hist(margin, bins=bins, color=policy_style(TACIT.name).color, alpha=0.75, label=label)
+    label = f"the paper's baselines (median {over_papers.median():+.1f})"
+    ax.hist(over_papers, bins=bins, histtype="step", color="#000000", linewidth=1.3, label=label)
+    ax.axvline(0, color="#000000", linewidth=1)
+    ax.set(xlabel="TACIT-Switch minus the best of\nthe others, points", ylabel="mechanisms")
+    ax.legend(loc="lower left", bbox_to_anchor=(-0.02, 1.0), fontsize=9)
+
+
+def _scatter(ax: Axes, known: pd.Series, gain: pd.Series, correlation: float, label: str, policy: str) -> None:
+    ax.plot(known, gain, "o", color=policy_style(policy).color, alpha=0.5, markersize=4, markeredgewidth=0)
+    ax.axhline(0, color="#000000", linewidth=1)
+    words = PREDICTORS[str(known.name)]
+    for before in (" for ", " with a ", " by a "):
+        words = words.replace(before, f"\n{before.strip()} ")
+    ax.set(xlabel=words, ylabel=label)
+    ax.set_title(f"rank correlation {correlation:+.2f}", fontsize=10)
 
 
 STUDY = Study(
@@ -174,7 +235,12 @@ STUDY = Study(
     title="Random mechanisms",
     description="The comparison over random mechanisms with the pure rates held: where TACIT-Switch wins and loses.",
     settings=[Setting("random")],
-    parameters={"first draw": random_mechanism(0).to_dict(), "sizes": dict(SIZES), "cap": CAP},
+    parameters={
+        "first draw": random_mechanism(0).to_dict(),
+        "sizes": dict(SIZES),
+        "cap": CAP,
+        "policies": names_of(ALL),
+    },
     replicate=replicate,
     summarize=summarize,
     replicates=200,

@@ -10,6 +10,8 @@ from scipy import stats
 
 from bayes_tacit.errors import InvalidDataError
 
+NOT_IN_PAPER = "not in the paper"
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -20,7 +22,7 @@ class Comparison:
     label
         What the number is.
     paper
-        The paper's mean.
+        The paper's mean; None for what the paper does not have.
     values
         Ours, one a replicate.
     paper_half_width
@@ -28,7 +30,7 @@ class Comparison:
     """
 
     label: str
-    paper: float
+    paper: float | None
     values: Iterable[float]
     paper_half_width: float | None = None
 
@@ -58,6 +60,8 @@ class Tolerance:
 def comparison_table(comparisons: Sequence[Comparison], tolerance: Tolerance, digits: int) -> str:
     """Make the table of paper, ours, difference and Student-t 95% half-width, and a sentence on where they differ.
 
+    What the paper does not have is shown with ours alone, and not counted.
+
     Parameters
     ----------
     comparisons
@@ -67,13 +71,17 @@ def comparison_table(comparisons: Sequence[Comparison], tolerance: Tolerance, di
     digits
         Decimal places.
     """
-    rows, outside = [], []
+    rows: list[list[str]] = []
+    within_it: list[str] = []
+    outside: list[str] = []
     for comparison in comparisons:
         mean, half = mean_and_half_width(comparison.values)
+        if comparison.paper is None:
+            rows.append([comparison.label, NOT_IN_PAPER, with_half_width(mean, half, digits), "", "not compared"])
+            continue
         difference = mean - comparison.paper
         within = tolerance.admits(difference, comparison.paper)
-        if not within:
-            outside.append(comparison.label)
+        (within_it if within else outside).append(comparison.label)
         share = f" ({difference / comparison.paper:+.1%})" if tolerance.relative else ""
         rows.append(
             [
@@ -85,7 +93,7 @@ def comparison_table(comparisons: Sequence[Comparison], tolerance: Tolerance, di
             ]
         )
     head = ["", "paper (± 95% half-width)", "ours (± 95% half-width)", "difference", "verdict"]
-    count = f"{len(rows) - len(outside)} of {len(rows)} within {tolerance} of the paper"
+    count = f"{len(within_it)} of {len(within_it) + len(outside)} within {tolerance} of the paper"
     verdict = f"{count}; outside: {'; '.join(outside)}." if outside else f"{count}."
     return f"{markdown_table(head, rows)}\n\n{verdict}"
 

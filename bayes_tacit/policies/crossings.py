@@ -1,0 +1,47 @@
+"""Policies that hand off for good where something first reaches a threshold: what each threshold gives."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from bayes_tacit.counterfactuals import Counterfactuals
+from bayes_tacit.evidence import Timing
+from bayes_tacit.selection import operating_points
+
+
+def crossing_points(
+    settings: pd.DataFrame, values: np.ndarray, counterfactuals: Counterfactuals, timing: Timing
+) -> pd.DataFrame:
+    """Put beside each setting what a handoff at the first value of at least its `alpha` gives on average.
+
+    Parameters
+    ----------
+    settings
+        One row each, in any order, with a column `alpha`.
+    values
+        (episode, step), NaN past the end of an episode: what is compared with alpha.
+    counterfactuals
+        What would come of each handoff.
+    timing
+        What a checkpoint is.
+
+    Examples
+    --------
+    >>> from bayes_tacit import StepCost
+    >>> counterfactuals = Counterfactuals.from_calls(
+    ...     ["a", "b"], success=[[1, 1], [1, 1]], strong_calls=[[2, 1], [2, 1]], never_success=[0, 1],
+    ...     cost=StepCost(cheap=1, strong=3),
+    ... )
+    >>> values = np.array([[0.7, 0.1], [0.2, 0.9]])
+    >>> crossing_points(pd.DataFrame({"alpha": [0.5, 0.1]}), values, counterfactuals, "post_action")
+       alpha  success  cost  strong_share  intervention_rate
+    0    0.5      1.0   3.0          0.25                0.5
+    1    0.1      1.0   4.0          0.50                1.0
+    """
+    alpha = settings["alpha"].to_numpy(float)
+    points = operating_points(values, counterfactuals, alpha, timing)
+    place = np.empty(len(alpha), dtype=int)
+    place[np.argsort(alpha, kind="stable")] = np.arange(len(alpha))
+    columns = ("success", "cost", "strong_share", "intervention_rate")
+    return settings.assign(**{name: points[name].to_numpy()[place] for name in columns})

@@ -1,0 +1,115 @@
+"""First Alarm: a permanent handoff the first time that one diagnostic is high."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, get_args
+
+import numpy as np
+import pandas as pd
+
+from bayes_tacit import settings as checks
+from bayes_tacit.episodes import Episodes
+from bayes_tacit.evidence import Timing
+from bayes_tacit.handoffs import first_crossings, handoff_steps
+from bayes_tacit.outcomes import Outcomes
+from bayes_tacit.policies.base import Setting, number_in
+from bayes_tacit.policies.crossings import crossing_points
+from bayes_tacit.policies.view import Seen
+from bayes_tacit.policies.world import World
+
+
+@dataclass(frozen=True)
+class FirstAlarm:
+    """A threshold on the latest value of one diagnostic, at which Strong takes over for good.
+
+    It is Step Deferral with a handoff that lasts, or TACIT-Switch without memory, features, marks and model: nothing is
+    learned but the threshold. The paper does not have it. Compare with it before you use anything that needs more.
+
+    Attributes
+    ----------
+    diagnostic
+        Its name, or that of a carried variable with one number a step; by default the only diagnostic.
+    timing
+        What a checkpoint is, as for `handoff_steps`: under "post_action" Strong takes over after the step with the high
+        value, under "proposal" it takes that step itself.
+    n_candidates
+        How many quantiles of the training values are tried.
+
+    Examples
+    --------
+    >>> from bayes_tacit import load_example
+    >>> training = load_example()
+    >>> fitted = FirstAlarm("uncertainty", n_candidates=5).fit(training)
+    >>> fitted.candidates.round(2)
+       alpha  target
+    0   0.00    1.00
+    1   0.13    1.00
+    2   0.24    0.99
+    3   0.40    0.89
+    4   0.95    0.00
+    >>> fitted.handoffs(training, {"alpha": 0.6})[:5]
+    array([-1,  9,  4, 10, -1])
+    """
+
+    diagnostic: str | None = None
+    timing: Timing = "post_action"
+    n_candidates: int = 101
+    name: str = "First Alarm"
+    sees: ClassVar[str] = "The latest value of one diagnostic."
+    decides: ClassVar[str] = (
+        "At each of Cheap's checkpoints: hand over to Strong for good if the value is high, or go on."
+    )
+
+    def __post_init__(self) -> None:
+        """Check the settings."""
+        checks.choice("timing", self.timing, get_args(Timing))
+        checks.whole("n_candidates", self.n_candidates, 2)
+
+    def fit(self, training: Episodes) -> FittedFirstAlarm:
+        """Take quantiles of the values on training rollouts as thresholds."""
+        seen = Seen.of(training, () if self.diagnostic is None else (self.diagnostic,))
+        name = seen.one_diagnostic(self.diagnostic)
+        values = seen.step_values(name)
+        alpha = np.unique(np.nanquantile(values, np.linspace(0, 1, self.n_candidates)))
+        usable = seen.n_steps - (self.timing == "post_action")
+        inside = np.arange(values.shape[1]) < usable[:, None]
+        highest = np.sort(np.where(inside, values, -np.inf).max(axis=1))
+        target = (len(highest) - np.searchsorted(highest, alpha)) / len(highest)
+        return FittedFirstAlarm(name, self.timing, pd.DataFrame({"alpha": alpha, "target": target}))
+
+
+@dataclass(frozen=True, eq=False)
+class FittedFirstAlarm:
+    """The diagnostic and the thresholds to try.
+
+    Attributes
+    ----------
+    diagnostic
+        Its name.
+    timing
+        What a checkpoint is.
+    candidates
+        `alpha`, and `target`, the share of training tasks that are handed off.
+    """
+
+    diagnostic: str
+    timing: Timing
+    candidates: pd.DataFrame
+
+    def handoffs(self, episodes: Episodes, setting: Setting) -> np.ndarray:
+        """Give the step from which Strong acts, by episode; -1 for never."""
+        return handoff_steps(first_crossings(self._values(episodes), number_in(setting, "alpha")), self.timing)
+
+    def operating_points(self, world: World, settings: pd.DataFrame | None = None) -> pd.DataFrame:
+        """Give the averages of each setting."""
+        table = self.candidates if settings is None else settings.reset_index(drop=True)
+        return crossing_points(table, self._values(world.episodes), world.counterfactuals, self.timing)
+
+    def outcomes(self, world: World, setting: Setting) -> Outcomes:
+        """Give what comes of one setting, by episode."""
+        handoffs = self.handoffs(world.episodes, setting)
+        return world.counterfactuals.outcomes_at(handoffs, discards_proposal=self.timing == "proposal")
+
+    def _values(self, episodes: Episodes) -> np.ndarray:
+        return Seen.of(episodes, (self.diagnostic,)).step_values(self.diagnostic)
