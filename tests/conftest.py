@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pymc as pm
 import pytest
 import xarray as xr
 from hypothesis import settings
 
-from bayes_tacit import Episodes, MapFit, RidgePrior, build_model, fit_map, load_example
+from bayes_tacit import Episodes, MapFit, RidgePrior, Router, build_model, fit_map, load_example, save_posterior
 from bayes_tacit.posterior import sample_posterior
 
 # The same examples in every run; `--hypothesis-profile explore` looks for new ones.
@@ -31,6 +33,19 @@ def example_fit(example: Episodes) -> MapFit:
 def posterior(example: Episodes) -> xr.DataTree:
     """A short run on the example set; tests that change it work on a copy."""
     return sample_posterior(example, draws=500, tune=500, chains=4, seed=1, progress=False)
+
+
+@pytest.fixture(scope="session")
+def example_folder(
+    tmp_path_factory: pytest.TempPathFactory, example: Episodes, example_fit: MapFit, posterior: xr.DataTree
+) -> Path:
+    """A folder with the example, its fit, its posterior and a router."""
+    folder = tmp_path_factory.mktemp("example")
+    example.write(folder / "episodes.jsonl")
+    example_fit.save(folder / "fit.json")
+    save_posterior(posterior, folder / "posterior.nc")
+    Router.from_fit(example_fit, alpha=0.3).save(folder / "router.json")
+    return folder
 
 
 @pytest.fixture(scope="session")

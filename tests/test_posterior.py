@@ -87,7 +87,7 @@ def test_the_same_seed_gives_the_same_draws_and_another_seed_others(episodes, tr
 
 
 @pytest.mark.usefixtures("tree")
-def test_nothing_is_compiled_twice_for_the_same_shape_of_model(monkeypatch):
+def test_nothing_is_compiled_twice_for_the_same_shape_of_model(monkeypatch, example):
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("compiled again")
 
@@ -98,6 +98,10 @@ def test_nothing_is_compiled_twice_for_the_same_shape_of_model(monkeypatch):
     for name in ("gamma", "beta", "s", "w"):
         z = (draws_of(swapped, name).mean(axis=0) - getattr(fit, name)) / fit.standard_errors[name]
         assert np.abs(z).max() < 1.2, name
+    named = sample_posterior(example.take(slice(0, 300)), **SHORT)
+    for group in ("posterior", "prior"):
+        assert named[group]["diagnostic"].values.tolist() == list(example.diagnostic_names)
+        assert named[group]["feature"].values.tolist() == list(example.feature_names)
 
 
 def test_pointwise_log_likelihood_is_pymcs(tree, episodes):

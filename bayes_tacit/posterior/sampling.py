@@ -178,8 +178,9 @@ def _proper(prior: object) -> WeaklyInformativePrior:
 def _compile(
     model: pm.Model, data: dict[str, np.ndarray], evidence: Evidence, prior: WeaklyInformativePrior, family: Family
 ) -> Any:  # noqa: ANN401
-    """Compile a model once for each set of names, prior and family in a process, and give it the data at hand."""
-    key = (evidence.feature_names, evidence.diagnostic_names, evidence.weights is None, repr(prior), family.name)
+    """Compile a model once for each shape, prior and family in a process, and give it the data at hand."""
+    shape = len(evidence.feature_names), len(evidence.diagnostic_names)
+    key = (*shape, evidence.weights is None, repr(prior), family.name)
     with _compiling:
         if key not in _compiled:
             _compiled[key] = nutpie.compile_pymc_model(model, freeze_model=False)
@@ -193,9 +194,9 @@ def _assemble(
 ) -> xr.DataTree:
     """Put all groups together, under one set of names."""
     posterior = raw["posterior"].to_dataset()
-    posterior = posterior.assign_coords(
-        {name: list(map(str, posterior[name].values)) for name in ("feature", "diagnostic") if name in posterior.dims}
-    )
+    # What was compiled may have been compiled for other names.
+    names = {"feature": evidence.feature_names, "diagnostic": evidence.diagnostic_names}
+    posterior = posterior.assign_coords({dim: list(map(str, names[dim])) for dim in names if dim in posterior.dims})
     every = -(-posterior.sizes["chain"] * posterior.sizes["draw"] // predictive_draws)
     thinned = xr.DataTree.from_dict({"posterior": posterior.isel(draw=slice(None, None, every))})
     with model, _quiet_pymc():

@@ -1,0 +1,96 @@
+"""The command that answers line by line: route."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+import numpy as np
+from command_line import PROGRAM, run
+
+from bayes_tacit import fit_map, handoff_score, load_example
+
+
+def test_route_answers_line_by_line_with_the_librarys_scores(example_folder):
+    episodes = load_example()
+    names = episodes.diagnostic_names
+    q = handoff_score(fit_map(episodes), episodes).values
+    lines, expected = [], []
+    for i in (0, 7, 400):
+        features = dict(zip(episodes.feature_names, episodes.dataset["features"].values[i].tolist(), strict=True))
+        lines.append({"episode": i, "features": features})
+        for step in range(int(episodes.dataset["n_steps"][i])):
+            values = episodes.dataset["diagnostics"].values[i, step].tolist()
+            lines.append({"episode": i, "diagnostics": dict(zip(names, values, strict=True))})
+            expected.append(q[i, step])
+        lines.append({"episode": i, "end": True})
+    done = run("route", "router.json", cwd=example_folder, stdin="\n".join(map(json.dumps, lines)))
+    assert done.returncode == 0, done.stderr
+    replies = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(replies) == len(lines)
+    scores = [reply["score"] for reply in replies if "score" in reply]
+    np.testing.assert_allclose(scores, expected, rtol=1e-12)
+    handed = [reply["handoff"] for reply in replies if "score" in reply]
+    assert any(handed)
+    assert [reply["score"] >= 0.3 for reply in replies if "score" in reply] == handed
+
+
+def test_route_answers_a_bad_line_and_goes_on(example_folder):
+    begin = {"episode": "a", "features": {"entities": 12, "subgoals": 3, "needs_tool": 1}}
+    good = {"episode": "a", "diagnostics": {"repeat": 1, "uncertainty": 0.5, "stalled": 0, "invalid": 0}}
+    bad = {"episode": "a", "diagnostics": {"repeat": -1, "uncertainty": 0.5, "stalled": 0, "invalid": 0}}
+    stdin = "\n".join([json.dumps(begin), json.dumps(bad), "garbage", json.dumps({"episode": "b"}), json.dumps(good)])
+    done = run("route", "router.json", cwd=example_folder, stdin=stdin)
+    assert done.returncode == 2
+    replies = [json.loads(line) for line in done.stdout.splitlines()]
+    assert "expected a finite number >= 0" in replies[1]["error"]
+    assert "expected a JSON object" in replies[2]["error"]
+    assert "expected one of features, diagnostics and end" in replies[3]["error"]
+    assert replies[4]["step"] == 0
+
+
+def test_route_answers_before_the_next_line_comes(example_folder):
+    with subprocess.Popen(
+        [PROGRAM, "route", "router.json", "--json", "--seed", "1"],
+        cwd=example_folder,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as process:
+        begin = {"episode": "a", "features": {"entities": 12, "subgoals": 3, "needs_tool": 1}}
+        checkpoint = {"episode": "a", "diagnostics": {"repeat": 1, "uncertainty": 0.5, "stalled": 0, "invalid": 0}}
+        whole = json.dumps(checkpoint).encode() + b"\n"
+        for line in (json.dumps(begin).encode() + b"\n", whole, whole):
+            # In two pieces, as a slow writer sends them.
+            for piece in (line[:7], line[7:]):
+                process.stdin.write(piece)
+                process.stdin.flush()
+            assert json.loads(process.stdout.readline())["episode"] == "a"
+        process.stdin.write(whole.rstrip(b"\n"))
+        process.stdin.close()
+        assert json.loads(process.stdout.readline())["step"] == 2
+        assert process.wait(timeout=60) == 0
+
+
+def test_route_answers_what_is_no_text_or_too_long(example_folder):
+    begin = json.dumps({"episode": "a", "features": {"entities": 12, "subgoals": 3, "needs_tool": 1}}).encode()
+    lines = [b"\xff\xfe\x00{", b'{"episode": "' + b"x" * 3 * 2**20 + b'"}', b"[" * 200_000, b"", begin]
+    done = subprocess.run(
+        [PROGRAM, "route", "router.json"], cwd=example_folder, input=b"\n".join(lines), capture_output=True, check=False
+    )
+    assert done.returncode == 2
+    replies = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [reply.get("line") for reply in replies] == [1, 2, 3, None]
+    assert "expected at most 1,048,576 bytes" in replies[1]["error"]
+    assert replies[3] == {"episode": "a", "started": True}
+    assert not done.stderr
+
+
+def test_route_stops_at_a_bad_line_where_asked_and_keeps_the_log(example_folder, tmp_path):
+    begin = {"episode": "a", "features": {"entities": 12, "subgoals": 3, "needs_tool": 1}}
+    checkpoint = {"episode": "a", "diagnostics": {"repeat": 1, "uncertainty": 0.5, "stalled": 0, "invalid": 0}}
+    stdin = "\n".join([json.dumps(begin), json.dumps(checkpoint), "nonsense", json.dumps(checkpoint)])
+    done = run("route", "router.json", "--strict", "--log", tmp_path / "log.jsonl", cwd=example_folder, stdin=stdin)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: line 3: ")
+    assert len(done.stdout.splitlines()) == 2
+    assert len((tmp_path / "log.jsonl").read_text().splitlines()) == 2
