@@ -275,9 +275,21 @@ def test_results_say_what_was_played(ran, kept, tmp_path):
     assert "scripts of ours, not language models" in page
     pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "episodes.parquet"), ran.episodes)
     assert (tmp_path / "curves.png").stat().st_size > 10_000
+    assert Episodes.read(tmp_path / "training.nc").fingerprint() == ran.training.fingerprint()
+    weights = fit_of_made_up_episodes().w
+    for name, weight in zip(DIAGNOSTICS, weights, strict=True):
+        assert f"| `{name}` | {weight:.2f} | {weight:.2f} |" in page
+    steps = [step for one in ran.played["Step Deferral"] for step in one.steps if step.result is not None]
+    moves = [step.proposal.action.startswith("go to ") for step in steps if step.agent == "strong"]
+    assert f"Strong takes {len(moves) / len(steps):.0%} of the actions" in page
+    assert f"{sum(moves) / len(moves):.0%} of those are moves to a receptacle" in page
     pages = sorted(path.stem for path in tmp_path.glob("*.html"))
     assert pages
     assert all(f"({name}.html)" in page for name in pages)
+    shown = [read_transcript(tmp_path / f"{name}.jsonl") for name in pages]
+    assert all(one in ran.played[POSTERIOR] for one in shown)
+    write_results(ran, kept, tmp_path)
+    assert (tmp_path / "README.md").read_text() == page
     assert not list(tmp_path.glob(".results-*"))
 
 

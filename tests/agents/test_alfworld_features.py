@@ -190,10 +190,3 @@ def test_a_cycle_is_what_a_plain_search_for_repeated_blocks_finds(letters):
     )
     found = AlfworldExtractor().diagnostics(history, Proposal(letters[-1]), StepResult(observation))
     assert found["short_cycle"] == float(expected)
-
-
-def test_the_names_are_those_of_the_committed_model():
-    from models.alfworld import ALFWORLD
-
-    assert ALFWORLD.features == FEATURES
-    assert ALFWORLD.diagnostics == DIAGNOSTICS

@@ -36,6 +36,7 @@ from bayes_tacit.agents.dabench import (
 )
 from bayes_tacit.agents.dabench.environment import FAILED, NOT_UNDERSTOOD, RAN
 from bayes_tacit.errors import FileFormatError, MissingFileError
+from models.dabench import DABENCH
 
 pytestmark = pytest.mark.filterwarnings("ignore::bayes_tacit.errors.TacitWarning")
 
@@ -164,12 +165,12 @@ def test_budget_pressure_grows_from_half_of_the_calls_to_the_last(used, pressure
 def test_no_progress(extractor):
     odd = ("hm", NOT_UNDERSTOOD, "Expected code")
     fails = (code("oops"), FAILED, "NameError")
-    assert diagnose(extractor, history(GOOD[0], odd, odd), MEAN) == {"no_progress": 1.0}
-    assert "no_progress" in diagnose(extractor, history(GOOD[0], odd, fails), MEAN)
-    assert "no_progress" not in diagnose(extractor, history(odd), MEAN)
-    assert "no_progress" not in diagnose(extractor, history(odd, GOOD[0]), MEAN)
+    assert diagnose(extractor, history(GOOD[0], odd, odd), MEAN) == {"no_recent_progress": 1.0}
+    assert "no_recent_progress" in diagnose(extractor, history(GOOD[0], odd, fails), MEAN)
+    assert "no_recent_progress" not in diagnose(extractor, history(odd), MEAN)
+    assert "no_recent_progress" not in diagnose(extractor, history(odd, GOOD[0]), MEAN)
     repeated = history(GOOD[0], GOOD[1], (code("print(1)"), RAN, "(3, 3)"), (code("print(2)"), RAN, "2.5 3.5"))
-    assert "no_progress" in diagnose(extractor, repeated, ANSWER)
+    assert "no_recent_progress" in diagnose(extractor, repeated, ANSWER)
 
 
 @pytest.mark.parametrize(
@@ -218,9 +219,9 @@ def test_diagnostics_are_always_between_0_and_1(steps, reply, extractor):
     assert all(0 <= value <= 1 for value in found.values())
 
 
-def test_features_by_hand(question, folder, extractor):
+def test_features_by_hand(question, folder):
     first = Observation("anything")
-    assert extractor.features(first) == {
+    assert DABenchExtractor(question, folder, descriptors=True).features(first) == {
         "answer_arity": 0.2,
         "decimal_precision": 1.0,
         "operation_breadth": 2.0,
@@ -232,14 +233,14 @@ def test_features_by_hand(question, folder, extractor):
         constraints="Rounded to the nearest whole number.",
         concepts=("Outlier Detection", "Outlier Detection"),
     )
-    assert DABenchExtractor(plain, folder).features(first) == {
+    assert DABenchExtractor(plain, folder, descriptors=True).features(first) == {
         "answer_arity": 0.1,
         "decimal_precision": 0.0,
         "operation_breadth": 1.0,
         "transformation_workflow": 0.0,
     }
     many = replace(question, format=" ".join(f"@a{n}[x]" for n in range(25)))
-    assert DABenchExtractor(many, folder).features(first)["answer_arity"] == 1.0
+    assert DABenchExtractor(many, folder).features(first) == {"answer_arity": 1.0, "decimal_precision": 1.0}
 
 
 @pytest.mark.parametrize(
@@ -345,7 +346,8 @@ def test_proposals_make_episodes(question, folder):
         Pure("strong", timing="proposal"),
         episode=question.id,
     )
-    episodes = episodes_from_transcripts([(cheap, strong)], {"7": (0, 0)}, features=["answer_arity"])
+    episodes = episodes_from_transcripts([(cheap, strong)], {"7": (0, 0)})
+    assert (episodes.feature_names, episodes.diagnostic_names) == (DABENCH.features, DABENCH.diagnostics)
     assert episodes.outcomes.tolist() == ["01"]
     assert episodes.dataset["diagnostics"].sel(diagnostic="protocol_violation").values.tolist() == [[1.0, 0.0]]
 
@@ -386,6 +388,6 @@ def test_the_published_questions_have_features_and_labels_that_check():
         written = " ".join(f"@{name}[{value}]" for name, value in question.label.items())
         assert is_correct(extract_answers(written), question.label)
         if (home / "da-dev-tables" / question.file_name).exists():
-            features = DABenchExtractor(question, home).features(Observation(""))
+            features = DABenchExtractor(question, home, descriptors=True).features(Observation(""))
             assert 0 < features["answer_arity"] <= 1
             assert features["operation_breadth"] >= 1

@@ -2,12 +2,15 @@
 
 from bayes_tacit.agents.dabench.answers import extract_answers, is_correct
 from bayes_tacit.agents.dabench.environment import ToolEnvironment, dabench_prompt
-from bayes_tacit.agents.dabench.extractor import DABenchExtractor
+from bayes_tacit.agents.dabench.extractor import DESCRIPTORS, DIAGNOSTICS, FEATURES, DABenchExtractor
 from bayes_tacit.agents.dabench.questions import Question, read_questions
 from bayes_tacit.agents.dabench.replies import Reply, read_reply
 from bayes_tacit.agents.dabench.sandbox import Limits, Run, run_code
 
 __all__ = [
+    "DESCRIPTORS",
+    "DIAGNOSTICS",
+    "FEATURES",
     "DABenchExtractor",
     "Limits",
     "Question",

@@ -15,6 +15,24 @@ from bayes_tacit.agents.dabench.questions import Question, table_path
 from bayes_tacit.agents.dabench.replies import Reply, read_reply
 from bayes_tacit.agents.protocols import History, Observation, Proposal, Step, StepResult
 
+FEATURES = ("answer_arity", "decimal_precision")
+"""Task features of TACIT-Switch."""
+
+DESCRIPTORS = ("operation_breadth", "transformation_workflow")
+"""What the task router looks at."""
+
+DIAGNOSTICS = (
+    "protocol_violation",
+    "format_violation",
+    "execution_failure",
+    "repetition",
+    "stalled_answer",
+    "budget_pressure",
+    "no_recent_progress",
+    "semantic_mismatch",
+)
+"""Diagnostics of a proposal."""
+
 MOST_ANSWERS = 10
 """Answers that the longest format of DABench's 257 questions asks for; arity is divided by it and cut at 1."""
 
@@ -45,7 +63,7 @@ class DABenchExtractor:
     `repetition`           1 if the proposed code is that of an earlier call, layout and comments aside
     `stalled_answer`       1 if the proposal is another call though the last two ran and printed the same
     `budget_pressure`      of a call or a violation: 0 up to half of the calls, then linear to 1 at the last
-    `no_progress`          1 if of the last two steps none ran and printed something new; 0 before two steps
+    `no_recent_progress`   1 if of the last two steps none ran and printed something new; 0 before two steps
     `semantic_mismatch`    of a call: 1 if it reads another file, or names a column that the table does not have and no
                            code has made. Of an answer: share of the table's columns named in the question that no call
                            which ran has used; 1 if no call ran
@@ -59,34 +77,30 @@ class DABenchExtractor:
         Where DABench's files are; the table's first line gives its columns.
     calls
         The budget of calls.
+    descriptors
+        Whether the task router's two are given as well, for playing a task router.
     """
 
-    feature_names = ("answer_arity", "decimal_precision", "operation_breadth", "transformation_workflow")
-    diagnostic_names = (
-        "protocol_violation",
-        "format_violation",
-        "execution_failure",
-        "repetition",
-        "stalled_answer",
-        "budget_pressure",
-        "no_progress",
-        "semantic_mismatch",
-    )
+    diagnostic_names = DIAGNOSTICS
 
-    def __init__(self, question: Question, folder: str | os.PathLike[str], calls: int = 12) -> None:
+    def __init__(
+        self, question: Question, folder: str | os.PathLike[str], calls: int = 12, *, descriptors: bool = False
+    ) -> None:
         self._question = question
         self._calls = settings.whole("calls", calls, 1)
         self._columns = _columns(table_path(folder, question))
+        self.feature_names = (*FEATURES, *DESCRIPTORS) if descriptors else FEATURES
 
     def features(self, first: Observation) -> Mapping[str, float]:  # noqa: ARG002
         """Give the features of the question."""
         question = self._question
-        return {
+        known = {
             "answer_arity": min(len(question.answer_names) / MOST_ANSWERS, 1.0),
             "decimal_precision": float(bool(_PRECISION.search(f"{question.format}\n{question.constraints}"))),
             "operation_breadth": float(len(set(question.concepts))),
             "transformation_workflow": float(any(concept in TRANSFORMING for concept in question.concepts)),
         }
+        return {name: known[name] for name in self.feature_names}
 
     def diagnostics(self, history: History, proposal: Proposal, result: StepResult | None) -> Mapping[str, float]:  # noqa: ARG002
         """Give the diagnostics of a proposal, whether it was executed since or not."""
@@ -100,7 +114,7 @@ class DABenchExtractor:
             "repetition": float(is_call and any(_same_code(reply, said) for said, _ in past)),
             "stalled_answer": float(is_call and _same_twice(history)),
             "budget_pressure": self._pressure(len(history)) if reply.kind != "answer" else 0.0,
-            "no_progress": float(_nothing_new(history)),
+            "no_recent_progress": float(_nothing_new(history)),
             "semantic_mismatch": self._mismatch(reply, past),
         }
 
