@@ -301,13 +301,14 @@ def test_log_prior_follows_the_settings_of_the_prior(posterior):
     np.testing.assert_allclose(two["w"], 2 * np.log(w).sum("diagnostic") + np.log(39916800 / 2**4))
 
 
-def test_prior_sensitivity_fails_under_a_tight_prior(posterior):
+def test_prior_sensitivity_fails_under_a_tight_prior(posterior, caplog):
     tight = posterior.copy()
     tight.attrs = {**posterior.attrs, "prior": repr(WeaklyInformativePrior(location_slope=0.02))}
     result = check_prior_sensitivity(tight)
     assert result.passed is False
     assert result.table["diagnosis"]["beta[subgoals]"] == "prior and data pull apart"
     assert "widen it" in result.advice
+    assert not caplog.records
 
 
 def test_prior_sensitivity_says_where_the_prior_decides(posterior, rng):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import re
+import shlex
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -13,6 +14,9 @@ import nbformat
 import notebook_run
 import pytest
 from nbclient import NotebookClient
+from typer.main import get_command
+
+from bayes_tacit.cli import app
 
 MACHINE_PATH = re.compile(r"(?<![\w.])/(home|root|tmp|work|usr|opt|var|Users|private)/|[A-Z]:\\Users")
 WARNING = re.compile(r"\b\w*Warning\b|\bDeprecated\b|Traceback", re.IGNORECASE)
@@ -20,7 +24,7 @@ REPOSITORY = ("models", "simulations")
 STYLES = ("bayes_tacit.plots.style", "bayes_tacit.plots.policies")
 """How figures look is one for all, also for figures that a notebook draws itself."""
 
-LARGEST = 2_500_000
+LARGEST = 3_000_000
 """Bytes of all notebooks."""
 
 every_notebook = pytest.mark.parametrize("path", notebook_run.paths(), ids=lambda path: path.stem)
@@ -76,6 +80,27 @@ def test_links_lead_somewhere(path: Path) -> None:
     assert [target for target in targets if not (path.parent / target).exists()] == []
 
 
+@every_notebook
+def test_command_lines_in_the_text_are_understood(path: Path) -> None:
+    program = get_command(app)
+    for line in _command_lines(notebook_run.read(path)):
+        name, *words = line
+        program.commands[name].make_context(name, words)  # type: ignore[attr-defined]
+
+
+def test_the_agents_notebook_goes_all_the_way_on_the_command_line() -> None:
+    lines = _command_lines(notebook_run.read(notebook_run.NOTEBOOKS / "06_agents.ipynb"))
+    assert [line[0] for line in lines] == ["collect", "teach", "fit", "select", "evaluate"]
+
+
+def test_an_option_that_does_not_exist_is_seen() -> None:
+    cell = nbformat.v4.new_markdown_cell("Try:\n\n```sh\nbayes-tacit fit a.jsonl \\\n    --our fit.json\n```")
+    (line,) = _command_lines(nbformat.v4.new_notebook(cells=[cell]))
+    assert line == ["fit", "a.jsonl", "--our", "fit.json"]
+    with pytest.raises(Exception, match="No such option: --our"):
+        get_command(app).commands["fit"].make_context("fit", line[1:])  # type: ignore[attr-defined]
+
+
 def test_notebooks_stay_small() -> None:
     assert sum(path.stat().st_size for path in notebook_run.paths()) < LARGEST
 
@@ -108,6 +133,14 @@ def test_a_private_import_is_seen(source: str) -> None:
 
 def _code(notebook: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
     return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def _command_lines(notebook: nbformat.NotebookNode) -> list[list[str]]:
+    """List the words after `bayes-tacit` of every line in the text's shell blocks."""
+    text = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
+    blocks = re.findall(r"^```sh\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    lines = [shlex.split(line) for block in blocks for line in block.replace("\\\n", " ").splitlines()]
+    return [words[1:] for words in lines if words[:1] == ["bayes-tacit"]]
 
 
 def _kinds(cell: nbformat.NotebookNode) -> set[str]:

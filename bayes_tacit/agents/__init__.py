@@ -8,6 +8,7 @@ the extra `agents`; this package itself does not.
 from bayes_tacit.agents.accounts import Budget
 from bayes_tacit.agents.control import Checkpoint, Choice, Controller, Pilot
 from bayes_tacit.agents.controllers import (
+    FirstAlarm,
     ForcedHandoff,
     Prefix,
     PrefixRestart,
@@ -48,6 +49,7 @@ __all__ = [
     "Controller",
     "Environment",
     "Extractor",
+    "FirstAlarm",
     "ForcedHandoff",
     "History",
     "Observation",

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from bayes_tacit.agents.control import Controller, Timing
-from bayes_tacit.agents.controllers import Prefix, PrefixRestart, Pure, StepDeferral, Tacit, TaskRouter
+from bayes_tacit.agents.controllers import FirstAlarm, Prefix, PrefixRestart, Pure, StepDeferral, Tacit, TaskRouter
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.handoffs import NEVER
 from bayes_tacit.policies.base import FittedPolicy, Setting, number_in
+from bayes_tacit.policies.first_alarm import FittedFirstAlarm
 from bayes_tacit.policies.logistic import LogisticFit
 from bayes_tacit.policies.prefix_router import FittedPrefixRouter
 from bayes_tacit.policies.pure import FittedPure
@@ -28,7 +29,8 @@ def controller_for(fitted: FittedPolicy, setting: Setting, *, deferral: Timing =
     Parameters
     ----------
     fitted
-        A fitted Pure Cheap, Pure Strong, Task Router, Prefix router, Step Deferral or TACIT-Switch.
+        A fitted Pure Cheap, Pure Strong, Task Router, Prefix router, Step Deferral, First Alarm or
+        TACIT-Switch.
     setting
         A row of its candidates, such as `choose(...).point`.
     deferral
@@ -63,9 +65,11 @@ def controller_for(fitted: FittedPolicy, setting: Setting, *, deferral: Timing =
             return PrefixRestart(steps, PrefixValue(fitted.models[steps]), number_in(setting, "alpha"))
         case FittedStepDeferral():
             return StepDeferral(number_in(setting, "alpha"), signal=fitted.diagnostic, timing=deferral)
+        case FittedFirstAlarm():
+            return FirstAlarm(number_in(setting, "alpha"), signal=fitted.diagnostic, timing=fitted.timing)
         case FittedTacitSwitch(view=None):
             return Tacit(fitted.router(setting))
-    expected = "a fitted Pure, TaskRouter, PrefixRouter, StepDeferral, or TacitSwitch without a view"
+    expected = "a fitted Pure, TaskRouter, PrefixRouter, StepDeferral, FirstAlarm, or TacitSwitch without a view"
     raise InvalidDataError(expected, field="fitted", value=fitted)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from bayes_tacit import settings
-from bayes_tacit.agents.control import Checkpoint, Choice, Pilot, Timing
+from bayes_tacit.agents.control import Call, Checkpoint, Choice, Pilot, Timing
 from bayes_tacit.agents.protocols import Agent, History
 from bayes_tacit.deployment import HandoffState, Router
 from bayes_tacit.errors import InvalidDataError
@@ -115,7 +115,31 @@ class StepDeferral:
 
     def begin(self, features: Mapping[str, float], episode: str) -> Pilot:  # noqa: ARG002
         """Begin an episode."""
-        return _Deferral(self, episode)
+        return _Threshold(self.threshold, self.signal, "strong_once", episode)
+
+
+@dataclass(frozen=True)
+class FirstAlarm:
+    """Hands off for good at the first of Cheap's checkpoints where a signal is at least a threshold.
+
+    Attributes
+    ----------
+    threshold
+        Of the signal.
+    signal
+        As for `StepDeferral`: "nll", or the name of a diagnostic.
+    timing
+        With "post_action" Strong takes the next action; with "proposal" it acts in place of the proposal.
+    """
+
+    threshold: float
+    signal: str
+    timing: Timing = "post_action"
+    name: str = "first_alarm"
+
+    def begin(self, features: Mapping[str, float], episode: str) -> Pilot:  # noqa: ARG002
+        """Begin an episode."""
+        return _Threshold(self.threshold, self.signal, "strong", episode)
 
 
 @dataclass(frozen=True)
@@ -219,21 +243,22 @@ class _Tacit:
 
 
 @dataclass(frozen=True)
-class _Deferral:
-    policy: StepDeferral
+class _Threshold:
+    threshold: float
+    signal: str
+    answer: Call
     episode: str
 
     def before(self, history: History) -> Choice:  # noqa: ARG002
         return GO_ON
 
     def checkpoint(self, checkpoint: Checkpoint) -> Choice:
-        name = self.policy.signal
-        if name == "nll":
+        if self.signal == "nll":
             value = checkpoint.proposal.nll
         else:
-            value = _chosen(checkpoint.diagnostics, (name,), "diagnostics", self.episode)[name]
-        deferred = value is not None and value >= self.policy.threshold
-        return Choice("strong_once" if deferred else "cheap", facts={"signal": value})
+            value = _chosen(checkpoint.diagnostics, (self.signal,), "diagnostics", self.episode)[self.signal]
+        reached = value is not None and value >= self.threshold
+        return Choice(self.answer if reached else "cheap", facts={"signal": value})
 
 
 class _Prefix:

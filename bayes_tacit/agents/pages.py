@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from html import escape
 
+from bayes_tacit.agents.scored import Scored, recorded_scores
 from bayes_tacit.agents.transcript.record import ChoiceRecord, ResetRecord, StepRecord, Transcript
 from bayes_tacit.files import atomic_path
+
+__all__ = ["episode_page", "write_page"]
 
 STYLE = """
 body{font:15px/1.45 system-ui,sans-serif;color:#222;max-width:66rem;margin:1.5rem auto;padding:0 1rem}
@@ -31,17 +33,6 @@ CELL, EDGE = 170, 5
 SCORE, BAND, ALPHA = "#0072B2", "#9CC9E3", "#B00020"
 
 
-@dataclass(frozen=True)
-class Scored:
-    """The score at one checkpoint, as the controller recorded it; without a band where it had none."""
-
-    step: int
-    score: float
-    lower: float | None
-    upper: float | None
-    alpha: float
-
-
 def write_page(transcript: Transcript, path: str | os.PathLike[str], note: str = "") -> None:
     """Write the page of an episode, whole or not at all."""
     with atomic_path(path) as temporary:
@@ -59,7 +50,7 @@ def episode_page(transcript: Transcript, note: str = "") -> str:
     note
         A sentence to put under the title.
     """
-    scores = {scored.step: scored for scored in _scores(transcript)}
+    scores = {scored.step: scored for scored in recorded_scores(transcript)}
     return "\n".join(
         [
             "<!doctype html>",
@@ -78,19 +69,6 @@ def episode_page(transcript: Transcript, note: str = "") -> str:
             "",
         ]
     )
-
-
-def _scores(transcript: Transcript) -> Iterator[Scored]:
-    for step in transcript.checkpoints:
-        facts = dict(step.choice.facts) if step.choice is not None else {}
-        score, alpha = facts.get("score"), facts.get("alpha")
-        if isinstance(score, int | float) and isinstance(alpha, int | float):
-            lower, upper = (_number(facts.get(name)) for name in ("lower", "upper"))
-            yield Scored(step.step, float(score), lower, upper, float(alpha))
-
-
-def _number(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) else None
 
 
 def _ending(transcript: Transcript) -> str:

@@ -14,6 +14,7 @@ from bayes_tacit.agents.memory import Remembering
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.policies import (
     Cascade,
+    FirstAlarm,
     PosteriorTacitSwitch,
     PrefixRouter,
     PureCheap,
@@ -116,6 +117,22 @@ def test_step_deferral_defers_where_the_fitted_one_does():
         for row in range(len(OTHER)):
             deferred = [after.call == "strong_once" for _, after in drive(controller, row)]
             assert deferred == expected[row, : len(deferred)].tolist()
+
+
+@pytest.mark.parametrize("timing", ["post_action", "proposal"])
+def test_first_alarm_hands_off_where_the_fitted_one_does(timing):
+    fitted = FirstAlarm("uncertainty", timing=timing).fit(TRAINING)
+    found = set()
+    for alpha in fitted.candidates["alpha"].iloc[[10, 60, 90, 99]]:
+        controller = controller_for(fitted, {"alpha": alpha})
+        assert controller.timing == timing
+        for row, handoff in enumerate(fitted.handoffs(OTHER, {"alpha": alpha}).tolist()):
+            calls = [after.call for _, after in drive(controller, row)]
+            assert set(calls) <= {"cheap", "strong"}
+            first = calls.index("strong") + (timing == "post_action") if "strong" in calls else -1
+            assert first == handoff
+            found.add(handoff)
+    assert len(found) > 5
 
 
 def test_pure_policies_are_pure():

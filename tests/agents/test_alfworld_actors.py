@@ -99,6 +99,18 @@ def test_strong_goes_on_from_what_others_have_done(kitchen):
     ]
 
 
+@pytest.mark.parametrize("actor", [StrongActor(), CheapActor(errors=FLAWLESS)], ids=["strong", "cheap"])
+def test_what_stands_at_the_same_spot_is_examined_not_walked_to(actor):
+    """A desk and its drawer are one spot: from the drawer no command goes to the desk."""
+    seen = "You are in the middle of a room. Looking quickly around you, you see a desk 1, and a drawer 1."
+    first = Observation(f"{seen}\n\nYour task is to: look at book under the desklamp.", ("go to drawer 1",))
+    here = ("close drawer 1", "examine desk 1", "examine drawer 1", "look", "take book 1 from desk 1")
+    there = Observation("You arrive at drawer 1. The drawer 1 is open. In it, you see nothing.", here, first.task)
+    history = History(replace(first, task="look at book under the desklamp."))
+    history = history.then(Step("cheap", Proposal("go to drawer 1"), StepResult(there)))
+    assert actor.act(history).action == "examine desk 1"
+
+
 def test_strong_puts_away_what_it_does_not_want(kitchen):
     history = History(kitchen.reset())
     for action in ["go to countertop 1", "take knife 1 from countertop 1"]:

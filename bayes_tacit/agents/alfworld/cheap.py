@@ -169,7 +169,7 @@ class CheapActor:
         of_kind = {one: [place for place in unknown if kind(place) == one] for one in kinds}
         chances: dict[str, float] = {}
         for place in unknown:
-            action = approach(place, belief, admissible)
+            action = approach(place, admissible)
             chances[action] = chances.get(action, 0.0) + 1 / len(kinds) / len(of_kind[kind(place)])
         return chances or {"look": 1.0}
 

@@ -49,10 +49,13 @@ def next_goal(task: Task, belief: Belief, admissible: Admissible) -> Goal:
     return _deliver(task, belief, admissible)
 
 
-def approach(place: str, belief: Belief, admissible: Admissible) -> str:
-    """Give the action that comes closer to a receptacle: go there, or open it."""
-    at_it = (f"open {place}", f"examine {place}") if belief.at == place else ()
-    return next((action for action in (*at_it, f"go to {place}") if action in admissible), "look")
+def approach(place: str, admissible: Admissible) -> str:
+    """Give the action that comes closer to a receptacle: go there, or open or examine it where the player is there.
+
+    Several receptacles may be at one spot, such as a desk and its drawers: whoever is at one cannot go to another.
+    """
+    ways = (f"go to {place}", f"open {place}", f"examine {place}")
+    return next((action for action in ways if action in admissible), "look")
 
 
 def _to_take(task: Task, belief: Belief) -> list[tuple[str, str]]:
@@ -87,7 +90,7 @@ def _fetch(wanted: list[tuple[str, str]], belief: Belief, admissible: Admissible
     here = [action for thing, place in wanted if (action := f"take {thing} from {place}") in admissible]
     if here:
         return Goal(tuple(here))
-    return Goal((approach(_nearest([place for _, place in wanted], belief), belief, admissible),))
+    return Goal((approach(_nearest([place for _, place in wanted], belief), admissible),))
 
 
 def _put_away(belief: Belief, admissible: Admissible) -> Goal:
@@ -96,7 +99,7 @@ def _put_away(belief: Belief, admissible: Admissible) -> Goal:
         return Goal((here[0],))
     elsewhere = [place for place in belief.places if place != belief.at]
     surfaces = [place for place in elsewhere if kind(place) in SURFACES]
-    return Goal((approach(_nearest(surfaces or elsewhere, belief), belief, admissible),))
+    return Goal((approach(_nearest(surfaces or elsewhere, belief), admissible),))
 
 
 def _light(belief: Belief, admissible: Admissible) -> Goal:
@@ -124,7 +127,7 @@ def _do_at(goals: list[str], belief: Belief, admissible: Admissible, is_it: Call
     here = [action for action in admissible if is_it(action)]
     if here:
         return Goal((here[0],))
-    return Goal((approach(_nearest(goals, belief), belief, admissible),)) if goals else Goal(("look",))
+    return Goal((approach(_nearest(goals, belief), admissible),)) if goals else Goal(("look",))
 
 
 def _nearest(places: list[str], belief: Belief) -> str:

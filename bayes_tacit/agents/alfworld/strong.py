@@ -76,11 +76,11 @@ class StrongActor:
         if not unseen:
             others = [place for place in belief.places if place != belief.at]
             longest = min(others, key=lambda place: belief.looked[place], default=belief.at or "")
-            return {approach(longest, belief, admissible): 1.0}
+            return {approach(longest, admissible): 1.0}
         worth = {}
         for place in unseen:
             chance = 1 - math.prod(1 - self.places.chance(thing, kind(place)) for thing in wanted)
             actions = 2 if place in belief.closed or kind(place) in OPENABLE else 1
-            worth[approach(place, belief, admissible)] = (chance / actions) ** self.sharpness
+            worth[approach(place, admissible)] = (chance / actions) ** self.sharpness
         total = sum(worth.values())
         return {action: value / total for action, value in worth.items()}

@@ -1,0 +1,120 @@
+"""The figure of an episode draws what the transcript says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from matplotlib.collections import QuadMesh
+from toy_world import RIGHT, WAIT, Corridor, Stalled, Walker, threshold_router
+
+from bayes_tacit.agents import Budget, Pure, Tacit, run_episode
+from bayes_tacit.agents.plots import plot_episode
+from bayes_tacit.errors import InvalidDataError
+from bayes_tacit.score_core import Draws
+
+
+@pytest.fixture(autouse=True)
+def closed_figures():
+    with mpl.rc_context({"backend": "Agg"}):
+        yield
+        plt.close("all")
+
+
+def drawn_router(timing="post_action"):
+    """Three draws that differ in the threshold, wide enough that q rises step by step."""
+    one = threshold_router(3, timing)
+    repeated = {
+        name: np.repeat(getattr(one.draws, name), 3, axis=0) for name in ("w", "gamma0", "gamma", "beta", "s", "beta0")
+    }
+    repeated |= {"s": np.full(3, 0.6), "beta0": np.log([2.0, 3.0, 4.0])}
+    return replace(one, draws=Draws(**repeated, family=one.draws.family))
+
+
+def play(controller, actions=9):
+    cheap, strong = Walker("cheap", ("right", *WAIT)), Walker("strong", RIGHT)
+    budget = Budget(actions)
+    return run_episode(Corridor(4), cheap, strong, controller, episode="corridor", extractor=Stalled(), budget=budget)
+
+
+def labelled(ax):
+    return dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True))
+
+
+@pytest.mark.parametrize("timing", ["post_action", "proposal"])
+def test_the_curve_is_the_recorded_score_with_its_band_and_crossing(timing):
+    played = play(Tacit(drawn_router(timing)))
+    assert played.end.success
+    above, _ = plot_episode(played).axes
+    shown = labelled(above)
+    facts = [dict(step.choice.facts) for step in played.checkpoints]
+    steps = [step.step for step in played.checkpoints]
+    np.testing.assert_array_equal(shown["q(t)"].get_xydata(), [*zip(steps, [f["score"] for f in facts], strict=True)])
+    edges = shown["90% band"].get_paths()[0].vertices
+    for step, fact in zip(steps, facts, strict=True):
+        here = edges[edges[:, 0] == step, 1]
+        assert (here.min(), here.max()) == (fact["lower"], fact["upper"])
+    (decided,) = [step.step for step in played.checkpoints if step.choice.call == "strong"]
+    assert shown["first crossing"].get_xdata() == [decided]
+    assert set(shown[r"$\alpha$ = 0.5"].get_ydata()) == {0.5}
+
+
+@pytest.mark.parametrize("timing", ["post_action", "proposal"])
+def test_strong_acts_from_the_handoff_to_the_end(timing):
+    played = play(Tacit(drawn_router(timing)))
+    above, below = plot_episode(played).axes
+    span = labelled(above)["Strong acts"]
+    assert span.get_x() == played.end.handoff_step - 0.5
+    assert span.get_x() + span.get_width() == played.end.actions - 0.5
+    assert below.get_xlim() == (-0.5, played.end.actions - 0.5)
+
+
+def test_the_cells_are_the_diagnostics_by_step():
+    played = play(Tacit(drawn_router()))
+    _, below = plot_episode(played).axes
+    (cells,) = [one for one in below.collections if isinstance(one, QuadMesh)]
+    expected = [[step.diagnostics[name] for step in played.checkpoints] for name in Stalled.diagnostic_names]
+    np.testing.assert_array_equal(cells.get_array(), expected)
+    assert [label.get_text() for label in below.get_yticklabels()] == ["stalled", "third"]
+    assert cells.get_clim() == (0, 1)
+
+
+def test_larger_diagnostics_than_1_are_still_told_apart():
+    class Counting(Stalled):
+        def diagnostics(self, history, proposal, result):
+            return {**super().diagnostics(history, proposal, result), "third": float(len(history))}
+
+    played = run_episode(
+        Corridor(4),
+        Walker("cheap", WAIT),
+        None,
+        Tacit(threshold_router(9)),
+        episode="e",
+        extractor=Counting(),
+        budget=Budget(5),
+    )
+    _, below = plot_episode(played).axes
+    assert below.collections[0].get_clim() == (0, 4)
+
+
+def test_without_handoff_and_draws_there_is_neither_crossing_nor_span_nor_band():
+    played = play(Tacit(threshold_router(9)), actions=5)
+    figure = plot_episode(played)
+    assert sorted(labelled(figure.axes[0])) == [r"$\alpha$ = 0.5", "q(t)"]
+    assert figure.axes[0].get_title(loc="left") == "reach 4: not solved after 5 actions"
+
+
+def test_nothing_is_cut_off_at_the_edge_of_the_figure():
+    figure = plot_episode(play(Tacit(drawn_router())))
+    figure.canvas.draw()
+    drawn, (width, height) = figure.get_tightbbox(), figure.get_size_inches()
+    assert 0 <= drawn.x0 < drawn.x1 <= width
+    assert 0 <= drawn.y0 < drawn.y1 <= height
+
+
+def test_an_episode_without_scores_is_refused():
+    with pytest.raises(InvalidDataError, match="policy is 'pure_cheap'; expected an episode under a policy that rec"):
+        plot_episode(play(Pure("cheap")))

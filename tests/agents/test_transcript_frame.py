@@ -1,0 +1,108 @@
+"""The calls of an episode as a table: every one of them, in order, at what it cost."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+from toy_world import RIGHT, WAIT, Corridor, Stalled, Walker, threshold_router
+
+from bayes_tacit import StepCost
+from bayes_tacit.agents import Budget, ForcedHandoff, PrefixRestart, Pure, StepDeferral, Tacit, run_episode
+from bayes_tacit.agents.frames import COLUMNS, transcript_frame
+from bayes_tacit.errors import InvalidDataError
+
+CONTROLLERS = {
+    "pure": Pure("cheap"),
+    "tacit": Tacit(threshold_router(2)),
+    "discarded proposal": Tacit(threshold_router(2, "proposal")),
+    "deferral": StepDeferral(0.5, signal="stalled"),
+    "restart": PrefixRestart(2, lambda _: 0.1, threshold=0.5),
+    "forced": ForcedHandoff(1),
+}
+
+
+def play(controller, path=None, extractor=None, corridor=None):
+    return run_episode(
+        corridor or Corridor(3),
+        Walker("cheap", WAIT, (0.1, None)),
+        Walker("strong", RIGHT),
+        controller,
+        episode="corridor",
+        extractor=extractor or Stalled(),
+        budget=Budget(6),
+        cost=StepCost.paper("4b"),
+        path=path,
+    )
+
+
+def same(value, other):
+    nothing = other is None and (value is None or math.isnan(value))
+    return nothing or value == other
+
+
+@pytest.mark.parametrize("name", CONTROLLERS)
+def test_every_line_of_the_file_that_was_paid_is_a_row(name, tmp_path):
+    path = tmp_path / "t.jsonl"
+    played = play(CONTROLLERS[name], path)
+    events = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    paid = [one for one in events if one.get("cost") and one["event"] != "end"]
+    frame = transcript_frame(played)
+    assert list(frame.columns[: len(COLUMNS)]) == list(COLUMNS)
+    assert len(frame) == len(paid) == played.end.cheap_calls + played.end.strong_calls + played.end.one_off_calls
+    for row, event in zip(frame.to_dict("records"), paid, strict=True):
+        assert (row["run"], row["step"], row["cost"]) == (event["run"], event["step"], event["cost"])
+        choice = event["choice"] or {"facts": {}}
+        expected = {**choice["facts"], **(event.get("diagnostics") or {})}
+        if event["event"] == "step":
+            result = event["result"] or {"observation": {"text": ""}, "valid": None}
+            expected |= {"agent": event["agent"], "action": event["proposal"]["action"], "executed": event["executed"]}
+            expected |= {"observation": result["observation"]["text"], "valid": result["valid"]}
+            expected |= {"nll": event["proposal"]["nll"]}
+        else:
+            expected |= {"agent": "one-off", "action": "", "executed": False, "observation": ""}
+        assert all(same(row[column], value) for column, value in expected.items())
+
+
+@pytest.mark.parametrize("name", CONTROLLERS)
+def test_the_costs_of_the_rows_are_the_cost_of_the_episode(name):
+    played = play(CONTROLLERS[name])
+    frame = transcript_frame(played)
+    calls = frame["agent"].value_counts().reindex(["cheap", "strong", "one-off"], fill_value=0)
+    assert frame["cost"].sum() == played.end.cost == calls["cheap"] + 6.75 * calls["strong"] + 1.75 * calls["one-off"]
+
+
+def test_a_discarded_proposal_is_a_row_that_was_not_executed():
+    frame = transcript_frame(play(CONTROLLERS["discarded proposal"]))
+    discarded = frame[~frame["executed"]]
+    assert discarded[["step", "agent", "observation", "cost"]].to_numpy().tolist() == [[1, "cheap", "", 1.0]]
+
+
+def test_the_look_of_a_prefix_router_is_a_row_and_the_restart_a_new_run():
+    frame = transcript_frame(play(CONTROLLERS["restart"]))
+    assert frame["agent"].tolist() == ["cheap", "cheap", "one-off", "strong", "strong", "strong"]
+    assert frame["run"].tolist() == [0, 0, 0, 1, 1, 1]
+    assert frame["value"].tolist()[2] == 0.1
+
+
+def test_an_episode_that_never_began_has_no_rows():
+    class Broken(Corridor):
+        def reset(self):
+            raise OSError("the engine is gone")
+
+    frame = transcript_frame(play(Pure("cheap"), corridor=Broken()))
+    assert (len(frame), tuple(frame.columns)) == (0, COLUMNS)
+
+
+@pytest.mark.parametrize("taken", ["cost", "score"])
+def test_a_diagnostic_that_is_called_like_another_column_is_refused(taken):
+    class Named(Stalled):
+        diagnostic_names = ("stalled", taken)
+
+        def diagnostics(self, history, proposal, result):
+            given = super().diagnostics(history, proposal, result)
+            return {"stalled": given["stalled"], taken: given["third"]}
+
+    with pytest.raises(InvalidDataError, match=f"diagnostics is '{taken}'"):
+        transcript_frame(play(CONTROLLERS["tacit"], extractor=Named()))
