@@ -9,7 +9,7 @@ from bayes_tacit.agents.alfworld import CheapActor, StrongActor
 from bayes_tacit.agents.alfworld.collect import Players
 from bayes_tacit.agents.alfworld.progress import shown
 from simulations.alfworld.experiment import run_experiment
-from simulations.alfworld.policies import paper_policies
+from simulations.alfworld.policies import compared_policies
 from simulations.alfworld.results import write_results
 
 NAME = "alfworld"
@@ -39,6 +39,6 @@ def run(data: Path | None, folder: Path, *, kept: Path | None, jobs: int, seed: 
     """
     home = folder / KEPT if kept is None else kept
     players = Players(CheapActor(seed), StrongActor(seed))
-    policies = paper_policies(seed)
+    policies = compared_policies(seed)
     experiment = run_experiment(data, home, players=players, policies=policies, workers=jobs, report=shown)
     write_results(experiment, home, folder)

@@ -36,7 +36,7 @@ from bayes_tacit.errors import InvalidDataError, TacitWarning
 from bayes_tacit.outcomes import Outcomes
 from bayes_tacit.policies import Comparison, Policy, World, compare
 from simulations.alfworld.needed import clear_handoffs, needed_handoffs
-from simulations.alfworld.policies import paper_policies
+from simulations.alfworld.policies import compared_policies
 from simulations.alfworld.splits import Splits, make_splits
 
 BUDGET_SHARE = 0.9
@@ -138,7 +138,7 @@ def run_experiment(
     report
         Makes a progress for each stage.
     policies
-        Policies to compare; by default the paper's.
+        Policies to compare; by default those of `compared_policies`.
     repeatable
         Whether the actors always do the same in the same place, as the scripted ones do. Then the played test episodes
         are checked against the tables.
@@ -163,7 +163,7 @@ def run_experiment(
     lessons = [teacher.mark(pair.cheap, pair.strong) for pair in taught]
     marks = {lesson.episode: lesson.mark for lesson in lessons if lesson.mark is not None}
     training = with_marks(_episodes(pairs["fit"]), marks, evidence)
-    compared = list(policies or paper_policies())
+    compared = list(policies or compared_policies())
     fitted_policies = [policy.fit(training) for policy in compared]
     worlds = {}
     for part in ("select", "test"):

@@ -1,4 +1,4 @@
-"""The policies that are compared: the paper's, and TACIT-Switch by posterior."""
+"""The policies that are compared: the paper's, First Alarm, and TACIT-Switch by posterior."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import xarray as xr
 from bayes_tacit.agents.alfworld.features import DESCRIPTORS
 from bayes_tacit.episodes import Episodes
 from bayes_tacit.policies import (
+    FirstAlarm,
     Policy,
     PosteriorTacitSwitch,
     PrefixRouter,
@@ -28,10 +29,11 @@ CAUTIOUS = 0.1
 """The quantile of the second posterior rule: Strong takes over where 90% of the posterior agrees."""
 
 
-def paper_policies(seed: int = 0) -> list[Policy]:
-    """Give the policies of the paper's table, and TACIT-Switch by posterior mean and by a quantile.
+def compared_policies(seed: int = 0) -> list[Policy]:
+    """Give the policies of the paper's table, First Alarm, and TACIT-Switch by posterior mean and by a quantile.
 
-    Step Deferral looks at Cheap's uncertainty, 1 - exp(-NLL), whose thresholds are those of the NLL itself.
+    Step Deferral looks at Cheap's uncertainty, 1 - exp(-NLL), whose thresholds are those of the NLL itself. First
+    Alarm, which the paper does not have, hands off for good where Cheap does what it has done before.
     """
     alpha = fixed_grid()
     posterior = SampledOnce(seed)
@@ -40,6 +42,7 @@ def paper_policies(seed: int = 0) -> list[Policy]:
         TaskRouter.alfworld(DESCRIPTORS),
         StepDeferral("uncertainty", average_steps=ALFWORLD_STEPS, timing="proposal", name=DEFERRAL),
         PrefixRouter(),
+        FirstAlarm("repeated_action"),
         TacitSwitch(estimator=ALFWORLD.fit, candidates=alpha, name=TACIT),
         PosteriorTacitSwitch(posterior=posterior, candidates=alpha, name=POSTERIOR),
         PosteriorTacitSwitch(rule=CAUTIOUS, posterior=posterior, candidates=alpha),

@@ -113,6 +113,7 @@ def _page(experiment: Experiment, curve: pd.DataFrame, kept: Path, shown: list[t
         f"![Success against cost]({FIGURE})",
         f"## Policies on the {sizes['test']} test games",
         _policies(experiment),
+        "First Alarm, which the paper does not have, hands off for good at the first repeated action.",
         f"Cost in calls of the 4B model (the paper's units: Cheap 1, Strong 6.75, a call of the value head 1.75). The "
         f"cap on the development games was {experiment.comparison.cap:.2f}. Strong share: of all calls; interventions: "
         "games in which Strong was called at all. Every test episode was played with its policy's controller deciding "
