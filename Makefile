@@ -2,10 +2,14 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-notebooks test-llm lint bench studies docs lock clean
+.PHONY: demo notebooks test test-notebooks test-llm lint bench studies docs lock clean
 
 demo: .venv/demo.installed
 	$(BIN)/python -m simulations.demo
+
+# Opens the notebooks in JupyterLab.
+notebooks: .venv/notebooks.installed
+	$(BIN)/jupyter lab notebooks
 
 test: lint
 	$(BIN)/python -m pytest -n 2 --dist loadfile
