@@ -205,6 +205,14 @@ def test_a_handoff_is_at_the_first_crossing_and_never_taken_back(router, feature
         assert decision.handoff_step == (crossed[0] if decision.handoff else None)
 
 
+@pytest.mark.parametrize("alpha", [np.float64(0.25), np.float32(0.25), np.int64(1)])
+def test_alpha_may_come_out_of_a_table(alpha, tmp_path):
+    router = random_router(alpha=alpha)
+    assert type(router.alpha) is float
+    router.save(tmp_path / "router.json")
+    assert Router.load(tmp_path / "router.json") == random_router(alpha=float(alpha))
+
+
 @given(ROUTERS, FEATURES, ROLLOUTS, ALPHAS)
 def test_lowering_alpha_never_delays_a_handoff(router, features, rollout, other):
     low, high = sorted((router.alpha, other))

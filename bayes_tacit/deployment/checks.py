@@ -33,7 +33,7 @@ def record(value: object, keys: Sequence[str], field: str = "") -> dict[str, obj
 
 def number(value: object, field: str, expected: str = "a finite number") -> float:
     """Check that it is a finite number, and not a truth value."""
-    if type(value) not in (int, float):
+    if type(value) not in (int, float) and not isinstance(value, np.integer | np.floating):
         raise InvalidDataError(expected, field=field, value=value)
     try:
         result = float(value)  # type: ignore[arg-type]

@@ -9,12 +9,12 @@ import re
 import traceback
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import joblib
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from bayes_tacit.errors import MissingDependencyError, TacitError
 from simulations.studies.study import Row, Study
@@ -50,13 +50,19 @@ def perform(study: Study, seed: int, task: Task) -> Finished:
     """Compute one replicate, on one thread so that the order of its sums does not depend on the machine's load."""
     setting = study.settings[task.setting]
     try:
-        with threadpool_limits(1):
+        with _thread_pools().limit(limits=1):
             rows = study.replicate(setting, task.replicate, study.seeds(task.setting, task.replicate, seed))
     except Exception as error:
         kind = "" if isinstance(error, TacitError) else f"{type(error).__name__} in {_place(error)}: "
         where = f"study {study.name}, setting {setting.name}, replicate {task.replicate}"
         return Finished(task, [], f"{where}: {kind}{error}")
     return Finished(task, rows)
+
+
+@cache
+def _thread_pools() -> ThreadpoolController:
+    """Look for the thread pools once a process: a Ctrl-C in the middle of that search would be lost."""
+    return ThreadpoolController()
 
 
 def compute(study: Study, seed: int, tasks: Sequence[Task], jobs: int, scheduler: str | None) -> Iterator[Finished]:

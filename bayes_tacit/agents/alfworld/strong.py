@@ -25,10 +25,10 @@ class StrongActor:
     chance of finding it for each action is greatest, by the table of `knowledge` (opening a receptacle is an action):
     it draws a receptacle with probability proportional to that chance, to the power `sharpness`.
 
-    It is not perfect. It cannot see into what it has not opened, and of a list that it reads it notices each thing
-    with probability 1 - `overlooks`, once and for all. When it has seen everything and found nothing, it looks again
-    where it has not looked for longest. So on some games fifty actions are not enough, and long searches, two objects
-    and crowded rooms are harder than others.
+    It is not perfect. It cannot see into what it has not opened, and each time that it reads a list it notices each
+    thing with probability 1 - `overlooks`; what it does not notice it takes to be gone, even if it knew of it. When it
+    has seen everything and found nothing, it looks again where it has not looked for longest. So on some games fifty
+    actions are not enough, and long searches, two objects and crowded rooms are harder than others.
 
     Its likelihood is exact: the probability with which it draws the action, given what it has noticed.
 
@@ -77,10 +77,11 @@ class StrongActor:
             others = [place for place in belief.places if place != belief.at]
             longest = min(others, key=lambda place: belief.looked[place], default=belief.at or "")
             return {approach(longest, admissible): 1.0}
-        worth = {}
+        worth: dict[str, float] = {}
         for place in unseen:
             chance = 1 - math.prod(1 - self.places.chance(thing, kind(place)) for thing in wanted)
             actions = 2 if place in belief.closed or kind(place) in OPENABLE else 1
-            worth[approach(place, admissible)] = (chance / actions) ** self.sharpness
+            action = approach(place, admissible)
+            worth[action] = worth.get(action, 0.0) + (chance / actions) ** self.sharpness
         total = sum(worth.values())
         return {action: value / total for action, value in worth.items()}
