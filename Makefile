@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo notebooks test test-notebooks test-llm lint bench studies docs lock clean
+.PHONY: demo notebooks test test-llm lint bench studies docs lock clean
 
 demo: .venv/demo.installed
 	$(BIN)/python -m simulations.demo
@@ -26,10 +26,6 @@ bench: .venv/test.installed
 # The studies whose results are committed; each goes on where a stopped run was, and only what is missing is computed.
 studies: .venv/test.installed
 	$(BIN)/python -m simulations all --jobs 2
-
-# Runs every notebook from top to bottom, in its short setting.
-test-notebooks: .venv/test.installed
-	BAYES_TACIT_RUN_NOTEBOOKS=1 $(BIN)/python -m pytest tests/test_notebooks.py
 
 # Plays with a real language model on this machine: builds llama.cpp, which takes some minutes.
 test-llm: .venv/llm.installed

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import os
 import re
 import shlex
 from collections.abc import Iterator
@@ -36,7 +35,6 @@ def kernel() -> Iterator[NotebookClient]:
         yield client
 
 
-@pytest.mark.skipif("BAYES_TACIT_RUN_NOTEBOOKS" not in os.environ, reason="takes minutes; make test-notebooks")
 @every_notebook
 def test_runs_from_top_to_bottom_in_the_short_setting(path: Path, kernel: NotebookClient) -> None:
     committed = notebook_run.read(path)
