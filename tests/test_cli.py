@@ -84,20 +84,6 @@ def test_score_writes_every_checkpoint(example_folder, tmp_path, fitted):
         assert (table["lower"] <= table["upper"]).all()
 
 
-def test_report_writes_one_html_file(example_folder, tmp_path):
-    done = call(
-        "report",
-        example_folder / "posterior.nc",
-        example_folder / "episodes.jsonl",
-        "--out",
-        "report.html",
-        cwd=tmp_path,
-    )
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / "report.html").read_text().startswith("<!DOCTYPE html>")
-    assert [entry.name for entry in tmp_path.iterdir()] == ["report.html"]
-
-
 BAD = {
     "a missing file": (("summary", "nothing.jsonl"), "nothing.jsonl: no such file"),
     "an unknown format": (("validate", "fit.xyz"), "expected"),

@@ -33,7 +33,9 @@ from bayes_tacit.agents import (
     read_transcript,
     run_episode,
 )
-from bayes_tacit.agents.endpoint import Endpoint, EndpointActor, Prompt
+from bayes_tacit.agents.alfworld import AlfworldEnvironment, AlfworldExtractor, write_kitchen, write_kitchens
+from bayes_tacit.agents.dabench import DIAGNOSTICS, DABenchExtractor, ToolEnvironment, dabench_prompt, read_questions
+from bayes_tacit.agents.endpoint import Endpoint, EndpointActor, Prompt, whole_answer
 from bayes_tacit.agents.teacher import ModelTeacher, TeacherError
 from bayes_tacit.families import FAMILIES
 from bayes_tacit.score_core import Draws
@@ -241,6 +243,76 @@ def test_a_small_model_as_teacher_gives_a_checked_mark_or_none(server):
     else:
         print(f"mark: {lesson.mark}")
         assert 0 <= lesson.mark.start <= lesson.mark.recommended <= lesson.mark.end < len(cheap.checkpoints)
+
+
+@pytest.mark.parametrize("mode", ["choose", "generate"])
+def test_an_alfworld_game_is_played_on_the_real_engine(server, tmp_path, mode):
+    with AlfworldEnvironment(write_kitchen(tmp_path)) as environment:
+        transcript = run_episode(
+            environment,
+            actor(server, mode=mode),
+            None,
+            Pure("cheap"),
+            episode="alfworld",
+            extractor=AlfworldExtractor(),
+            budget=Budget(6),
+            path=tmp_path / "t.jsonl",
+        )
+    show(transcript)
+    assert transcript.conclusive
+    assert read_transcript(tmp_path / "t.jsonl") == transcript
+    for step in transcript.steps:
+        nll = step.proposal.nll
+        assert step.diagnostics["uncertainty"] == pytest.approx(0 if nll is None else 1 - math.exp(-nll))
+        assert step.diagnostics["invalid_action"] == float(step.proposal.fallback or not step.result.valid)
+    if mode == "generate":
+        assert any(step.proposal.nll is not None for step in transcript.steps)
+
+
+def test_collect_plays_alfworld_with_the_model_as_cheap(server, tmp_path):
+    write_kitchens(tmp_path, "own", 1)
+    words = ["collect", "--data", tmp_path, "--split", "own", "--actions", 4, "--cheap", server.base_url]
+    words += ["--cheap-model", "SmolLM2-135M-Instruct", "--out", "rollouts", "--json"]
+    command = [sys.executable, "-c", "from bayes_tacit.cli import main; main()", *map(str, words)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False)
+    print(done.stdout.strip())
+    assert done.returncode == 0, done.stderr
+    cheap = read_transcript(next((tmp_path / "rollouts").glob("*.cheap.jsonl")))
+    show(cheap)
+    assert cheap.end.cheap_calls == len(cheap.steps) == 4
+
+
+def test_a_question_of_dabenchs_kind_is_played_in_the_sandbox(server, tmp_path):
+    question = {
+        "id": 1,
+        "question": "What is the mean of the column height?",
+        "concepts": ["Summary Statistics"],
+        "constraints": "Round to two decimal places.",
+        "format": "@mean[number]",
+        "file_name": "plants.csv",
+        "level": "easy",
+    }
+    (tmp_path / "da-dev-tables").mkdir()
+    (tmp_path / "da-dev-tables" / "plants.csv").write_text("height\n1\n2\n")
+    (tmp_path / "da-dev-questions.jsonl").write_text(json.dumps(question) + "\n")
+    (tmp_path / "da-dev-labels.jsonl").write_text('{"id": 1, "common_answers": [["mean", "1.50"]]}\n')
+    (asked,) = read_questions(tmp_path)
+    endpoint = Endpoint(server.base_url, "SmolLM2-135M-Instruct", max_tokens=96, seed=1, timeout=300)
+    playing = EndpointActor(endpoint, dabench_prompt(), mode="generate", reads=whole_answer)
+    transcript = run_episode(
+        ToolEnvironment(asked, tmp_path),
+        playing,
+        None,
+        Pure("cheap", timing="proposal"),
+        episode=asked.id,
+        extractor=DABenchExtractor(asked, tmp_path, calls=3),
+        budget=Budget(3),
+    )
+    show(transcript)
+    assert transcript.conclusive
+    for step in transcript.steps:
+        assert tuple(step.diagnostics) == DIAGNOSTICS
+        assert step.proposal.nll is None or step.proposal.nll > 0
 
 
 def test_a_server_killed_in_the_middle_ends_the_episode_as_inconclusive(tmp_path):
