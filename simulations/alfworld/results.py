@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
+from scipy.stats import binomtest
 
 from bayes_tacit import __version__
 from bayes_tacit.agents.pages import write_page
@@ -127,6 +128,7 @@ def _page(experiment: Experiment, curve: pd.DataFrame, kept: Path, shown: list[t
         "## Paired outcomes",
         "A is Cheap's success alone, B is Strong's.",
         _counts(experiment),
+        _rates(experiment),
         f"The rule-based teacher marked {marked} of the {experiment.counts['fit']['01']} fit games with "
         "AB = 01, each with one checkpoint: the first at which three steps had told nothing new and a handoff, "
         "replayed, succeeds. That is a best case of a teacher.",
@@ -207,6 +209,21 @@ def _counts(experiment: Experiment) -> str:
     counts = experiment.counts
     rows = [[part, *(str(counts.loc[outcome, part]) for outcome in counts.index)] for part in PARTS]
     return markdown_table(["games", *(f"AB = {outcome}" for outcome in counts.index)], rows)
+
+
+def _rates(experiment: Experiment) -> str:
+    """Say how often each actor wins alone, on the games that they were tuned on and on the others."""
+    said = []
+    for words, parts in (("valid_seen", ("fit", "select")), ("the test games", ("test",))):
+        pairs = [pair for part in parts for pair in experiment.pairs[part]]
+        for name, wins in (
+            ("Cheap", sum(pair.cheap.end.success for pair in pairs)),
+            ("Strong", sum(pair.strong.end.success for pair in pairs)),
+        ):
+            low, high = binomtest(wins, len(pairs)).proportion_ci(method="wilson")
+            said.append(f"{name} wins {wins} of {len(pairs)} ({wins / len(pairs):.1%}, {low:.1%} to {high:.1%})")
+        said[-2:] = [f"On {words} {said[-2]} and {said[-1]}"]
+    return f"{'. '.join(said)}; in brackets 95% intervals by Wilson's method."
 
 
 def _curve_table(curve: pd.DataFrame) -> str:

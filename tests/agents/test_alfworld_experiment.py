@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from functools import cache
@@ -273,6 +274,8 @@ def test_results_say_what_was_played(ran, kept, tmp_path):
     for row in ran.comparison.table.to_dict("records"):
         assert f"{round(row['success'] * N_TEST)}/{N_TEST} ({100 * row['success']:.1f}%) | {row['cost']:.2f}" in page
     assert "scripts of ours, not language models" in page
+    wins = sum(pair.strong.end.success for pair in ran.pairs["test"])
+    assert f"Strong wins {wins} of {N_TEST} (" in page
     pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "episodes.parquet"), ran.episodes)
     assert (tmp_path / "curves.png").stat().st_size > 10_000
     assert Episodes.read(tmp_path / "training.nc").fingerprint() == ran.training.fingerprint()
@@ -291,6 +294,21 @@ def test_results_say_what_was_played(ran, kept, tmp_path):
     write_results(ran, kept, tmp_path)
     assert (tmp_path / "README.md").read_text() == page
     assert not list(tmp_path.glob(".results-*"))
+
+
+def test_committed_rollouts_on_valid_seen_are_won_within_the_stated_ranges():
+    results = Path(__file__).parents[2] / "simulations" / "results" / "alfworld"
+    episodes = Episodes.read(results / "training.nc")
+    assert all(str(name).startswith("valid_seen/") for name in episodes.ids)
+    (cheap, of_cheap), (strong, of_strong) = re.findall(
+        r"(?:Cheap|Strong) wins (\d+) of (\d+)", (results / "README.md").read_text().split("On valid_seen ")[1]
+    )[:2]
+    assert of_cheap == of_strong == "140"
+    assert 0.15 < int(cheap) / 140 < 0.45
+    assert 0.70 < int(strong) / 140 < 0.95
+    # The page is about those games: 100 of the 140 are at hand.
+    assert 0 <= int(cheap) - episodes.dataset["cheap_success"].sum() <= 40
+    assert 0 <= int(strong) - episodes.dataset["strong_success"].sum() <= 40
 
 
 def test_a_page_shows_every_step_and_its_score(ran):
