@@ -61,7 +61,7 @@ def perform(study: Study, seed: int, task: Task) -> Finished:
 
 @cache
 def _thread_pools() -> ThreadpoolController:
-    """Look for the thread pools once a process: a Ctrl-C in the middle of that search would be lost."""
+    """Look for the thread pools once a process: a Ctrl-C in the middle of that search can be lost."""
     return ThreadpoolController()
 
 
