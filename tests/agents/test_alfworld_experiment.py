@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import subprocess
-import sys
 from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
@@ -14,13 +11,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from protocol_server import ProtocolServer, says, status
+from alfworld_fit import fit_of_made_up_episodes
 
-from bayes_tacit import Episodes, fit_map
+from bayes_tacit import Episodes
 from bayes_tacit.agents import Budget, History, Step, read_transcript
 from bayes_tacit.agents.alfworld import (
     AlfworldEnvironment,
-    AlfworldExtractor,
     CheapActor,
     ErrorProcess,
     StrongActor,
@@ -29,7 +25,7 @@ from bayes_tacit.agents.alfworld import (
 from bayes_tacit.agents.alfworld.collect import Players
 from bayes_tacit.agents.alfworld.continuations import Continuations
 from bayes_tacit.agents.alfworld.diagnostics import DIAGNOSTICS
-from bayes_tacit.agents.alfworld.features import DESCRIPTORS, FEATURES
+from bayes_tacit.agents.alfworld.features import DESCRIPTORS
 from bayes_tacit.agents.pages import episode_page
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.outcomes import Outcomes
@@ -59,24 +55,6 @@ N_FIT, N_SELECT, N_TEST, ACTIONS = 6, 2, 3, 10
 MILD = ErrorProcess(skips_state=0.3, settles_for_one=0.2, overlooks=0.2, loses_composure=0.05)
 PLAYERS = Players(CheapActor(7, MILD), StrongActor(7, overlooks=0.3), budget=Budget(ACTIONS))
 SETTINGS = {"players": PLAYERS, "workers": 1, "standstill": 1}
-
-
-@cache
-def fit_of_made_up_episodes():
-    """A fit with ALFWorld's names: a handful of kitchens is too few to fit anything on."""
-    rng = np.random.default_rng(0)
-    n, n_steps = 120, 10
-    features = pd.DataFrame(rng.integers(0, 2, (n, len(FEATURES))), columns=list(FEATURES))
-    risk = rng.exponential(0.4, (n, n_steps, len(DIAGNOSTICS)))
-    crossing = (risk.mean(axis=2).cumsum(axis=1) < rng.lognormal(0, 0.7, n)[:, None]).sum(axis=1)
-    strong = rng.random(n) < 0.7
-    due = strong & (crossing < n_steps)
-    mark = np.where(due, crossing, np.nan)
-    known = {"cheap_success": ~due, "strong_success": strong, "window_start": mark, "window_end": mark}
-    tasks = features.assign(episode=np.arange(n), **known)
-    steps = pd.DataFrame(risk.reshape(-1, len(DIAGNOSTICS)), columns=list(DIAGNOSTICS))
-    places = np.indices((n, n_steps)).reshape(2, -1)
-    return fit_map(Episodes.from_frames(tasks, steps.assign(episode=places[0], step=places[1])), ridge=0.1)
 
 
 def policies():
@@ -349,138 +327,6 @@ def test_the_runner_names_what_is_missing(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(registry, "STUDIES", {})
     assert main(["all", "--out", str(tmp_path)]) == 0
     assert "alfworld: left out" in capsys.readouterr().err
-
-
-def run(*words, cwd):
-    """Run the program as a user does."""
-    command = [sys.executable, "-c", "from bayes_tacit.cli import main; main()", *map(str, words)]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300, check=False)
-
-
-@pytest.fixture
-def call(capsys, monkeypatch):
-    """Run the program in this process, which saves the imports; give exit code, output and errors."""
-    from bayes_tacit.cli import main as program
-
-    def call(*words, cwd):
-        monkeypatch.chdir(cwd)
-        monkeypatch.setattr(sys, "argv", ["bayes-tacit", *map(str, words)])
-        with pytest.raises(SystemExit) as ended:
-            program()
-        return ended.value.code, *capsys.readouterr()
-
-    return call
-
-
-@pytest.fixture(scope="module")
-def collected(data, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("cli")
-    words = ("collect", "--data", data, "--split", "own", "--first", 2, "--actions", 8, "--seed", 4)
-    done = run(*words, "--out", "rollouts", "--counterfactuals", "handoffs.csv", "--json", cwd=folder)
-    assert done.returncode == 0, done.stderr
-    return folder, words, done
-
-
-def test_collect_keeps_rollouts_and_goes_on_from_them(collected, call):
-    folder, words, done = collected
-    told = json.loads(done.stdout)
-    assert told["games"] == sum(told["outcomes"].values()) == 2
-    assert told["broken"] == []
-    transcripts = [read_transcript(path) for path in sorted((folder / "rollouts").glob("*.jsonl"))]
-    assert [one.header.policy for one in transcripts] == ["pure_cheap", "pure_strong"] * 2
-    counts = {}
-    for cheap, strong in zip(transcripts[::2], transcripts[1::2], strict=True):
-        outcome = f"{cheap.end.success:d}{strong.end.success:d}"
-        counts[outcome] = counts.get(outcome, 0) + 1
-    assert {outcome: n for outcome, n in told["outcomes"].items() if n} == counts
-    table = pd.read_csv(folder / "handoffs.csv")
-    assert table["episode"].nunique() == 2
-    assert "rollouts: 2/2" in done.stderr
-    code, output, errors = call(*words, "--out", "rollouts", cwd=folder)
-    assert (code, errors) == (0, "")
-    assert output.startswith("2 games: ")
-    code, output, errors = call(*words[:-1], 5, "--out", "rollouts", cwd=folder)
-    assert (code, output) == (2, "")
-    assert "use another folder" in errors
-    assert errors.count("\n") == 1
-
-
-def test_evaluate_plays_a_router_beside_the_pure_policies(collected, data, ran, call):
-    folder, *_ = collected
-    router = ran.comparison.fitted[TACIT].router({"alpha": 0.1})
-    router.save(folder / "router.json")
-    (folder / "games.txt").write_text("own/task-01/trial_1\n\nown/task-00/trial_1\n")
-    words = ("evaluate", "router.json", "--data", data, "--split", "own", "--games", "games.txt", "--actions", ACTIONS)
-    words = (*words, "--seed", 4, "--deferral", 0.5, "--out", "played", "--resamples", 50)
-    done = run(*words, "--pages", "--json", cwd=folder)
-    assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    assert list(told["policies"]) == ["Pure Cheap", "router", "Step Deferral 0.5", "Pure Strong"]
-    # The same by a plain loop that asks the router.
-    cheap, strong = CheapActor(4), StrongActor(4)
-    successes = cost = 0
-    for name in ("task-01", "task-00"):
-        game = data / "json_2.1.1" / "own" / name / "trial_1" / "game.tw-pddl"
-        with AlfworldEnvironment(game) as environment:
-            history = History(environment.reset())
-            features = AlfworldExtractor().features(history.first)
-            state = router.start({name: features[name] for name in router.feature_names})
-            handed = False
-            while len(history) < ACTIONS and not (history.steps and history.steps[-1].result.done):
-                proposal = (strong if handed else cheap).act(history)
-                result = environment.step(proposal.action)
-                cost += 6.75 if handed else 1
-                step = Step("strong" if handed else "cheap", proposal, result)
-                if not handed:
-                    given = AlfworldExtractor().diagnostics(history, proposal, result)
-                    handed = state.observe({name: given[name] for name in router.diagnostic_names}).handoff
-                history = history.then(step)
-            successes += history.steps[-1].result.success
-    assert told["policies"]["router"]["successes"] == successes
-    assert told["policies"]["router"]["cost"] == pytest.approx(cost / 2)
-    assert len(list((folder / "played" / "pages").glob("*.html"))) == 2
-    code, output, errors = call(*words, cwd=folder)
-    assert (code, errors) == (0, "")
-    assert f"router             {successes:>4}/2" in output
-
-
-def test_collect_with_a_model_behind_an_endpoint(data, tmp_path, call):
-    words = ("collect", "--data", data, "--split", "own", "--first", 1, "--actions", 3, "--json")
-    with ProtocolServer(says("look")) as server:
-        words = (*words, "--cheap", server.base_url, "--cheap-model", "tiny")
-        done = run(*words, "--out", "out", cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
-        assert [request["body"]["model"] for request in server.requests] == ["tiny"] * 3
-        # In another process, with functions at other addresses, it is the same player still.
-        code, output, errors = call(*words, "--out", "out", cwd=tmp_path)
-        assert (code, output, errors) == (0, done.stdout, "")
-        assert len(server.requests) == 3
-        server.server.script[:] = [status(400)]
-        code, output, _ = call(*words, "--out", "other", cwd=tmp_path)
-    assert code == 1
-    assert json.loads(output)["broken"] == ["own/task-00/trial_1"]
-    cheap = read_transcript(next((tmp_path / "out").glob("*.cheap.jsonl")))
-    assert [step.proposal.action for step in cheap.steps] == ["look"] * 3
-    assert cheap.steps[0].proposal.nll == pytest.approx(0.1)
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("--cheap", "nonsense"), "--cheap is 'nonsense'; expected scripted, or http"),
-        (("--cheap", "http://127.0.0.1:9/v1"), "--cheap-model is None; expected the name of the model there"),
-        (("--strong-model", "x"), "expected none with --strong scripted"),
-        (("--split", "nowhere"), "no such folder"),
-        (("--first", "0"), "--first is 0"),
-        (("--actions", "0"), "budget of actions is 0"),
-        (("--games", "nowhere.txt"), "no such file"),
-    ],
-)
-def test_bad_words_are_told_before_anything_is_played(data, tmp_path, words, message, call):
-    code, output, errors = call("collect", "--data", data, "--split", "own", "--out", "o", *words, cwd=tmp_path)
-    assert (code, output) == (2, "")
-    assert message in errors
-    assert not (tmp_path / "o").exists()
 
 
 def test_the_splits_of_the_official_games_are_disjoint():

@@ -34,9 +34,13 @@ def test_more_than_a_hundred_kitchens_are_in_order(tmp_path):
     assert sorted(games) == games
 
 
-def test_an_unknown_task_is_told_and_nothing_written(tmp_path):
+def test_what_makes_no_kitchen_is_told_and_nothing_written(tmp_path):
     with pytest.raises(InvalidDataError, match=r"task is 'fly\.'; expected 'put a mug in shelf\.' or"):
         write_kitchen(tmp_path / "new", "fly.")
+    with pytest.raises(InvalidDataError, match=r"name in the kitchen is 'Mug'; expected a kind and a number"):
+        write_kitchen(tmp_path / "new", kitchen={"Shelf_1": ["Mug"]})
+    with pytest.raises(InvalidDataError, match="count is 0"):
+        write_kitchens(tmp_path / "new", "own", 0)
     assert not (tmp_path / "new").exists()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,8 +13,10 @@ import numpy as np
 
 from bayes_tacit import settings
 from bayes_tacit.agents.alfworld.games import DATA_FOLDER, GAME_FILE, Game
-from bayes_tacit.errors import MissingDependencyError
+from bayes_tacit.errors import InvalidDataError, MissingDependencyError
 from bayes_tacit.files import as_path, atomic_path
+
+NAME = re.compile(r"[A-Za-z]+_\d+")
 
 OPENS = ("Cabinet", "Fridge", "Microwave")
 
@@ -67,6 +70,8 @@ def write_kitchen(
 
     Raises
     ------
+    InvalidDataError
+        If the task is another, or a name is no kind and number.
     MissingDependencyError
         If the package `alfworld`, whose domain and grammar a game contains, is not installed.
 
@@ -78,6 +83,9 @@ def write_kitchen(
     'game.tw-pddl'
     """
     goal = KITCHEN_TASKS[settings.choice("task", task, tuple(KITCHEN_TASKS))]
+    for name in (*kitchen, *(thing for inside in kitchen.values() for thing in inside)):
+        if not NAME.fullmatch(name):
+            raise InvalidDataError("a kind and a number, such as 'Mug_1'", field="name in the kitchen", value=name)
     spec = find_spec("alfworld")
     if spec is None or not spec.submodule_search_locations:
         raise MissingDependencyError("a kitchen needs the package 'alfworld': pip install 'bayes_tacit[agents]'")
@@ -114,12 +122,13 @@ def write_kitchens(data: str | os.PathLike[str], split: str, count: int, seed: i
     list
         The games, as `list_games(split, data)` gives them.
     """
-    rng = np.random.default_rng(seed)
+    count = settings.whole("count", count, 1)
+    rng = np.random.default_rng(settings.whole("seed", seed, 0))
     tasks = [task for task in KITCHEN_TASKS if "desklamp" not in task]
     things = [thing for inside in KITCHEN.values() for thing in inside]
     places = list(KITCHEN)
     games, digits = [], max(2, len(str(count - 1)))
-    for number in range(settings.whole("count", count, 1)):
+    for number in range(count):
         kitchen: dict[str, list[str]] = {place: [] for place in places}
         for thing in things:
             # Not on the shelf, which is where most things are wanted.
