@@ -10,29 +10,24 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from bayes_tacit.bounds import bounds_from_logs, suggest_alpha
-    from bayes_tacit.checks import CheckResult, compare_models, run_checks
-    from bayes_tacit.costs import StepCost
-    from bayes_tacit.counterfactuals import Counterfactuals
-    from bayes_tacit.deployment import Decision, HandoffState, Router
-    from bayes_tacit.episodes import Episodes
+    from bayes_tacit.data.costs import StepCost
+    from bayes_tacit.data.counterfactuals import Counterfactuals
+    from bayes_tacit.data.episodes import Episodes
+    from bayes_tacit.data.example import load_example
+    from bayes_tacit.data.outcomes import Outcomes
+    from bayes_tacit.decisions.bounds import bounds_from_logs, suggest_alpha
+    from bayes_tacit.decisions.selection import choose, operating_points
     from bayes_tacit.errors import TacitError
-    from bayes_tacit.example import load_example
-    from bayes_tacit.map_fit import MapFit, fit_map
-    from bayes_tacit.model import build_model
-    from bayes_tacit.outcomes import Outcomes
+    from bayes_tacit.estimates.map_fit import MapFit, fit_map
+    from bayes_tacit.estimates.posterior import Verdict, judge, load_posterior, sample_posterior, save_posterior
+    from bayes_tacit.model.build import build_model
+    from bayes_tacit.model.priors import RidgePrior, WeaklyInformativePrior
     from bayes_tacit.policies import World, compare, success_cost_curve
-    from bayes_tacit.posterior import Verdict, judge, load_posterior, sample_posterior, save_posterior
-    from bayes_tacit.priors import RidgePrior, WeaklyInformativePrior
-    from bayes_tacit.reporting import report
-    from bayes_tacit.scores import (
-        credible_band,
-        crossing_probability,
-        cumulative_risk,
-        handoff_score,
-        incidence,
-    )
-    from bayes_tacit.selection import choose, operating_points
+    from bayes_tacit.review.checks import CheckResult, compare_models, run_checks
+    from bayes_tacit.review.reporting import report
+    from bayes_tacit.router import Decision, HandoffState, Router
+    from bayes_tacit.scores.bands import credible_band, crossing_probability
+    from bayes_tacit.scores.score import cumulative_risk, handoff_score, incidence
 
 __all__ = [
     "CheckResult",
@@ -74,41 +69,41 @@ __all__ = [
 __version__ = version("bayes_tacit")
 
 _HOME = {
-    "CheckResult": "checks",
-    "Counterfactuals": "counterfactuals",
-    "Decision": "deployment",
-    "Episodes": "episodes",
-    "HandoffState": "deployment",
-    "MapFit": "map_fit",
-    "Outcomes": "outcomes",
-    "RidgePrior": "priors",
-    "Router": "deployment",
-    "StepCost": "costs",
+    "CheckResult": "review.checks",
+    "Counterfactuals": "data.counterfactuals",
+    "Decision": "router",
+    "Episodes": "data.episodes",
+    "HandoffState": "router",
+    "MapFit": "estimates.map_fit",
+    "Outcomes": "data.outcomes",
+    "RidgePrior": "model.priors",
+    "Router": "router",
+    "StepCost": "data.costs",
     "TacitError": "errors",
-    "Verdict": "posterior",
-    "WeaklyInformativePrior": "priors",
+    "Verdict": "estimates.posterior",
+    "WeaklyInformativePrior": "model.priors",
     "World": "policies",
-    "bounds_from_logs": "bounds",
-    "build_model": "model",
-    "choose": "selection",
+    "bounds_from_logs": "decisions.bounds",
+    "build_model": "model.build",
+    "choose": "decisions.selection",
     "compare": "policies",
-    "compare_models": "checks",
-    "credible_band": "scores",
-    "crossing_probability": "scores",
-    "cumulative_risk": "scores",
-    "fit_map": "map_fit",
-    "handoff_score": "scores",
-    "incidence": "scores",
-    "judge": "posterior",
-    "load_example": "example",
-    "load_posterior": "posterior",
-    "operating_points": "selection",
-    "report": "reporting",
-    "run_checks": "checks",
-    "sample_posterior": "posterior",
-    "save_posterior": "posterior",
+    "compare_models": "review.checks",
+    "credible_band": "scores.bands",
+    "crossing_probability": "scores.bands",
+    "cumulative_risk": "scores.score",
+    "fit_map": "estimates.map_fit",
+    "handoff_score": "scores.score",
+    "incidence": "scores.score",
+    "judge": "estimates.posterior",
+    "load_example": "data.example",
+    "load_posterior": "estimates.posterior",
+    "operating_points": "decisions.selection",
+    "report": "review.reporting",
+    "run_checks": "review.checks",
+    "sample_posterior": "estimates.posterior",
+    "save_posterior": "estimates.posterior",
     "success_cost_curve": "policies",
-    "suggest_alpha": "bounds",
+    "suggest_alpha": "decisions.bounds",
 }
 
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bayes_tacit import Episodes, MapFit, RidgePrior, fit_map
+from bayes_tacit.data.timing import Timing
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.evidence import Timing
 
 if TYPE_CHECKING:
     import pymc as pm

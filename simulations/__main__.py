@@ -10,7 +10,7 @@ from typing import NoReturn
 
 from rich.console import Console
 
-from bayes_tacit import settings
+from bayes_tacit import validate
 from bayes_tacit.errors import InvalidDataError, TacitError
 from simulations.studies import registry
 from simulations.studies.run import RESULTS, run_study
@@ -88,8 +88,8 @@ def _run_alfworld(arguments: argparse.Namespace, console: Console) -> None:
         if getattr(arguments, name):
             raise InvalidDataError(f"no --{name} with alfworld", field=name, value=getattr(arguments, name))
     folder = arguments.out if alone and arguments.out else (arguments.out or RESULTS) / command.NAME
-    seed = settings.whole("seed", 0 if arguments.seed is None else arguments.seed, 0)
-    jobs = settings.whole("jobs", arguments.jobs, 1)
+    seed = validate.whole("seed", 0 if arguments.seed is None else arguments.seed, 0)
+    jobs = validate.whole("jobs", arguments.jobs, 1)
     command.run(arguments.data, folder, kept=arguments.kept, jobs=jobs, seed=seed)
     console.print(f"{command.NAME}: results in {folder}")
 

@@ -8,11 +8,11 @@ import numpy as np
 from rich.console import Console
 
 from bayes_tacit import Episodes, Router, fit_map, handoff_score, judge, load_example, sample_posterior, save_posterior
-from bayes_tacit.bounds import bounds_from_logs, suggest_alpha
-from bayes_tacit.costs import StepCost
+from bayes_tacit.data.costs import StepCost
+from bayes_tacit.decisions.bounds import bounds_from_logs, suggest_alpha
+from bayes_tacit.decisions.selection import score_quantiles
 from bayes_tacit.files import atomic_path
-from bayes_tacit.reporting import report
-from bayes_tacit.selection import score_quantiles
+from bayes_tacit.review.reporting import report
 from simulations.example import TRUTH
 from simulations.mechanism import calibrated
 from simulations.studies.contest import ALL, CAP, contest, draw_worlds

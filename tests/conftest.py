@@ -11,7 +11,7 @@ import xarray as xr
 from hypothesis import settings
 
 from bayes_tacit import Episodes, MapFit, RidgePrior, Router, build_model, fit_map, load_example, save_posterior
-from bayes_tacit.posterior import sample_posterior
+from bayes_tacit.estimates.posterior import sample_posterior
 
 # The same examples in every run; `--hypothesis-profile explore` looks for new ones.
 settings.register_profile("repeatable", deadline=None, derandomize=True)

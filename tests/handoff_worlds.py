@@ -9,7 +9,7 @@ import pandas as pd
 from simulate import quietly
 
 from bayes_tacit import Counterfactuals, Episodes, StepCost
-from bayes_tacit.episodes.frames import dataset_from_frames
+from bayes_tacit.data.episodes.frames import dataset_from_frames
 
 COST = StepCost(cheap=1, strong=3)
 BUDGET = 9
@@ -25,8 +25,8 @@ class World:
 def random_world(seed: int, n: int = 30, *, obedient: bool = False, middle: str = "random") -> World:
     """Draw episodes with any outcome at any handoff.
 
-    An obedient world keeps to every assumption of `bayes_tacit.bounds`. `middle` says what comes of handoffs between
-    two actions: random, or the "worst" or "best" that a log cannot exclude.
+    An obedient world keeps to every assumption of `bayes_tacit.decisions.bounds`. `middle` says what comes of handoffs
+    between two actions: random, or the "worst" or "best" that a log cannot exclude.
     """
     rng = np.random.default_rng(seed)
     horizon = 6

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from bayes_tacit import Router
-from bayes_tacit.families import FAMILIES
-from bayes_tacit.score_core import Draws
+from bayes_tacit.model.families import FAMILIES
+from bayes_tacit.scores.core import Draws
 
 
 def random_router(

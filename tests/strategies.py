@@ -9,8 +9,8 @@ import xarray as xr
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from bayes_tacit.episodes import Episodes
-from bayes_tacit.episodes.layout import RESERVED
+from bayes_tacit.data.episodes import Episodes
+from bayes_tacit.data.episodes.layout import RESERVED
 from bayes_tacit.errors import TacitWarning
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=8)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bayes_tacit import settings
+from bayes_tacit import validate
 from bayes_tacit.agents.protocols import Agent
-from bayes_tacit.costs import CostModel, cost_of_calls
+from bayes_tacit.data.costs import CostModel, cost_of_calls
 
 
 @dataclass(frozen=True)
@@ -28,9 +28,9 @@ class Budget:
 
     def __post_init__(self) -> None:
         """Check the numbers."""
-        settings.whole("budget of actions", self.actions, 1)
+        validate.whole("budget of actions", self.actions, 1)
         if self.calls is not None:
-            settings.whole("budget of calls", self.calls, 1)
+            validate.whole("budget of calls", self.calls, 1)
 
     def spent(self, actions: int, calls: int) -> bool:
         """Tell whether nothing more may be done."""
@@ -42,7 +42,7 @@ class Account:
 
     Examples
     --------
-    >>> from bayes_tacit.costs import StepCost
+    >>> from bayes_tacit.data.costs import StepCost
     >>> account = Account(StepCost.paper("9b"))
     >>> [account.call("cheap"), account.call("strong"), account.one_off(1)], account.total
     ([2.25, 6.75, 1.75], 10.75)
@@ -65,7 +65,7 @@ class Account:
 
     def one_off(self, calls: int) -> float:
         """Count calls that are no steps and give what they add to the cost."""
-        self.one_off_calls += settings.whole("one-off calls", calls, 0)
+        self.one_off_calls += validate.whole("one-off calls", calls, 0)
         return self._added() if calls else 0.0
 
     def _added(self) -> float:

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bayes_tacit.agents.control import Controller, Timing
+from bayes_tacit.agents.control import Controller
 from bayes_tacit.agents.controllers import FirstAlarm, Prefix, PrefixRestart, Pure, StepDeferral, Tacit, TaskRouter
+from bayes_tacit.data.timing import NEVER, Timing
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.handoffs import NEVER
 from bayes_tacit.policies.base import FittedPolicy, Setting, number_in
 from bayes_tacit.policies.first_alarm import FittedFirstAlarm
 from bayes_tacit.policies.logistic import LogisticFit

@@ -7,12 +7,10 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from bayes_tacit.agents.protocols import History, Proposal, StepResult
+from bayes_tacit.data.timing import Timing
 
 Call = Literal["cheap", "strong", "strong_once", "restart"]
 """Who acts: Cheap; Strong from here to the end; Strong for one step; Strong from a fresh start to the end."""
-
-Timing = Literal["post_action", "proposal"]
-"""Where Cheap's checkpoints are: after its action was executed, or at its proposal before that."""
 
 
 @dataclass(frozen=True)

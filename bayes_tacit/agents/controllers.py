@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from bayes_tacit import settings
-from bayes_tacit.agents.control import Call, Checkpoint, Choice, Pilot, Timing
+from bayes_tacit import validate
+from bayes_tacit.agents.control import Call, Checkpoint, Choice, Pilot
 from bayes_tacit.agents.protocols import Agent, History
-from bayes_tacit.deployment import HandoffState, Router
+from bayes_tacit.data.timing import TIMINGS, Timing
 from bayes_tacit.errors import InvalidDataError
+from bayes_tacit.router import HandoffState, Router
 
-TIMINGS: tuple[Timing, ...] = ("post_action", "proposal")
 GO_ON = Choice("cheap")
 
 
@@ -31,8 +31,8 @@ class Pure:
 
     def __post_init__(self) -> None:
         """Check the words."""
-        settings.choice("agent", self.agent, ("cheap", "strong"))
-        settings.choice("timing", self.timing, TIMINGS)
+        validate.choice("agent", self.agent, ("cheap", "strong"))
+        validate.choice("timing", self.timing, TIMINGS)
 
     @property
     def name(self) -> str:
@@ -176,8 +176,8 @@ class PrefixRestart:
 
     def __post_init__(self) -> None:
         """Check the numbers."""
-        settings.whole("steps of the prefix", self.steps, 1)
-        settings.number("threshold", self.threshold)
+        validate.whole("steps of the prefix", self.steps, 1)
+        validate.number("threshold", self.threshold)
 
     def begin(self, features: Mapping[str, float], episode: str) -> Pilot:  # noqa: ARG002
         """Begin an episode."""
@@ -193,7 +193,7 @@ class ForcedHandoff:
 
     def __post_init__(self) -> None:
         """Check the number."""
-        settings.whole("step of the handoff", self.step, 0)
+        validate.whole("step of the handoff", self.step, 0)
 
     @property
     def name(self) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from bayes_tacit import settings
+from bayes_tacit import validate
 from bayes_tacit.agents.accounts import Account, Budget
 from bayes_tacit.agents.control import Controller
 from bayes_tacit.agents.play import Play
@@ -19,7 +19,8 @@ from bayes_tacit.agents.recording import Recording
 from bayes_tacit.agents.retry import Retry, ask
 from bayes_tacit.agents.transcript.record import Header, Transcript
 from bayes_tacit.agents.transcript.storage import TranscriptWriter
-from bayes_tacit.costs import CostModel, StepCost
+from bayes_tacit.data.costs import CostModel, StepCost
+from bayes_tacit.data.timing import TIMINGS
 
 DEFAULT_BUDGET = Budget()
 DEFAULT_COST = StepCost(cheap=1, strong=3)
@@ -120,7 +121,7 @@ def run_episode(
     header = Header(
         episode=episode,
         policy=controller.name,
-        timing=settings.choice("timing", controller.timing, ("post_action", "proposal")),
+        timing=validate.choice("timing", controller.timing, TIMINGS),
         cheap=None if cheap is None else cheap.name,
         strong=None if strong is None else strong.name,
         max_actions=budget.actions,

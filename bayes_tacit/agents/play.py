@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from bayes_tacit import settings
+from bayes_tacit import validate
 from bayes_tacit.agents.accounts import Account, Budget
 from bayes_tacit.agents.control import Call, Checkpoint, Choice, Controller, Pilot
 from bayes_tacit.agents.protocols import (
@@ -192,7 +192,7 @@ class Play:
             self._record(replace(call, executed=True, seconds=self._clock() - began))
             raise _EnvironmentBrokeError(_words(error)) from error
         seconds = self._clock() - began
-        settings.number(f"reward at {self._place()}", result.reward)
+        validate.number(f"reward at {self._place()}", result.reward)
         done = replace(call, executed=True, result=result, seconds=seconds)
         self._recording.check(done)
         self._history = self._history.then(Step(call.agent, call.proposal, result))
@@ -241,7 +241,7 @@ class Play:
 def _checked(proposal: Proposal, seconds: float, place: str) -> Proposal:
     """Check the NLL, and note the time if the actor did not."""
     if proposal.nll is not None:
-        settings.number(f"nll at {place}", proposal.nll, "None or a finite number >= 0", least=0)
+        validate.number(f"nll at {place}", proposal.nll, "None or a finite number >= 0", least=0)
     if proposal.seconds:
         return proposal
     return replace(proposal, seconds=seconds)

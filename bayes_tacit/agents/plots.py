@@ -12,8 +12,8 @@ from matplotlib.ticker import MaxNLocator
 from bayes_tacit.agents.scored import Scored, recorded_scores
 from bayes_tacit.agents.transcript.record import Transcript
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.plots.policies import policy_style
-from bayes_tacit.plots.style import BAND_OPACITY, DECISION, SCORE, house_style, shortened
+from bayes_tacit.review.plots.policies import policy_style
+from bayes_tacit.review.plots.style import BAND_OPACITY, DECISION, SCORE, house_style, shortened
 
 __all__ = ["plot_episode"]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bayes_tacit import settings
+from bayes_tacit import validate
 from bayes_tacit.agents.errors import ActorError
 from bayes_tacit.agents.protocols import Actor, History, Proposal
 
@@ -59,11 +59,11 @@ class Retry:
 
     def __post_init__(self) -> None:
         """Check the numbers."""
-        settings.whole("attempts", self.attempts, 1)
+        validate.whole("attempts", self.attempts, 1)
         for name in ("first", "longest", "patience"):
-            settings.number(name, getattr(self, name), NON_NEGATIVE, least=0)
-        settings.number("factor", self.factor, "a finite number >= 1", least=1)
-        settings.number("jitter", self.jitter, "a number from 0 to 1", least=0, most=1)
+            validate.number(name, getattr(self, name), NON_NEGATIVE, least=0)
+        validate.number("factor", self.factor, "a finite number >= 1", least=1)
+        validate.number("jitter", self.jitter, "a number from 0 to 1", least=0, most=1)
 
     def wait(self, attempt: int, rng: np.random.Generator) -> float:
         """Give the seconds to wait after so many failed attempts."""

@@ -19,8 +19,8 @@ from bayes_tacit.errors import FileFormatError, MissingFileError, TacitWarning
 if TYPE_CHECKING:
     import xarray as xr
 
-    from bayes_tacit.episodes import Episodes
-    from bayes_tacit.map_fit import MapFit
+    from bayes_tacit.data.episodes import Episodes
+    from bayes_tacit.estimates.map_fit import MapFit
 
 Data = Annotated[Path, typer.Argument(help="Episodes: .jsonl, .parquet, .nc or .zarr.", show_default=False)]
 Fitted = Annotated[
@@ -98,7 +98,7 @@ def working(what: str) -> Iterator[None]:
 
 def read_episodes(path: Path) -> Episodes:
     """Read episodes, telling what is odd about them."""
-    from bayes_tacit.episodes import Episodes
+    from bayes_tacit.data.episodes import Episodes
 
     return Episodes.read(path)
 
@@ -106,11 +106,11 @@ def read_episodes(path: Path) -> Episodes:
 def read_fitted(path: Path) -> MapFit | xr.DataTree:
     """Read a fit or a posterior, by the file's suffix."""
     if path.suffix == ".json":
-        from bayes_tacit.map_fit import MapFit
+        from bayes_tacit.estimates.map_fit import MapFit
 
         return MapFit.load(path)
     if path.suffix in (".nc", ".zarr"):
-        from bayes_tacit.posterior import load_posterior
+        from bayes_tacit.estimates.posterior import load_posterior
 
         return load_posterior(path)
     raise FileFormatError(f"{path}: suffix is {path.suffix!r}; expected .json (a fit), .nc or .zarr (a posterior)")

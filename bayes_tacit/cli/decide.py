@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from bayes_tacit import settings
+from bayes_tacit import validate
 from bayes_tacit.cli.common import (
     AsJson,
     Data,
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
-    from bayes_tacit.costs import StepCost
-    from bayes_tacit.counterfactuals import Counterfactuals
-    from bayes_tacit.episodes import Episodes
-    from bayes_tacit.evidence import Timing
-    from bayes_tacit.map_fit import MapFit
-    from bayes_tacit.selection import Candidates, Choice
+    from bayes_tacit.data.costs import StepCost
+    from bayes_tacit.data.counterfactuals import Counterfactuals
+    from bayes_tacit.data.episodes import Episodes
+    from bayes_tacit.data.timing import Timing
+    from bayes_tacit.decisions.selection import Candidates, Choice
+    from bayes_tacit.estimates.map_fit import MapFit
 
 ROUTER_DRAWS = 1000
 """Draws of a posterior that a router holds at most, and that alpha is chosen with."""
@@ -78,10 +78,10 @@ def select(
 
     Example: `bayes-tacit select fit.json episodes.jsonl --cap 50 --step-budget 30 --out router.json`
     """
-    from bayes_tacit.costs import StepCost
-    from bayes_tacit.counterfactuals import Counterfactuals
-    from bayes_tacit.deployment import Router
-    from bayes_tacit.map_fit import MapFit
+    from bayes_tacit.data.costs import StepCost
+    from bayes_tacit.data.counterfactuals import Counterfactuals
+    from bayes_tacit.estimates.map_fit import MapFit
+    from bayes_tacit.router import Router
 
     for path, suffixes in ((out, (".json",)), (points, (".csv",)), (plot, (".png", ".svg", ".pdf"))):
         if path is not None and new_file(path, force=force).suffix not in suffixes:
@@ -92,7 +92,7 @@ def select(
         if path is not None and (cap is None or (name == "--plot" and counterfactuals is None)):
             needs = "--cap and --counterfactuals" if name == "--plot" else "--cap"
             raise InvalidDataError(f"{needs} as well", field=name, value=str(path))
-    settings.choice("--candidates", candidates, ("quantiles", "grid", "rates"))
+    validate.choice("--candidates", candidates, ("quantiles", "grid", "rates"))
     decision_rule = _rule(rule)
     with told(), working("scoring and choosing"):
         estimate = read_fitted(fitted)
@@ -150,7 +150,7 @@ def _from_log(
     cap: float,
 ) -> Found:
     """Take the threshold that is best in its worst case."""
-    from bayes_tacit.bounds import bounds_from_logs, suggest_alpha
+    from bayes_tacit.decisions.bounds import bounds_from_logs, suggest_alpha
 
     bounds = bounds_from_logs(scores, episodes, candidates, timing, cost=cost, step_budget=step_budget)
     suggestion = suggest_alpha(bounds, cap)
@@ -163,8 +163,9 @@ def _from_counterfactuals(
     scores: xr.DataArray, known: Counterfactuals, candidates: Candidates, timing: Timing, cap: float, seed: int
 ) -> Found:
     """Take the threshold that succeeds most within the cap, and say how sure its averages are."""
-    from bayes_tacit.handoffs import first_crossings, handoff_steps
-    from bayes_tacit.selection import bootstrap, choose, operating_points
+    from bayes_tacit.data.timing import handoff_steps
+    from bayes_tacit.decisions.crossings import first_crossings
+    from bayes_tacit.decisions.selection import bootstrap, choose, operating_points
 
     points = operating_points(scores, known, candidates, timing)
     choice = choose(points, cap)
@@ -206,7 +207,7 @@ def _rows(points: pd.DataFrame, choice: Choice) -> str:
     """Write the efficient candidates as a table, thinned to what a screen holds, the chosen one marked."""
     import numpy as np
 
-    from bayes_tacit.selection import efficient_frontier
+    from bayes_tacit.decisions.selection import efficient_frontier
 
     best = np.unique([*efficient_frontier(points).index, choice.position])
     kept = np.unique([*best[np.linspace(0, len(best) - 1, SHOWN_ROWS).round().astype(int)], choice.position])
@@ -219,7 +220,7 @@ def _rows(points: pd.DataFrame, choice: Choice) -> str:
 def _draw(points: pd.DataFrame, choice: Choice | None, path: Path) -> None:
     from matplotlib.figure import Figure
 
-    from bayes_tacit.selection import plot_operating_points
+    from bayes_tacit.review.plots import plot_operating_points
 
     figure = Figure(figsize=(7, 5), layout="constrained")
     plot_operating_points(points, choice, ax=figure.subplots())
@@ -228,7 +229,7 @@ def _draw(points: pd.DataFrame, choice: Choice | None, path: Path) -> None:
 
 
 def _candidates(kind: str, n: int | None, scores: xr.DataArray, timing: Timing) -> Candidates:
-    from bayes_tacit.selection import fixed_grid, score_quantiles, target_switch_rates
+    from bayes_tacit.decisions.selection import fixed_grid, score_quantiles, target_switch_rates
 
     if kind == "grid":
         return fixed_grid(n=9 if n is None else n)
@@ -253,6 +254,6 @@ def _rule(given: str) -> str | float:
         return given
     expected = "'mean' or a quantile between 0 and 1"
     try:
-        return settings.number("--rule", float(given), expected, above=0, below=1)
+        return validate.number("--rule", float(given), expected, above=0, below=1)
     except ValueError:
         raise InvalidDataError(expected, field="--rule", value=given) from None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from bayes_tacit import settings
+from bayes_tacit import validate
 from bayes_tacit.cli.common import (
     CHECK_FAILED,
     AnySeed,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
-    from bayes_tacit.evidence import Timing as TimingName
+    from bayes_tacit.data.timing import Timing as TimingName
 
 
 def fit(
@@ -52,7 +52,7 @@ def fit(
 
     Example: `bayes-tacit fit episodes.jsonl --out fit.json`
     """
-    from bayes_tacit.map_fit import fit_map
+    from bayes_tacit.estimates.map_fit import fit_map
 
     if out.suffix != ".json":
         raise FileFormatError(f"{out}: suffix is {out.suffix!r}; expected .json")
@@ -88,8 +88,8 @@ def sample(
 
     Example: `bayes-tacit sample episodes.jsonl --out posterior.nc`
     """
-    from bayes_tacit.posterior import judge, sample_posterior, save_posterior
-    from bayes_tacit.posterior.storage import refuse_unknown_suffix
+    from bayes_tacit.estimates.posterior import judge, sample_posterior, save_posterior
+    from bayes_tacit.estimates.posterior.storage import refuse_unknown_suffix
 
     target = new_file(out, force=force)
     refuse_unknown_suffix(target)
@@ -142,10 +142,11 @@ def score(
 
 
 def _score_table(fitted: Path, data: Path, probability: float) -> pd.DataFrame:
-    from bayes_tacit.map_fit import MapFit
-    from bayes_tacit.scores import credible_band, handoff_score
+    from bayes_tacit.estimates.map_fit import MapFit
+    from bayes_tacit.scores.bands import credible_band
+    from bayes_tacit.scores.score import handoff_score
 
-    settings.number("--probability", probability, "a number between 0 and 1", above=0, below=1)
+    validate.number("--probability", probability, "a number between 0 and 1", above=0, below=1)
     estimate, episodes = read_fitted(fitted), read_episodes(data)
     if isinstance(estimate, MapFit):
         scores = handoff_score(estimate, episodes).to_dataset(name="score")
@@ -169,8 +170,8 @@ def report(
 
     Example: `bayes-tacit report posterior.nc episodes.jsonl --out report.html`
     """
-    from bayes_tacit.posterior import judge
-    from bayes_tacit.reporting import report as write_report
+    from bayes_tacit.estimates.posterior import judge
+    from bayes_tacit.review.reporting import report as write_report
 
     target = new_file(out, force=force)
     if posterior.suffix == ".json":

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from bayes_tacit.agents.alfworld.playing import Entry
     from bayes_tacit.agents.control import Controller
     from bayes_tacit.agents.transcript import Transcript
-    from bayes_tacit.outcomes import Outcomes
+    from bayes_tacit.data.outcomes import Outcomes
 
 PURE = {"Pure Cheap": "cheap", "Pure Strong": "strong"}
 
@@ -108,7 +108,7 @@ def _entries(routers: list[Path], thresholds: list[float]) -> list[Entry]:
     from bayes_tacit.agents.adapters import identity_of
     from bayes_tacit.agents.alfworld.playing import Entry
     from bayes_tacit.agents.controllers import Pure, StepDeferral, Tacit
-    from bayes_tacit.deployment import Router
+    from bayes_tacit.router import Router
 
     controllers: dict[str, Controller] = {
         "Pure Cheap": Pure("cheap"),
@@ -136,7 +136,7 @@ def _write_pages(played: dict[str, list[Transcript]], folder: Path) -> None:
 
 
 def _facts(name: str, found: Outcomes, ours: Outcomes, our_name: str, resamples: int, seed: int) -> dict[str, object]:
-    from bayes_tacit.selection import bootstrap
+    from bayes_tacit.decisions.selection import bootstrap
 
     facts: dict[str, object] = {"successes": int(found.success.sum()), **found.point()}
     if name != our_name:

@@ -64,14 +64,14 @@ def players_of(cheap: Seat, strong: Seat, pricing: str, actions: int, seed: int)
     """Give who plays, at what cost, for how long."""
     from bayes_tacit.agents.accounts import Budget
     from bayes_tacit.agents.alfworld.collect import Players
-    from bayes_tacit.costs import StepCost
+    from bayes_tacit.data.costs import StepCost
 
     return Players(cheap.actor(seed), strong.actor(seed), StepCost.paper(pricing), Budget(actions))
 
 
 def games_of(data: Path | None, split: str, listed: Path | None, first: int | None) -> list[Game]:
     """Find the games that are to be played."""
-    from bayes_tacit import settings
+    from bayes_tacit import validate
     from bayes_tacit.agents.alfworld import list_games
 
     games = list_games(split, data)
@@ -87,7 +87,7 @@ def games_of(data: Path | None, split: str, listed: Path | None, first: int | No
                 )
         games = [known[name] for name in dict.fromkeys(wanted)]
     if first is not None:
-        games = games[: settings.whole("--first", first, 1)]
+        games = games[: validate.whole("--first", first, 1)]
     if not games:
         raise MissingFileError(f"no game of the split {split!r}; expected at least one that can be solved")
     return games

@@ -16,7 +16,7 @@ from bayes_tacit.cli.common import BAD_INPUT, AnySeed
 from bayes_tacit.errors import FileFormatError, InvalidDataError, TacitError
 
 if TYPE_CHECKING:
-    from bayes_tacit.deployment import DecisionLog, HandoffState, Router
+    from bayes_tacit.router import DecisionLog, HandoffState, Router
 
 _encode = json.JSONEncoder(check_circular=False).encode
 
@@ -46,7 +46,7 @@ def route(
 
     Example: `my-agent | bayes-tacit route router.json`
     """
-    from bayes_tacit.deployment import DecisionLog, Router
+    from bayes_tacit.router import DecisionLog, Router
 
     loaded = Router.load(router)
     with nullcontext() if log is None else DecisionLog(log) as decisions:

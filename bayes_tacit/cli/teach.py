@@ -97,8 +97,8 @@ def _human(path: Path) -> dict[str, Mark]:
 
 def _by_rule(pairs: Pairs, path: Path, stalled: int) -> dict[str, Mark]:
     from bayes_tacit.agents.teacher import RuleTeacher, feasible_by, stalled_for
-    from bayes_tacit.costs import StepCost
-    from bayes_tacit.counterfactuals import Counterfactuals
+    from bayes_tacit.data.costs import StepCost
+    from bayes_tacit.data.counterfactuals import Counterfactuals
 
     # The rule looks at successes alone, so a table without costs will do.
     table = Counterfactuals.read(path, cost=StepCost(1, 1))

@@ -9,9 +9,9 @@ from typing import Any, Protocol
 
 import pandas as pd
 
-from bayes_tacit.episodes import Episodes
+from bayes_tacit.data.episodes import Episodes
+from bayes_tacit.data.outcomes import Outcomes
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.outcomes import Outcomes
 from bayes_tacit.policies.world import World
 
 type Setting = Mapping[str, object] | pd.Series[Any]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from bayes_tacit import settings
+from bayes_tacit import validate
+from bayes_tacit.data.outcomes import Outcomes
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.outcomes import Outcomes
 
 ALWAYS = 1.01
 """A threshold that every probability is below, as in the paper's grid."""
@@ -69,7 +69,7 @@ def two_way_outcomes(chosen: np.ndarray, below: np.ndarray, otherwise: np.ndarra
 
 def probability_quantiles(probability: np.ndarray, n_episodes: int, n: int = 101) -> pd.DataFrame:
     """Take evenly spaced quantiles of training probabilities as thresholds; those that are equal count once."""
-    levels = np.linspace(0, 1, settings.whole("number of candidates", n, 2))
+    levels = np.linspace(0, 1, validate.whole("number of candidates", n, 2))
     return with_targets(np.unique(np.quantile(probability, levels)), probability, n_episodes)
 
 

@@ -8,12 +8,12 @@ from typing import ClassVar, Literal, get_args
 import numpy as np
 import pandas as pd
 
-from bayes_tacit import settings as checks
-from bayes_tacit.costs import cost_of_calls
-from bayes_tacit.episodes import Episodes
+from bayes_tacit import validate
+from bayes_tacit.data.costs import cost_of_calls
+from bayes_tacit.data.episodes import Episodes
+from bayes_tacit.data.outcomes import Outcomes
+from bayes_tacit.data.timing import NEVER
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.handoffs import NEVER
-from bayes_tacit.outcomes import Outcomes
 from bayes_tacit.policies.base import Setting, number_in
 from bayes_tacit.policies.branches import probability_quantiles, two_way_outcomes, two_way_points
 from bayes_tacit.policies.logistic import NEWTON, L2Logistic, LogisticFit
@@ -64,13 +64,13 @@ class Cascade:
 
     def __post_init__(self) -> None:
         """Check the settings."""
-        summaries = tuple(checks.choice("summaries", one, get_args(Summary)) for one in self.summaries)
+        summaries = tuple(validate.choice("summaries", one, get_args(Summary)) for one in self.summaries)
         if not summaries or len(set(summaries)) < len(summaries):
             raise InvalidDataError(f"different ones of {get_args(Summary)}", field="summaries", value=self.summaries)
         object.__setattr__(self, "summaries", summaries)
         if self.features is not None:
             object.__setattr__(self, "features", tuple(self.features))
-        checks.whole("n_candidates", self.n_candidates, 2)
+        validate.whole("n_candidates", self.n_candidates, 2)
 
     def fit(self, training: Episodes) -> FittedCascade:
         """Fit the model, and make the candidates from its probabilities for the same episodes."""

@@ -10,13 +10,13 @@ from types import MappingProxyType
 import numpy as np
 import pandas as pd
 
-from bayes_tacit.episodes import Episodes
+from bayes_tacit.data.episodes import Episodes
+from bayes_tacit.data.outcomes import Outcomes
+from bayes_tacit.decisions.selection import Choice, bootstrap, choose
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.outcomes import Outcomes
 from bayes_tacit.policies.base import FittedPolicy, Policy, number_in
 from bayes_tacit.policies.pure import PureCheap, PureStrong
 from bayes_tacit.policies.world import World
-from bayes_tacit.selection import Choice, bootstrap, choose
 
 AVERAGES = ("success", "cost", "strong_share", "intervention_rate")
 
@@ -49,7 +49,7 @@ class Comparison:
         -------
         pandas.DataFrame
             A row for each other policy: its name as `over`; `success_difference` and `cost_difference` with the ends
-            `..._lower` and `..._upper` of paired bootstrap intervals (see `bayes_tacit.selection.bootstrap`).
+            `..._lower` and `..._upper` of paired bootstrap intervals (see `bayes_tacit.decisions.selection.bootstrap`).
         """
         if policy not in self.outcomes:
             raise InvalidDataError(f"one of {list(self.outcomes)}", field="policy", value=policy)

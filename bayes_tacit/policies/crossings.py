@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from bayes_tacit.counterfactuals import Counterfactuals
-from bayes_tacit.evidence import Timing
-from bayes_tacit.selection import operating_points
+from bayes_tacit.data.counterfactuals import Counterfactuals
+from bayes_tacit.data.timing import Timing
+from bayes_tacit.decisions.selection import operating_points
 
 
 def crossing_points(

@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import xarray as xr
 
-from bayes_tacit.deployment import Router
-from bayes_tacit.map_fit import MapFit
+from bayes_tacit.estimates.map_fit import MapFit
 from bayes_tacit.policies.view import Seen
+from bayes_tacit.router import Router
 from bayes_tacit.scores.blocks import BLOCK, GROUP, computed, score_kernel, slices
 from bayes_tacit.scores.fitted import as_draws
 

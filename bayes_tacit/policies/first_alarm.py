@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, get_args
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
 
-from bayes_tacit import settings as checks
-from bayes_tacit.episodes import Episodes
-from bayes_tacit.evidence import Timing
-from bayes_tacit.handoffs import first_crossings, handoff_steps
-from bayes_tacit.outcomes import Outcomes
+from bayes_tacit import validate
+from bayes_tacit.data.episodes import Episodes
+from bayes_tacit.data.outcomes import Outcomes
+from bayes_tacit.data.timing import TIMINGS, Timing, handoff_steps, usable_checkpoints
+from bayes_tacit.decisions.crossings import first_crossings
 from bayes_tacit.policies.base import Setting, number_in
 from bayes_tacit.policies.crossings import crossing_points
 from bayes_tacit.policies.view import Seen
@@ -63,8 +63,8 @@ class FirstAlarm:
 
     def __post_init__(self) -> None:
         """Check the settings."""
-        checks.choice("timing", self.timing, get_args(Timing))
-        checks.whole("n_candidates", self.n_candidates, 2)
+        validate.choice("timing", self.timing, TIMINGS)
+        validate.whole("n_candidates", self.n_candidates, 2)
 
     def fit(self, training: Episodes) -> FittedFirstAlarm:
         """Take quantiles of the values on training rollouts as thresholds."""
@@ -72,7 +72,7 @@ class FirstAlarm:
         name = seen.one_diagnostic(self.diagnostic)
         values = seen.step_values(name)
         alpha = np.unique(np.nanquantile(values, np.linspace(0, 1, self.n_candidates)))
-        usable = seen.n_steps - (self.timing == "post_action")
+        usable = usable_checkpoints(seen.n_steps, self.timing)
         inside = np.arange(values.shape[1]) < usable[:, None]
         highest = np.sort(np.where(inside, values, -np.inf).max(axis=1))
         target = (len(highest) - np.searchsorted(highest, alpha)) / len(highest)

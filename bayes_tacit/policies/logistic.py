@@ -9,9 +9,9 @@ from typing import Literal, get_args
 import numpy as np
 from scipy import special
 
-from bayes_tacit import settings
+from bayes_tacit import validate
 from bayes_tacit.errors import ConvergenceError, EvidenceError, InvalidDataError
-from bayes_tacit.standardization import Standardization
+from bayes_tacit.model.standardization import Standardization
 
 Solver = Literal["newton", "lbfgs"]
 
@@ -86,10 +86,10 @@ class L2Logistic:
 
     def __post_init__(self) -> None:
         """Check the numbers."""
-        settings.number("penalty", self.penalty, "a number above 0", above=0)
-        settings.choice("solver", self.solver, get_args(Solver))
-        settings.whole("max_iterations", self.max_iterations, 1)
-        settings.number("tolerance", self.tolerance, "a number above 0", above=0)
+        validate.number("penalty", self.penalty, "a number above 0", above=0)
+        validate.choice("solver", self.solver, get_args(Solver))
+        validate.whole("max_iterations", self.max_iterations, 1)
+        validate.number("tolerance", self.tolerance, "a number above 0", above=0)
 
     def fit(self, names: tuple[str, ...], columns: np.ndarray, success: np.ndarray, of: str = "") -> LogisticFit:
         """Fit on training episodes.

@@ -9,12 +9,12 @@ from typing import ClassVar
 import numpy as np
 import pandas as pd
 
-from bayes_tacit import settings as checks
-from bayes_tacit.costs import cost_of_calls
-from bayes_tacit.episodes import Episodes
+from bayes_tacit import validate
+from bayes_tacit.data.costs import cost_of_calls
+from bayes_tacit.data.episodes import Episodes
+from bayes_tacit.data.outcomes import Outcomes
+from bayes_tacit.data.timing import NEVER
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.handoffs import NEVER
-from bayes_tacit.outcomes import Outcomes
 from bayes_tacit.policies.base import Setting, number_in
 from bayes_tacit.policies.branches import probability_quantiles, two_way_outcomes, two_way_points
 from bayes_tacit.policies.logistic import NEWTON, L2Logistic, LogisticFit
@@ -62,13 +62,13 @@ class PrefixRouter:
 
     def __post_init__(self) -> None:
         """Check the settings."""
-        prefixes = tuple(checks.whole("prefixes", k, 1) for k in self.prefixes)
+        prefixes = tuple(validate.whole("prefixes", k, 1) for k in self.prefixes)
         if not prefixes or len(set(prefixes)) < len(prefixes):
             raise InvalidDataError("different whole numbers >= 1", field="prefixes", value=self.prefixes)
         object.__setattr__(self, "prefixes", prefixes)
         if self.features is not None:
             object.__setattr__(self, "features", tuple(self.features))
-        checks.whole("n_candidates", self.n_candidates, 2)
+        validate.whole("n_candidates", self.n_candidates, 2)
 
     def fit(self, training: Episodes) -> FittedPrefixRouter:
         """Fit a model for each K on the episodes that go on after K steps."""

@@ -8,9 +8,9 @@ from typing import ClassVar
 import numpy as np
 import pandas as pd
 
-from bayes_tacit.episodes import Episodes
-from bayes_tacit.handoffs import NEVER
-from bayes_tacit.outcomes import Outcomes
+from bayes_tacit.data.episodes import Episodes
+from bayes_tacit.data.outcomes import Outcomes
+from bayes_tacit.data.timing import NEVER
 from bayes_tacit.policies.base import Setting, number_in
 from bayes_tacit.policies.view import Seen
 from bayes_tacit.policies.world import World

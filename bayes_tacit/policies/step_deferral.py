@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, get_args
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
 
-from bayes_tacit import settings as checks
-from bayes_tacit.episodes import Episodes
+from bayes_tacit import validate
+from bayes_tacit.data.episodes import Episodes
+from bayes_tacit.data.outcomes import Outcomes
+from bayes_tacit.data.timing import TIMINGS, Timing, usable_checkpoints
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.evidence import Timing
-from bayes_tacit.outcomes import Outcomes
 from bayes_tacit.policies.base import Setting, number_in
 from bayes_tacit.policies.branches import averages, numbers
 from bayes_tacit.policies.view import Seen
@@ -69,8 +69,8 @@ class StepDeferral:
 
     def __post_init__(self) -> None:
         """Check the settings."""
-        checks.choice("timing", self.timing, get_args(Timing))
-        checks.whole("n_candidates", self.n_candidates, 2)
+        validate.choice("timing", self.timing, TIMINGS)
+        validate.whole("n_candidates", self.n_candidates, 2)
 
     @classmethod
     def alfworld(cls, diagnostic: str) -> StepDeferral:
@@ -87,7 +87,7 @@ class StepDeferral:
         seen = Seen.of(training, () if self.diagnostic is None else (self.diagnostic,))
         name = seen.one_diagnostic(self.diagnostic)
         values = seen.step_values(name)
-        usable = seen.n_steps - (self.timing == "post_action")
+        usable = usable_checkpoints(seen.n_steps, self.timing)
         deferring = np.sort(values[np.arange(values.shape[1]) < usable[:, None]])
         if self.average_steps is None:
             levels = np.linspace(0, 1, self.n_candidates)

@@ -10,26 +10,27 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from bayes_tacit import settings as checks
-from bayes_tacit.deployment import Router
-from bayes_tacit.deployment.checks import rule as checked_rule
-from bayes_tacit.episodes import Episodes
+from bayes_tacit import validate
+from bayes_tacit.data.episodes import Episodes
+from bayes_tacit.data.outcomes import Outcomes
+from bayes_tacit.data.timing import handoff_steps
+from bayes_tacit.decisions.crossings import first_crossings
+from bayes_tacit.decisions.selection import Candidates, score_quantiles, target_switch_rates
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.handoffs import first_crossings, handoff_steps
-from bayes_tacit.map_fit import MapFit, fit_map
-from bayes_tacit.outcomes import Outcomes
+from bayes_tacit.estimates.map_fit import MapFit, fit_map
 from bayes_tacit.policies.base import Setting, number_in
 from bayes_tacit.policies.crossings import crossing_points
 from bayes_tacit.policies.decisive_scores import decisive_scores
 from bayes_tacit.policies.view import Seen, visible
 from bayes_tacit.policies.world import World
-from bayes_tacit.selection import Candidates, score_quantiles, target_switch_rates
+from bayes_tacit.router import Router
+from bayes_tacit.router.checks import rule as checked_rule
 
 if TYPE_CHECKING:
-    from bayes_tacit.evidence import Timing
+    from bayes_tacit.data.timing import Timing
 
 Grid = Candidates | Literal["score_quantiles", "switch_rates"]
-"""Thresholds to try, or how they are made from training scores (see `bayes_tacit.selection`)."""
+"""Thresholds to try, or how they are made from training scores (see `bayes_tacit.decisions.selection`)."""
 
 View = Callable[[Episodes], Episodes]
 """Gives the same episodes, in the same order, with less information."""
@@ -57,7 +58,7 @@ class TacitSwitch:
     Examples
     --------
     >>> from bayes_tacit import load_example
-    >>> from bayes_tacit.selection import fixed_grid
+    >>> from bayes_tacit.decisions.selection import fixed_grid
     >>> training = load_example()
     >>> fitted = TacitSwitch(candidates=fixed_grid()).fit(training)
     >>> fitted.handoffs(training, {"alpha": 0.3})[:5]
@@ -127,7 +128,7 @@ class PosteriorTacitSwitch:
         """Check the settings, and take a name from the rule."""
         _check(self.candidates, self.view)
         rule = checked_rule(self.rule)
-        checks.whole("draws", self.draws, 1)
+        validate.whole("draws", self.draws, 1)
         if self.posterior is not None and self.options:
             raise InvalidDataError("none with a posterior of your own", field="options", value=dict(self.options))
         if not self.name:
@@ -139,7 +140,7 @@ class PosteriorTacitSwitch:
         tree, seen = self.posterior, _seen(training, self.view)
         if tree is None:
             # Sampling takes PyMC, which nothing else here needs.
-            from bayes_tacit.posterior import sample_posterior
+            from bayes_tacit.estimates.posterior import sample_posterior
 
             tree = sample_posterior(seen, **self.options)
         elif not isinstance(tree, xr.DataTree):
@@ -237,6 +238,6 @@ def _seen(episodes: Episodes, view: View | None) -> Episodes:
 
 def _check(grid: Grid, view: View | None) -> None:
     if not isinstance(grid, Candidates):
-        checks.choice("candidates", grid, ("score_quantiles", "switch_rates"))
+        validate.choice("candidates", grid, ("score_quantiles", "switch_rates"))
     if view is not None and not callable(view):
         raise InvalidDataError("a function from Episodes to Episodes", field="view", value=view)

@@ -8,11 +8,11 @@ from typing import ClassVar
 import numpy as np
 import pandas as pd
 
-from bayes_tacit import settings as checks
-from bayes_tacit.episodes import Episodes
+from bayes_tacit import validate
+from bayes_tacit.data.episodes import Episodes
+from bayes_tacit.data.outcomes import Outcomes
+from bayes_tacit.data.timing import NEVER
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.handoffs import NEVER
-from bayes_tacit.outcomes import Outcomes
 from bayes_tacit.policies.base import Setting, number_in
 from bayes_tacit.policies.branches import (
     ALWAYS,
@@ -75,7 +75,7 @@ class TaskRouter:
             raise InvalidDataError("thresholds or rates, not both", field="rates", value=self.rates)
         if self.features is not None:
             object.__setattr__(self, "features", tuple(self.features))
-        checks.whole("n_candidates", self.n_candidates, 2)
+        validate.whole("n_candidates", self.n_candidates, 2)
 
     @classmethod
     def alfworld(cls, features: tuple[str, ...] | None = None) -> TaskRouter:

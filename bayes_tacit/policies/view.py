@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bayes_tacit.episodes import Episodes
-from bayes_tacit.episodes.layout import OUTCOMES, VARIABLES, WINDOW, carried_variables
+from bayes_tacit.data.episodes import Episodes
+from bayes_tacit.data.episodes.layout import OUTCOMES, VARIABLES, WINDOW, carried_variables
 from bayes_tacit.errors import InvalidDataError
 
 

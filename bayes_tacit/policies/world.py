@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bayes_tacit.costs import CostModel, cost_of_calls
-from bayes_tacit.counterfactuals import Counterfactuals
-from bayes_tacit.episodes import Episodes
-from bayes_tacit.episodes.conversions import plain
+from bayes_tacit.data.costs import CostModel, cost_of_calls
+from bayes_tacit.data.counterfactuals import Counterfactuals
+from bayes_tacit.data.episodes import Episodes
+from bayes_tacit.data.episodes.conversions import plain
 from bayes_tacit.errors import InvalidDataError
 
 StepReplay = Callable[[str, np.ndarray], np.ndarray]
@@ -45,7 +45,7 @@ class World:
     Examples
     --------
     >>> import pandas as pd
-    >>> from bayes_tacit.costs import StepCost
+    >>> from bayes_tacit.data.costs import StepCost
     >>> tasks = pd.DataFrame({"episode": ["a", "b"], "cheap_success": [0, 1], "strong_success": [1, 1],
     ...                       "window_start": [0, None], "window_end": [0, None], "x": [3, 1]})
     >>> steps = pd.DataFrame({"episode": ["a", "a", "b", "b"], "step": [0, 1, 0, 1], "risk": [1.0, 2.0, 0.5, 0.0]})

@@ -8,12 +8,12 @@ import numpy as np
 import xarray as xr
 from rich.progress import Progress
 
-from bayes_tacit.episodes import Episodes
+from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.map_fit import MapFit
+from bayes_tacit.estimates.map_fit import MapFit
 from bayes_tacit.scores.blocks import BLOCK, GROUP, groups, score_kernel, slices
 from bayes_tacit.scores.fitted import Fitted, as_draws
-from bayes_tacit.settings import choice, number
+from bayes_tacit.validate import choice, number
 
 Kind = Literal["equal_tailed", "highest_density"]
 

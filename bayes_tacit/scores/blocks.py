@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import xarray as xr
 
-from bayes_tacit.score_core import Draws, cumulate, score
+from bayes_tacit.scores.core import Draws, cumulate, score
 from bayes_tacit.scores.fitted import Fitted
 
 BLOCK = 1 << 16

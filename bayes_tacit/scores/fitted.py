@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 import xarray as xr
 
-from bayes_tacit.episodes import Episodes
+from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.families import family_named
-from bayes_tacit.map_fit import MapFit
-from bayes_tacit.score_core import Draws
+from bayes_tacit.estimates.map_fit import MapFit
+from bayes_tacit.model.families import family_named
+from bayes_tacit.scores.core import Draws
 
 SOURCE = "as sample_posterior and MapFit.to_datatree give it"
 SIMPLEX_TOLERANCE = 1e-6

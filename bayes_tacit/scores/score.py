@@ -7,11 +7,11 @@ from functools import partial
 import numpy as np
 import xarray as xr
 
-from bayes_tacit.episodes import Episodes
+from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.map_fit import MapFit
-from bayes_tacit.score_core import Draws
+from bayes_tacit.estimates.map_fit import MapFit
 from bayes_tacit.scores.blocks import Kernel, computed, incidence_kernel, risk_kernel, score_kernel
+from bayes_tacit.scores.core import Draws
 from bayes_tacit.scores.fitted import Fitted, as_draws
 
 RESULT_LIMIT = 2 << 30

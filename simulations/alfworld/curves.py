@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from bayes_tacit.plots.policies import policy_style
 from bayes_tacit.policies import success_cost_curve
+from bayes_tacit.review.plots.policies import policy_style
 from simulations.alfworld.experiment import Experiment
 from simulations.studies.figures import figure_file
 

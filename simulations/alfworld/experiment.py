@@ -31,9 +31,9 @@ from bayes_tacit.agents.alfworld.workers import Progress
 from bayes_tacit.agents.teacher import RuleTeacher, feasible_by, stalled_for, with_marks
 from bayes_tacit.agents.teacher.marks import Evidence
 from bayes_tacit.agents.transcript import Transcript, episodes_from_transcripts
-from bayes_tacit.episodes import Episodes
+from bayes_tacit.data.episodes import Episodes
+from bayes_tacit.data.outcomes import Outcomes
 from bayes_tacit.errors import InvalidDataError, TacitWarning
-from bayes_tacit.outcomes import Outcomes
 from bayes_tacit.policies import Comparison, Policy, World, compare
 from simulations.alfworld.needed import clear_handoffs, needed_handoffs
 from simulations.alfworld.policies import compared_policies

@@ -7,9 +7,9 @@ from collections import Counter
 import xarray as xr
 
 from bayes_tacit.agents.transcript import Transcript
-from bayes_tacit.map_fit import MapFit
+from bayes_tacit.estimates.map_fit import MapFit
+from bayes_tacit.estimates.posterior import judge
 from bayes_tacit.policies.tacit_switch import FittedTacitSwitch
-from bayes_tacit.posterior import judge
 from simulations.alfworld.experiment import Experiment
 from simulations.alfworld.policies import DEFERRAL, POSTERIOR, TACIT
 from simulations.studies.tables import markdown_table

@@ -10,7 +10,7 @@ import pandas as pd
 
 from bayes_tacit.agents.teacher.rule import AtCheckpoint
 from bayes_tacit.agents.transcript import Transcript
-from bayes_tacit.episodes import Episodes
+from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.policies import FittedPolicy
 from bayes_tacit.policies.base import Setting
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import xarray as xr
 
 from bayes_tacit.agents.alfworld.features import DESCRIPTORS
-from bayes_tacit.episodes import Episodes
+from bayes_tacit.data.episodes import Episodes
+from bayes_tacit.decisions.selection import fixed_grid
+from bayes_tacit.estimates.posterior import sample_posterior
 from bayes_tacit.policies import (
     FirstAlarm,
     Policy,
@@ -18,8 +20,6 @@ from bayes_tacit.policies import (
     TaskRouter,
 )
 from bayes_tacit.policies.step_deferral import ALFWORLD_STEPS
-from bayes_tacit.posterior import sample_posterior
-from bayes_tacit.selection import fixed_grid
 from models.alfworld import ALFWORLD
 
 DEFERRAL = "Step Deferral"

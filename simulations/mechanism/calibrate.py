@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.progress import Progress, TimeRemainingColumn
 from rich.table import Table
 
-from bayes_tacit import settings
+from bayes_tacit import validate
 from simulations.mechanism.parameters import CALIBRATED_FILE, Calibration, Mechanism
 from simulations.mechanism.targets import PAPER, TOLERANCE, measure
 from simulations.mechanism.vector import Ends, from_vector, to_vector
@@ -152,7 +152,7 @@ def score(figures: np.ndarray) -> float:
 
 def search(measured: Measurements, seed: int, rounds: int, perturbations: int) -> np.ndarray:
     """Give the best vector that is found."""
-    rng = np.random.default_rng(settings.whole("seed", seed, 0))
+    rng = np.random.default_rng(validate.whole("seed", seed, 0))
     starts = [to_vector(*start) for start in STARTS]
     figures = [measured.mean(start, seed, REPLICATES) for start in starts]
     best, here = min(zip(starts, figures, strict=True), key=lambda pair: score(pair[1]))

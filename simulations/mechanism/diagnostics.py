@@ -7,8 +7,8 @@ from scipy.stats import rankdata
 from sklearn.linear_model import LogisticRegression
 
 from bayes_tacit import Episodes
+from bayes_tacit.data.timing import NEVER, handoff_steps
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.handoffs import NEVER, handoff_steps
 from bayes_tacit.policies.world import World
 from simulations.mechanism.world import RISK
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bayes_tacit import settings
+from bayes_tacit import validate
 from bayes_tacit.errors import InvalidDataError
 
 STREAM = 0x6D656368
@@ -54,7 +54,7 @@ def draw(n: int, steps: int, seed: int | np.random.SeedSequence) -> Draws:
     >>> draw(2, 10, seed=1).act.shape
     (2, 10)
     """
-    n = settings.whole("n", n, 1)
+    n = validate.whole("n", n, 1)
     rng = np.random.default_rng(_sequence(seed))
     by_task = rng.standard_normal((6, n))
     return Draws(
@@ -77,7 +77,7 @@ def replicate_seeds(seed: int, replicate: int) -> dict[str, np.random.SeedSequen
     >>> replicate_seeds(1, 7)["test"].spawn_key
     (1835361128, 7, 2)
     """
-    seed, replicate = settings.whole("seed", seed, 0), settings.whole("replicate", replicate, 0)
+    seed, replicate = validate.whole("seed", seed, 0), validate.whole("replicate", replicate, 0)
     return {
         split: np.random.SeedSequence(seed, spawn_key=(STREAM, replicate, position))
         for position, split in enumerate(SPLITS)
@@ -89,4 +89,4 @@ def _sequence(seed: int | np.random.SeedSequence) -> np.random.SeedSequence:
         return seed
     if isinstance(seed, np.random.Generator):
         raise InvalidDataError("a whole number >= 0 or a numpy.random.SeedSequence", field="seed", value=seed)
-    return np.random.SeedSequence(settings.whole("seed", seed, 0), spawn_key=(STREAM,))
+    return np.random.SeedSequence(validate.whole("seed", seed, 0), spawn_key=(STREAM,))

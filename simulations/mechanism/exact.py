@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 from scipy.special import expit, logit
 
-from bayes_tacit import settings
+from bayes_tacit import validate
 from simulations.mechanism.parameters import STATES, Mechanism
 
 Actor = Literal["cheap", "strong"]
@@ -51,7 +51,7 @@ def success_probability(mechanism: Mechanism, actor: Actor) -> float:
     >>> round(success_probability(calibrated(), "strong"), 2)
     0.85
     """
-    settings.choice("actor", actor, ("cheap", "strong"))
+    validate.choice("actor", actor, ("cheap", "strong"))
     return expected_outcome(mechanism, 0 if actor == "strong" else mechanism.steps).success
 
 
@@ -65,7 +65,7 @@ def expected_outcome(mechanism: Mechanism, handoff: int) -> Expected:
     handoff
         The step from which Strong acts: 0 is Pure Strong, the number of steps is Pure Cheap.
     """
-    handoff = settings.whole("handoff", handoff, 0)
+    handoff = validate.whole("handoff", handoff, 0)
     z, v, weight = _traits(mechanism, handoff)
     alive = np.zeros((len(weight), len(STATES), mechanism.needed))
     alive[:, 0, 0] = 1.0

@@ -17,7 +17,7 @@ import pandas as pd
 from sklearn.ensemble import HistGradientBoostingRegressor
 from threadpoolctl import threadpool_limits
 
-from bayes_tacit import settings
+from bayes_tacit import validate
 from simulations.mechanism.draws import STREAM
 from simulations.mechanism.exact import expected_outcome
 from simulations.mechanism.parameters import Mechanism
@@ -74,9 +74,9 @@ def optimal_reference(
     given = list(caps) if isinstance(caps, Iterable) else [caps]
     least = expected_outcome(mechanism, mechanism.steps).cost
     expected = f"above {least:.4g}, what Cheap alone costs"
-    wanted = [settings.number("cap", cap, expected, above=least) for cap in given]
-    sizes = (settings.whole("n_train", n_train, 100), -(-settings.whole("n_test", n_test, 100) // 3), n_test)
-    streams = np.random.SeedSequence(settings.whole("seed", seed, 0), spawn_key=(STREAM, _STREAM)).spawn(3)
+    wanted = [validate.number("cap", cap, expected, above=least) for cap in given]
+    sizes = (validate.whole("n_train", n_train, 100), -(-validate.whole("n_test", n_test, 100) // 3), n_test)
+    streams = np.random.SeedSequence(validate.whole("seed", seed, 0), spawn_key=(STREAM, _STREAM)).spawn(3)
     training, development, test = (
         _collect(mechanism, size, stream) for size, stream in zip(sizes, streams, strict=True)
     )

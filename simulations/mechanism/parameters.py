@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from bayes_tacit import settings
+from bayes_tacit import validate
 from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileError
 from bayes_tacit.files import as_path, atomic_path
 
@@ -112,7 +112,7 @@ class Mechanism:
             if field.type == "float":
                 self._set(field.name, _float(field.name, getattr(self, field.name)))
         for name in ("steps", "needed", "teacher_checkpoints"):
-            self._set(name, settings.whole(name, getattr(self, name), 1))
+            self._set(name, validate.whole(name, getattr(self, name), 1))
         if self.needed > self.steps:
             raise InvalidDataError(f"at most {self.steps}, the number of steps", field="needed", value=self.needed)
 
@@ -148,7 +148,7 @@ def with_feature_information(mechanism: Mechanism, factor: float) -> Mechanism:
     >>> with_feature_information(calibrated(), 0).x1_correlation
     0.0
     """
-    factor = settings.number("factor", factor, "a finite number >= 0", least=0)
+    factor = validate.number("factor", factor, "a finite number >= 0", least=0)
 
     def scaled(r: float) -> float:
         return math.sqrt(factor * r * r / (1 - r * r + factor * r * r)) if r < 1 else 1.0
@@ -166,7 +166,7 @@ def with_risk_noise(mechanism: Mechanism, factor: float) -> Mechanism:
     >>> with_risk_noise(calibrated(), 0).risk_noise
     0.0
     """
-    factor = settings.number("factor", factor, "a finite number >= 0", least=0)
+    factor = validate.number("factor", factor, "a finite number >= 0", least=0)
     return replace(mechanism, risk_noise=factor * mechanism.risk_noise)
 
 
@@ -196,7 +196,7 @@ class Calibration:
             given = getattr(self, name)
             if not isinstance(given, Sequence) or 1 not in given:
                 raise InvalidDataError("a list of factors with the baseline 1 among them", field=name, value=given)
-            factors = tuple(settings.number(name, one, "a finite number >= 0", least=0) for one in given)
+            factors = tuple(validate.number(name, one, "a finite number >= 0", least=0) for one in given)
             if list(factors) != sorted(set(factors), reverse=rising < 0):
                 expected = "rising factors" if rising > 0 else "falling factors: less noise, more success"
                 raise InvalidDataError(expected, field=name, value=given)
@@ -237,7 +237,7 @@ def calibrated() -> Mechanism:
 def _triple(name: str, given: object, expected: str, **bounds: float) -> Triple:
     if not isinstance(given, Sequence) or len(given) != len(STATES):
         raise InvalidDataError("three numbers, one for each state", field=name, value=given)
-    first, second, third = (settings.number(f"{name}[{i}]", one, expected, **bounds) for i, one in enumerate(given))
+    first, second, third = (validate.number(f"{name}[{i}]", one, expected, **bounds) for i, one in enumerate(given))
     return first, second, third
 
 
@@ -254,7 +254,7 @@ def _rows(name: str, given: object) -> tuple[Triple, Triple, Triple]:
 
 def _float(name: str, given: object) -> float:
     if name in _SHARES:
-        return settings.number(name, given, "a number from 0 to 1", least=0, most=1)
+        return validate.number(name, given, "a number from 0 to 1", least=0, most=1)
     if name in _NON_NEGATIVE:
-        return settings.number(name, given, "a finite number >= 0", least=0)
-    return settings.number(name, given)
+        return validate.number(name, given, "a finite number >= 0", least=0)
+    return validate.number(name, given)

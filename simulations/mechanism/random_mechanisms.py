@@ -8,7 +8,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import expit, logit
 
-from bayes_tacit import settings
+from bayes_tacit import validate
 from bayes_tacit.errors import ConvergenceError
 from simulations.mechanism.exact import Actor, success_probability
 from simulations.mechanism.parameters import Mechanism, Triple
@@ -48,7 +48,7 @@ def random_mechanism(
     (0.446, 0.849)
     """
     for name, rate in (("cheap_rate", cheap_rate), ("strong_rate", strong_rate)):
-        settings.number(name, rate, "a probability above 0 and below 1", above=0, below=1)
+        validate.number(name, rate, "a probability above 0 and below 1", above=0, below=1)
     rng = np.random.default_rng(seed)
     for _ in range(_ATTEMPTS):
         drawn = _draw(rng)

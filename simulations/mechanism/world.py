@@ -11,8 +11,8 @@ import xarray as xr
 from scipy.special import expit, logit
 
 from bayes_tacit import Episodes
-from bayes_tacit.costs import StepCost
-from bayes_tacit.counterfactuals import Counterfactuals
+from bayes_tacit.data.costs import StepCost
+from bayes_tacit.data.counterfactuals import Counterfactuals
 from bayes_tacit.errors import InvalidDataError, TacitWarning
 from bayes_tacit.policies.world import World
 from simulations.mechanism import kernels

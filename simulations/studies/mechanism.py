@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from bayes_tacit.plots.policies import policy_style
+from bayes_tacit.decisions.selection import choose
 from bayes_tacit.policies import Comparison as Contest
 from bayes_tacit.policies import World
 from bayes_tacit.policies.base import number_in
-from bayes_tacit.selection import choose
+from bayes_tacit.review.plots.policies import policy_style
 from simulations.mechanism import calibration
 from simulations.mechanism.diagnostics import diagnostics
 from simulations.mechanism.targets import PAPER

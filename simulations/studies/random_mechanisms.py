@@ -11,8 +11,8 @@ from scipy import stats
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.model_selection import KFold, cross_val_predict
 
-from bayes_tacit.plots.policies import policy_style
 from bayes_tacit.policies import World
+from bayes_tacit.review.plots.policies import policy_style
 from simulations.mechanism.diagnostics import diagnostics
 from simulations.mechanism.random_mechanisms import CHEAP_RATE, STRONG_RATE, random_mechanism
 from simulations.mechanism.world import SIZES

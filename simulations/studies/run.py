@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from bayes_tacit import settings
+from bayes_tacit import validate
 from bayes_tacit.errors import InvalidDataError, TacitError
 from simulations.studies.execute import Task, compute, connect
 from simulations.studies.results import write_results
@@ -66,9 +66,9 @@ def run_study(
         If replicates failed; all others are computed and kept nonetheless.
     """
     folder = RESULTS / study.name if out is None else out
-    replicates = settings.whole("replicates", study.replicates if replicates is None else replicates, 1)
-    seed = settings.whole("seed", study.seed if seed is None else seed, 0)
-    jobs = settings.whole("jobs", jobs, 1)
+    replicates = validate.whole("replicates", study.replicates if replicates is None else replicates, 1)
+    seed = validate.whole("seed", study.seed if seed is None else seed, 0)
+    jobs = validate.whole("jobs", jobs, 1)
     chosen = {study.position(name) for name in only} or set(range(len(study.settings)))
     if folder == RESULTS / study.name and replicates < study.replicates:
         expected = f"at least {study.replicates}, as the committed results have; give another folder with --out"

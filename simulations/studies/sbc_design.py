@@ -16,10 +16,10 @@ from scipy import special
 
 from bayes_tacit import Episodes, build_model
 from bayes_tacit.errors import TacitWarning
-from bayes_tacit.families import LOGNORMAL
-from bayes_tacit.posterior import sample_posterior
-from bayes_tacit.score_core import Draws, score
-from bayes_tacit.standardization import Standardization
+from bayes_tacit.estimates.posterior import sample_posterior
+from bayes_tacit.model.families import LOGNORMAL
+from bayes_tacit.model.standardization import Standardization
+from bayes_tacit.scores.core import Draws, score
 from simulations.teacher import mark_windows
 
 N_EPISODES, HORIZON = 200, 15

@@ -20,7 +20,7 @@ from bayes_tacit.agents.alfworld import (
 from bayes_tacit.agents.alfworld.collect import Players, collect, read_pairs, transcript_path
 from bayes_tacit.agents.alfworld.continuations import Continuations
 from bayes_tacit.agents.transcript import episodes_from_transcripts
-from bayes_tacit.costs import StepCost
+from bayes_tacit.data.costs import StepCost
 from bayes_tacit.errors import InvalidDataError
 
 COST = StepCost.paper("4b")

@@ -27,8 +27,9 @@ from bayes_tacit.agents.alfworld.continuations import Continuations
 from bayes_tacit.agents.alfworld.diagnostics import DIAGNOSTICS
 from bayes_tacit.agents.alfworld.features import DESCRIPTORS
 from bayes_tacit.agents.pages import episode_page
+from bayes_tacit.data.outcomes import Outcomes
+from bayes_tacit.decisions.selection import fixed_grid
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.outcomes import Outcomes
 from bayes_tacit.policies import (
     PosteriorTacitSwitch,
     PrefixRouter,
@@ -39,7 +40,6 @@ from bayes_tacit.policies import (
     TaskRouter,
     World,
 )
-from bayes_tacit.selection import fixed_grid
 from simulations.__main__ import main
 from simulations.alfworld import experiment as experiment_module
 from simulations.alfworld.experiment import check_played, run_experiment

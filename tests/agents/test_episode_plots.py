@@ -14,7 +14,7 @@ from toy_world import RIGHT, WAIT, Corridor, Stalled, Walker, threshold_router
 from bayes_tacit.agents import Budget, Pure, Tacit, run_episode
 from bayes_tacit.agents.plots import plot_episode
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.score_core import Draws
+from bayes_tacit.scores.core import Draws
 
 
 @pytest.fixture(autouse=True)

@@ -27,7 +27,7 @@ from bayes_tacit.agents import (
     TaskRouter,
     run_episode,
 )
-from bayes_tacit.costs import StepCost
+from bayes_tacit.data.costs import StepCost
 from bayes_tacit.errors import InvalidDataError
 
 PAPER = StepCost.paper("9b")

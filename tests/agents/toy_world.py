@@ -10,8 +10,8 @@ import numpy as np
 
 from bayes_tacit import Router
 from bayes_tacit.agents import ActorError, History, Observation, Proposal, StepResult
-from bayes_tacit.families import FAMILIES
-from bayes_tacit.score_core import Draws
+from bayes_tacit.model.families import FAMILIES
+from bayes_tacit.scores.core import Draws
 
 
 class Corridor:

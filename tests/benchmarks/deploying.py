@@ -14,9 +14,9 @@ import numpy as np
 from rich.table import Table
 from scipy.special import expit, ndtr
 
-from bayes_tacit.deployment import Router
-from bayes_tacit.families import FAMILIES
-from bayes_tacit.score_core import Draws
+from bayes_tacit.model.families import FAMILIES
+from bayes_tacit.router import Router
+from bayes_tacit.scores.core import Draws
 from benchmarks.timing import milliseconds
 
 DISTRIBUTIONS = {"lognormal": ndtr, "loglogistic": expit}
@@ -129,7 +129,7 @@ def new_process(runs: int = 15) -> Table:
         paths = {n: Path(folder) / f"{n}.json" for n in (1, 1000)}
         for n, path in paths.items():
             router(n, 4).save(path)
-        load = "from bayes_tacit.deployment import Router; Router.load({!r})"
+        load = "from bayes_tacit.router import Router; Router.load({!r})"
         code = {
             "import numpy, scipy.special": "import numpy, scipy.special",
             "import, load a point estimate": load.format(str(paths[1])),

@@ -19,7 +19,7 @@ from bayes_tacit.agents.errors import TornTranscriptError
 from bayes_tacit.agents.loop import run_episode
 from bayes_tacit.agents.protocols import Actor, Agent
 from bayes_tacit.agents.transcript import Transcript, read_transcript
-from bayes_tacit.costs import StepCost
+from bayes_tacit.data.costs import StepCost
 from bayes_tacit.errors import InvalidDataError, MissingFileError
 from bayes_tacit.files import as_path
 

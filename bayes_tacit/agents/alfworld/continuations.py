@@ -23,12 +23,13 @@ from bayes_tacit.agents.alfworld.collect import Pair, Players, file_stem
 from bayes_tacit.agents.alfworld.diagnostics import AlfworldExtractor
 from bayes_tacit.agents.alfworld.environment import AlfworldEnvironment
 from bayes_tacit.agents.alfworld.workers import Progress, work_through
-from bayes_tacit.agents.control import Controller, Timing
+from bayes_tacit.agents.control import Controller
 from bayes_tacit.agents.controllers import ForcedHandoff, StepDeferral
 from bayes_tacit.agents.loop import run_episode
 from bayes_tacit.agents.transcript import Transcript
-from bayes_tacit.costs import cost_of_calls
-from bayes_tacit.counterfactuals import Counterfactuals
+from bayes_tacit.data.costs import cost_of_calls
+from bayes_tacit.data.counterfactuals import Counterfactuals
+from bayes_tacit.data.timing import Timing
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.files import as_path, atomic_path
 

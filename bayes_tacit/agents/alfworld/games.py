@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bayes_tacit import settings
+from bayes_tacit import validate
 from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileError
 from bayes_tacit.files import as_path
 
@@ -64,10 +64,10 @@ def split_games(games: Sequence[Game], sizes: Iterable[int], seed: int) -> list[
     >>> [[game.path.name for game in group] for group in split_games(games, (2, 1), seed=0)]
     [['c', 'e'], ['d'], ['a', 'b']]
     """
-    counts = [settings.whole("size of a group", size, 0) for size in sizes]
+    counts = [validate.whole("size of a group", size, 0) for size in sizes]
     if sum(counts) > len(games):
         raise InvalidDataError(f"at most {len(games)} games in all", field="sizes", value=counts)
-    order = np.random.default_rng(settings.whole("seed", seed, 0)).permutation(len(games))
+    order = np.random.default_rng(validate.whole("seed", seed, 0)).permutation(len(games))
     groups = np.split(order, np.cumsum(counts))
     ordered = sorted(games)
     return [[ordered[position] for position in sorted(group)] for group in groups]

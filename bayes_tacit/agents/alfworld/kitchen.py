@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bayes_tacit import settings
+from bayes_tacit import validate
 from bayes_tacit.agents.alfworld.games import DATA_FOLDER, GAME_FILE, Game
 from bayes_tacit.errors import InvalidDataError, MissingDependencyError
 from bayes_tacit.files import as_path, atomic_path
@@ -82,7 +82,7 @@ def write_kitchen(
     ...     write_kitchen(folder, "put two mug in shelf.").name
     'game.tw-pddl'
     """
-    goal = KITCHEN_TASKS[settings.choice("task", task, tuple(KITCHEN_TASKS))]
+    goal = KITCHEN_TASKS[validate.choice("task", task, tuple(KITCHEN_TASKS))]
     for name in (*kitchen, *(thing for inside in kitchen.values() for thing in inside)):
         if not NAME.fullmatch(name):
             raise InvalidDataError("a kind and a number, such as 'Mug_1'", field="name in the kitchen", value=name)
@@ -122,8 +122,8 @@ def write_kitchens(data: str | os.PathLike[str], split: str, count: int, seed: i
     list
         The games, as `list_games(split, data)` gives them.
     """
-    count = settings.whole("count", count, 1)
-    rng = np.random.default_rng(settings.whole("seed", seed, 0))
+    count = validate.whole("count", count, 1)
+    rng = np.random.default_rng(validate.whole("seed", seed, 0))
     tasks = [task for task in KITCHEN_TASKS if "desklamp" not in task]
     things = [thing for inside in KITCHEN.values() for thing in inside]
     places = list(KITCHEN)

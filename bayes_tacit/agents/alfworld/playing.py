@@ -28,9 +28,9 @@ from bayes_tacit.agents.loop import run_episode
 from bayes_tacit.agents.memory import Remembering
 from bayes_tacit.agents.protocols import History, Observation, Proposal, StepResult
 from bayes_tacit.agents.transcript import Transcript, read_transcript
+from bayes_tacit.data.outcomes import Outcomes
 from bayes_tacit.errors import InvalidDataError, MissingFileError
 from bayes_tacit.files import as_path
-from bayes_tacit.outcomes import Outcomes
 
 
 @dataclass(frozen=True, eq=False)

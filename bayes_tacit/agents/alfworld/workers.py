@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 
-from bayes_tacit import settings
+from bayes_tacit import validate
 
 Progress = Callable[[int, int, float], None]
 """Told at the start and after each game: how many are done, of how many, and about how many seconds are left."""
@@ -34,7 +34,7 @@ def work_through[T, R](
     if progress is not None and todo:
         progress(0, len(todo), math.inf)
     began = time.perf_counter()
-    for done, result in enumerate(_results(work, todo, settings.whole("workers", workers, 1)), 1):
+    for done, result in enumerate(_results(work, todo, validate.whole("workers", workers, 1)), 1):
         if progress is not None:
             progress(done, len(todo), (time.perf_counter() - began) / done * (len(todo) - done))
         yield result

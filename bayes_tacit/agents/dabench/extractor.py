@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from bayes_tacit import settings
+from bayes_tacit import validate
 from bayes_tacit.agents.dabench.environment import FAILED, RAN
 from bayes_tacit.agents.dabench.questions import Question, table_path
 from bayes_tacit.agents.dabench.replies import Reply, read_reply
@@ -87,7 +87,7 @@ class DABenchExtractor:
         self, question: Question, folder: str | os.PathLike[str], calls: int = 12, *, descriptors: bool = False
     ) -> None:
         self._question = question
-        self._calls = settings.whole("calls", calls, 1)
+        self._calls = validate.whole("calls", calls, 1)
         self._columns = _columns(table_path(folder, question))
         self.feature_names = (*FEATURES, *DESCRIPTORS) if descriptors else FEATURES
 

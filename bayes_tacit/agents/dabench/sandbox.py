@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Literal
 
-from bayes_tacit import settings
+from bayes_tacit import validate
 
 RUNNER = Path(__file__).with_name("sandbox_runner.py")
 
@@ -42,9 +42,9 @@ class Limits:
 
     def __post_init__(self) -> None:
         """Check the numbers."""
-        settings.number("seconds", self.seconds, "a finite number > 0", above=0)
+        validate.number("seconds", self.seconds, "a finite number > 0", above=0)
         for name in ("memory", "file_bytes", "output"):
-            settings.whole(name, getattr(self, name), 1)
+            validate.whole(name, getattr(self, name), 1)
 
 
 DEFAULT_LIMITS = Limits()

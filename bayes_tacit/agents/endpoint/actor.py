@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from typing import Literal
 
-from bayes_tacit import settings
+from bayes_tacit import validate
 from bayes_tacit.agents.endpoint.client import Endpoint
 from bayes_tacit.agents.endpoint.likelihood import Pooling, action_nll
 from bayes_tacit.agents.endpoint.prompt import Prompt
@@ -93,8 +93,8 @@ class EndpointActor:
 
     def __post_init__(self) -> None:
         """Check the words."""
-        settings.choice("mode", self.mode, ("choose", "generate"))
-        settings.choice("pooling", self.pooling, ("sum", "mean"))
+        validate.choice("mode", self.mode, ("choose", "generate"))
+        validate.choice("pooling", self.pooling, ("sum", "mean"))
         object.__setattr__(self, "name", self.name or self.endpoint.model)
 
     def act(self, history: History) -> Proposal:

@@ -13,7 +13,7 @@ from email.utils import parsedate_to_datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from bayes_tacit import settings
+from bayes_tacit import validate
 from bayes_tacit.agents.errors import ActorError
 from bayes_tacit.errors import InvalidDataError, MissingDependencyError
 
@@ -93,9 +93,9 @@ class Endpoint:
             raise InvalidDataError(
                 "an address that starts with http:// or https://", field="base_url", value=self.base_url
             )
-        settings.number("temperature", self.temperature, "a finite number >= 0", least=0)
-        settings.whole("max_tokens", self.max_tokens, 1)
-        settings.number("timeout", self.timeout, "a finite number > 0", above=0)
+        validate.number("temperature", self.temperature, "a finite number >= 0", least=0)
+        validate.whole("max_tokens", self.max_tokens, 1)
+        validate.number("timeout", self.timeout, "a finite number > 0", above=0)
         self._key()
 
     def complete(self, messages: Sequence[Mapping[str, str]]) -> Answer:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from string import Template
 
-from bayes_tacit import settings
+from bayes_tacit import validate
 from bayes_tacit.agents.protocols import History
 from bayes_tacit.errors import InvalidDataError, MissingFileError
 from bayes_tacit.files import as_path
@@ -52,7 +52,7 @@ class Prompt:
             expected = f"{', '.join(f'${name}' for name in PLACES)}, and $$ for a dollar sign"
             raise InvalidDataError(expected, field="a place in the prompt", value=wrong)
         if self.steps is not None:
-            settings.whole("steps in the prompt", self.steps, 0)
+            validate.whole("steps in the prompt", self.steps, 0)
 
     @classmethod
     def default(cls, *, lists_actions: bool = True, steps: int | None = None) -> Prompt:

@@ -11,7 +11,7 @@ from bayes_tacit.agents.teacher.marks import Evidence, Mark
 from bayes_tacit.errors import InvalidDataError
 
 if TYPE_CHECKING:
-    from bayes_tacit.episodes import Episodes
+    from bayes_tacit.data.episodes import Episodes
 
 
 def with_marks(episodes: Episodes, marks: Mapping[str, Mark], evidence: Evidence = "range") -> Episodes:
@@ -33,7 +33,7 @@ def with_marks(episodes: Episodes, marks: Mapping[str, Mark], evidence: Evidence
     InvalidDataError
         If a mark is for no episode, for one that is not AB = 01, or not inside its rollout.
     """
-    from bayes_tacit.episodes import Episodes
+    from bayes_tacit.data.episodes import Episodes
 
     positions = {str(name): at for at, name in enumerate(episodes.ids.tolist())}
     start, end = np.full(len(episodes), np.nan), np.full(len(episodes), np.nan)

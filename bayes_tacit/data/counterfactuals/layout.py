@@ -1,0 +1,196 @@
+"""The one layout that counterfactuals have in memory, and how a dataset or a table is brought into it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import xarray as xr
+
+from bayes_tacit.data.costs import CostModel, cost_of_calls
+from bayes_tacit.data.episodes.conversions import MISSING, as_ids, plain
+from bayes_tacit.errors import InvalidDataError
+
+BY_HANDOFF = ("success", "cost", "cheap_calls", "strong_calls")
+OPTIONAL = ("proposal_cost",)
+BY_EPISODE = ("never_success", "never_cost", "never_calls")
+
+
+def conform(dataset: xr.Dataset) -> xr.Dataset:
+    """Bring a dataset into the layout that `Counterfactuals` describes, or say what keeps it from that."""
+    if not isinstance(dataset, xr.Dataset):
+        raise InvalidDataError("an xarray.Dataset", field="dataset", value=dataset)
+    values = {}
+    for name in (*BY_HANDOFF, *BY_EPISODE, *(name for name in OPTIONAL if name in dataset.data_vars)):
+        dims = ("episode",) if name in BY_EPISODE else ("episode", "handoff")
+        if name not in dataset.data_vars:
+            raise InvalidDataError(f"a variable with dims {dims}", field=name, value=MISSING)
+        if set(dataset[name].dims) != set(dims):
+            raise InvalidDataError(f"dims {dims}", field=f"dims of {name}", value=dataset[name].dims)
+        values[name] = as_floats(name, dataset[name].transpose(*dims).values)
+    if "episode" not in dataset.coords:
+        raise InvalidDataError("a coordinate with the episodes' ids", field="episode", value=MISSING)
+    steps = np.arange(dataset.sizes["handoff"])
+    if "handoff" in dataset.coords and not np.array_equal(dataset["handoff"].values, steps):
+        raise InvalidDataError("0, 1, 2, ... in order", field="handoff", value=dataset["handoff"].values.tolist())
+    out = assemble(dataset["episode"].values, values)
+    _validate(out)
+    out = out.isel(handoff=slice(int(n_steps(out).max()))).copy(deep=True)
+    for variable in out.variables.values():
+        variable.values.flags.writeable = False
+    return out
+
+
+def assemble(episode: npt.ArrayLike, values: Mapping[str, np.ndarray]) -> xr.Dataset:
+    """Put arrays that are in order into a dataset with coordinates."""
+    ids = as_ids(np.asarray(episode))
+    if ids.ndim != 1 or not ids.size:
+        raise InvalidDataError("a list of at least one id", field="episode", value=episode)
+    horizon = np.shape(values["success"])[-1] if np.ndim(values["success"]) else 0
+    for name, array in values.items():
+        shape = (len(ids),) if name in BY_EPISODE else (len(ids), horizon)
+        if array.shape != shape:
+            raise InvalidDataError(f"{shape}", field=f"shape of {name}", value=array.shape)
+    variables = {name: (("episode", "handoff")[: array.ndim], array) for name, array in values.items()}
+    return xr.Dataset(variables, coords={"episode": ids, "handoff": np.arange(horizon)})
+
+
+def with_costs(dataset: xr.Dataset, cost: CostModel) -> xr.Dataset:
+    """Put the costs of its calls into a dataset, and those of one more Cheap call as `proposal_cost`."""
+    cheap, strong, never = (dataset[name].values for name in ("cheap_calls", "strong_calls", "never_calls"))
+    total = cost_of_calls(cost, cheap, strong)
+    costs = {"cost": total, "proposal_cost": cost_of_calls(cost, cheap + 1, strong) - total}
+    return dataset.assign(
+        {
+            **{name: (("episode", "handoff"), array) for name, array in costs.items()},
+            "never_cost": ("episode", cost_of_calls(cost, never, 0)),
+        }
+    )
+
+
+def n_steps(dataset: xr.Dataset) -> np.ndarray:
+    """Give the length of each Cheap rollout: how many handoffs can come before its end."""
+    return np.count_nonzero(~np.isnan(dataset["success"].values), axis=1)
+
+
+def lookup_tables(dataset: xr.Dataset) -> tuple[np.ndarray, np.ndarray | None]:
+    """Give the values (variable, episode, handoff), without and with a discarded proposal at each handoff.
+
+    Past the end of a rollout, and in an extra last column, the values are those of Pure Cheap.
+    """
+    n, horizon = dataset["success"].shape
+    never = np.stack([*(dataset[name].values for name in BY_EPISODE), np.zeros(n)])
+    table = np.repeat(never[:, :, None], horizon + 1, axis=2)
+    inside = ~np.isnan(dataset["success"].values)
+    for row, name in enumerate(BY_HANDOFF):
+        table[row, :, :horizon][inside] = dataset[name].values[inside]
+    if "proposal_cost" not in dataset:
+        return _read_only(table), None
+    with_proposal = table.copy()
+    with_proposal[BY_HANDOFF.index("cost"), :, :horizon][inside] += dataset["proposal_cost"].values[inside]
+    with_proposal[BY_HANDOFF.index("cheap_calls"), :, :horizon][inside] += 1
+    return _read_only(table), _read_only(with_proposal)
+
+
+def from_frame(table: pd.DataFrame, *, with_cost: bool) -> xr.Dataset:
+    """Turn one row for each episode and handoff into a dataset."""
+    if not isinstance(table, pd.DataFrame):
+        raise InvalidDataError("a pandas.DataFrame", field="table", value=table)
+    columns = [name for name in BY_HANDOFF if with_cost or name != "cost"]
+    columns += [name for name in OPTIONAL if with_cost and name in table.columns]
+    for name in ("episode", "handoff", *columns):
+        if name not in table.columns:
+            raise InvalidDataError(f"a column {name!r}", field="columns of the table", value=list(table.columns))
+    row, index = pd.factorize(table["episode"], use_na_sentinel=False)
+    ids = as_ids(index.to_numpy())
+    handoff = as_floats("handoff", table["handoff"])
+    never = np.isnan(handoff)
+    _check_rows(ids, row, handoff, never)
+    shape = (len(ids), int(handoff[~never].max()) + 1)
+    values: dict[str, np.ndarray] = {}
+    for name in columns:
+        given = as_floats(name, table[name])
+        values[name] = np.full(shape, np.nan)
+        values[name][row[~never], handoff[~never].astype(int)] = given[~never]
+        if name in ("success", "cost", "cheap_calls"):
+            of_cheap = values[f"never_{'calls' if name == 'cheap_calls' else name}"] = np.full(len(ids), np.nan)
+            of_cheap[row[never]] = given[never]
+    return assemble(ids, values)
+
+
+def as_floats(name: str, values: npt.ArrayLike | pd.Series[Any]) -> np.ndarray:
+    """Give numbers as float64, NaN where one is missing."""
+    try:
+        if isinstance(values, pd.Series):
+            return values.to_numpy(dtype=float, na_value=np.nan)
+        return np.asarray(values, dtype=float)
+    except (TypeError, ValueError):
+        shown = values.tolist() if isinstance(values, pd.Series) else values
+        raise InvalidDataError("numbers", field=name, value=shown) from None
+
+
+def _read_only(array: np.ndarray) -> np.ndarray:
+    array.flags.writeable = False
+    return array
+
+
+def _check_rows(ids: np.ndarray, row: np.ndarray, handoff: np.ndarray, never: np.ndarray) -> None:
+    wrong = ~never & ((handoff < 0) | (handoff != np.floor(handoff)) | np.isinf(handoff))
+    if wrong.any():
+        at = int(wrong.argmax())
+        expected = "a whole number >= 0, or missing for the Cheap rollout"
+        raise InvalidDataError(expected, episode=plain(ids[row[at]]), field="handoff", value=float(handoff[at]))
+    repeated = pd.DataFrame({"row": row, "handoff": handoff}).duplicated().to_numpy()
+    if repeated.any():
+        at = int(repeated.argmax())
+        value = "missing" if never[at] else int(handoff[at])
+        raise InvalidDataError("one row each", episode=plain(ids[row[at]]), field="handoff", value=value)
+    if never.all():
+        raise InvalidDataError("rows with a handoff step", field="handoff", value=MISSING)
+    without = np.flatnonzero(np.bincount(row[never], minlength=len(ids)) == 0)
+    if without.size:
+        first = without[0]
+        steps = handoff[row == first].astype(int).tolist()
+        expected = "also a row whose handoff is missing, for the Cheap rollout"
+        raise InvalidDataError(expected, episode=plain(ids[first]), field="handoff in its rows", value=steps)
+
+
+def _validate(dataset: xr.Dataset) -> None:
+    ids = dataset["episode"].values
+    repeated = pd.Index(ids).duplicated()
+    if repeated.any():
+        first = plain(ids[repeated.argmax()])
+        raise InvalidDataError("ids that do not repeat", episode=first, field="episode", value=first)
+    inside = np.arange(dataset.sizes["handoff"]) < np.maximum(n_steps(dataset), 1)[:, None]
+    for name in dataset.data_vars:
+        values = dataset[name].values
+        flag = str(name).endswith("success")
+        fine = np.isin(values, (0, 1)) if flag else np.isfinite(values) & (values >= 0)
+        if name in BY_EPISODE:
+            _refuse(~fine, dataset, str(name), "0 or 1" if flag else "a finite number >= 0")
+            continue
+        expected = f"{'0 or 1' if flag else 'a finite number >= 0'}; only past the Cheap rollout is it NaN"
+        _refuse(inside & ~fine, dataset, str(name), expected)
+        _refuse(~inside & ~np.isnan(values), dataset, str(name), "NaN, past the end of its Cheap rollout")
+    _refuse(
+        (dataset["cheap_calls"].values != 0) & (np.arange(dataset.sizes["handoff"]) == 0),
+        dataset,
+        "cheap_calls",
+        "0: a handoff at step 0 is Pure Strong (a discarded proposal is charged when outcomes are looked up)",
+    )
+
+
+def _refuse(wrong: np.ndarray, dataset: xr.Dataset, name: str, expected: str) -> None:
+    if not wrong.any():
+        return
+    at = np.unravel_index(int(wrong.argmax()), wrong.shape)
+    raise InvalidDataError(
+        expected,
+        episode=plain(dataset["episode"].values[at[0]]),
+        field=name,
+        value=float(dataset[name].values[at]),
+        where=f"handoff {at[1]}" if len(at) == 2 else None,
+    )

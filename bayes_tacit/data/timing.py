@@ -1,0 +1,82 @@
+"""What a checkpoint is, and from which step on Strong acts after a crossing there."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from bayes_tacit import validate
+from bayes_tacit.errors import InvalidDataError
+
+Timing = Literal["post_action", "proposal"]
+"""Cheap's action was executed before the checkpoint, or it is only proposed there."""
+
+TIMINGS: tuple[Timing, ...] = get_args(Timing)
+
+NEVER = -1
+"""Stands for a crossing or a handoff that does not happen."""
+
+
+def strong_acts_after(timing: Timing) -> int:
+    """Give how many steps after a crossing Strong acts first: 1 after an executed action, 0 in place of a proposal."""
+    return 1 if timing == "post_action" else 0
+
+
+def mark_moves_by(timing: Timing) -> int:
+    """Give by how many checkpoints a teacher's mark after an action moves: 1 to the next proposal, else 0."""
+    return 1 - strong_acts_after(timing)
+
+
+def usable_checkpoints(n_steps: np.ndarray, timing: Timing) -> np.ndarray:
+    """Count the checkpoints at which a crossing hands something over: after the last action nothing is left."""
+    return n_steps - strong_acts_after(timing)
+
+
+def handoff_steps(crossings: npt.ArrayLike, timing: Timing) -> np.ndarray:
+    """Give the step from which Strong acts, for the checkpoints at which scores cross.
+
+    ===============  ==========================================================  ==========================
+    timing           at checkpoint t                                             a crossing there hands off
+    ===============  ==========================================================  ==========================
+    `"post_action"`  Cheap's action at step t was executed                       from step t + 1 on
+    `"proposal"`     Cheap's action at step t is proposed; it is then discarded  from step t on
+    ===============  ==========================================================  ==========================
+
+    Parameters
+    ----------
+    crossings
+        Checkpoints counted from 0; -1 or NaN where there is no crossing.
+    timing
+        What a checkpoint is.
+
+    Returns
+    -------
+    numpy.ndarray
+        Whole numbers of the same shape, `NEVER` (-1) where there is no crossing. After the last action of a rollout of
+        H steps the handoff is at step H, where nothing is left to do: it is the same as none.
+
+    Examples
+    --------
+    >>> handoff_steps([0, 3, np.nan], "post_action"), handoff_steps([0, 3, -1], "proposal")
+    (array([ 1,  4, -1]), array([ 0,  3, -1]))
+    """
+    validate.choice("timing", timing, TIMINGS)
+    steps = as_steps("crossings", crossings)
+    return np.where(steps == NEVER, NEVER, steps + strong_acts_after(timing))
+
+
+def as_steps(name: str, values: npt.ArrayLike) -> np.ndarray:
+    """Give steps as whole numbers, `NEVER` where one is NaN or -1."""
+    try:
+        given = np.asarray(values, dtype=float)
+    except (TypeError, ValueError):
+        raise InvalidDataError("whole numbers", field=name, value=values) from None
+    steps = np.where(np.isnan(given), NEVER, given)
+    wrong = (steps < NEVER) | (steps != np.floor(steps)) | np.isinf(steps)
+    if wrong.any():
+        raise InvalidDataError(
+            "whole numbers >= 0, with -1 or NaN for never", field=name, value=float(steps[wrong].flat[0])
+        )
+    return steps.astype(np.int64)

@@ -1,0 +1,6 @@
+"""The penalized maximum likelihood estimate, as the model's MAP."""
+
+from bayes_tacit.estimates.map_fit.fit import fit_map
+from bayes_tacit.estimates.map_fit.result import MapFit, Restart
+
+__all__ = ["MapFit", "Restart", "fit_map"]

@@ -1,0 +1,228 @@
+"""The penalized maximum likelihood estimate: the MAP of the PyMC model under a `RidgePrior`.
+
+It minimizes the paper's objective over (w, gamma, beta, s) by Newton's method with exact derivatives, from several
+starts. Nothing is compiled: the likelihood is the one that the PyMC model states, evaluated on NumPy arrays.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from bayes_tacit import validate
+from bayes_tacit.data.episodes import Episodes
+from bayes_tacit.data.timing import Timing
+from bayes_tacit.errors import ConvergenceError
+from bayes_tacit.estimates.map_fit.identifiability import refuse_degenerate, warn_of_dependence
+from bayes_tacit.estimates.map_fit.newton import minimize_newton
+from bayes_tacit.estimates.map_fit.objective import PaperFit, PaperObjective
+from bayes_tacit.estimates.map_fit.result import MapFit, Restart
+from bayes_tacit.estimates.map_fit.standard_errors import incidence_errors, threshold_errors
+from bayes_tacit.model.evidence import Weights, ZeroMass, collect_evidence
+from bayes_tacit.model.families import family_named
+from bayes_tacit.model.likelihood import log_bounds
+from bayes_tacit.model.numerics import NUMPY
+
+TOLERANCE = 1e-9
+"""Largest gradient component that Newton's method aims for."""
+
+CONVERGED = 1e-7
+"""Largest gradient component of an accepted optimum; rounding can keep a large data set above `TOLERANCE`."""
+
+
+def fit_map(
+    episodes: Episodes,
+    *,
+    ridge: float = 0.01,
+    restarts: int = 5,
+    seed: int = 0,
+    floor: float | None = 1e-12,
+    weights: Weights | None = None,
+    family: str = "lognormal",
+    timing: Timing = "post_action",
+    zero_mass: ZeroMass | None = None,
+    max_iterations: int = 500,
+) -> MapFit:
+    r"""Fit the model by penalized maximum likelihood.
+
+    The objective is that of the paper,
+
+    .. math:: -\frac1n\sum_i\log\max(\mathcal L_i, \varepsilon)
+              + \lambda\left(\lVert\gamma\rVert^2 + \lVert\beta\rVert^2\right),
+
+    with features standardized on `episodes` and intercepts `gamma0`, `beta0` not penalized.
+
+    Parameters
+    ----------
+    episodes
+        Training episodes. Features need no column of ones.
+    ridge
+        lambda; 0 gives the maximum likelihood estimate.
+    restarts
+        How many starts: the first from equal weights, the others from random ones. The lowest objective is kept.
+    seed
+        Seed of the random starts.
+    floor
+        epsilon, the paper's floor on an episode's likelihood; `None` for no floor. Floored episodes have no gradient;
+        they are counted in the result.
+    weights
+        Simplex weights to hold fixed, in the order of the diagnostics or by their names; by default they are learned.
+    family
+        Distribution of the threshold: "lognormal" as in the paper, or "loglogistic".
+    timing
+        "post_action", or "proposal" to align a mark after step t with the proposal at step t + 1.
+    zero_mass
+        What to do with a window in which every diagnostic is zero: "refuse", or "drop_window", which keeps the
+        episode's B = 1. By default it is floored if there is a floor, and refused otherwise.
+    max_iterations
+        Newton steps a start may take.
+
+    Returns
+    -------
+    MapFit
+        Estimates, standard errors, and a report of every start.
+
+    Raises
+    ------
+    EvidenceError
+        If the episodes do not say enough.
+    ConvergenceError
+        If the best start did not reach an optimum.
+
+    Examples
+    --------
+    >>> from bayes_tacit import fit_map, load_example
+    >>> fit = fit_map(load_example())
+    >>> fit.converged, fit.w.round(2)
+    (True, array([0.36, 0.29, 0.21, 0.14]))
+    """
+    ridge = validate.number("ridge", ridge, "a number from 0 to 1e6", least=0, most=1e6)
+    restarts = validate.whole("restarts", restarts, 1)
+    max_iterations = validate.whole("max_iterations", max_iterations, 1)
+    seed = validate.whole("seed", seed, 0)
+    if floor is not None:
+        floor = validate.number("floor", floor, "a number between 0 and 1, or None", above=0, below=1)
+    evidence = collect_evidence(episodes, timing=timing, weights=weights).settle_zero_mass(zero_mass, floor)
+    evidence.refuse_gaps()
+    objective = PaperObjective.of(evidence, ridge, floor, family_named(family))
+    warn_of_dependence(objective)
+
+    newton = partial(minimize_newton, tolerance=TOLERANCE, max_iterations=max_iterations)
+    incidence = objective.fit_incidence(newton)
+    rng = np.random.default_rng(seed)
+    starts = [_start(objective, rng if number else None) for number in range(restarts)]
+    fits = [objective.fit(incidence, start, newton) for start in starts]
+    best = min(fits, key=lambda fit: fit.optimum.derivatives.value)
+    refuse_degenerate(objective, best.optimum)
+    if best.optimum.gradient_norm > CONVERGED:
+        raise ConvergenceError(
+            f"the best of {restarts} starts stopped after {best.optimum.iterations} iterations with a gradient of "
+            f"{best.optimum.gradient_norm:.1e}; expected at most {CONVERGED:.0e}. Raise max_iterations "
+            f"(now {max_iterations}), or ridge if the features nearly determine the outcome"
+        )
+    reports = tuple(_report(fit) for fit in fits)
+    return _result(objective, best, reports, ridge=ridge, floor=floor, timing=timing, seed=seed)
+
+
+def _start(objective: PaperObjective, rng: np.random.Generator | None) -> np.ndarray:
+    """Start from equal weights, or from random ones; then from what least squares makes of the windows' middles."""
+    part = objective.threshold
+    evidence = part.evidence
+    d = evidence.before.shape[1]
+    w = np.full(d, 1 / d) if rng is None else rng.dirichlet(np.ones(d))
+    w = np.maximum(w, 1e-4) / np.maximum(w, 1e-4).sum()
+    bounds = log_bounds(evidence, w, NUMPY)
+    intervals = evidence.n_interval
+    middle = np.concatenate(
+        [bounds.upper - 0.5, bounds.lower[:intervals] + bounds.width / 2, bounds.lower[intervals:] + 0.5]
+    )
+    location = np.linalg.lstsq(part.design, middle, rcond=None)[0]
+    scale = max(float((middle - part.design @ location).std()), 0.1)
+    if rng is not None:
+        location = location + rng.normal(scale=scale, size=len(location))
+        scale *= np.exp(rng.normal(scale=0.5))
+    return np.concatenate([part.basis.T @ np.log(w), location / scale, [1 / scale]])
+
+
+def _report(fit: PaperFit) -> Restart:
+    optimum = fit.optimum
+    return Restart(
+        objective=optimum.derivatives.value,
+        gradient_norm=optimum.gradient_norm,
+        iterations=optimum.iterations,
+        floored=len(fit.floored),
+        converged=optimum.gradient_norm <= CONVERGED,
+    )
+
+
+def _result(
+    objective: PaperObjective,
+    fit: PaperFit,
+    restarts: tuple[Restart, ...],
+    *,
+    ridge: float,
+    floor: float | None,
+    timing: Timing,
+    seed: int,
+) -> MapFit:
+    evidence = objective.evidence
+    best = fit.optimum
+    incidence, threshold = objective.parts(best.point)
+    free = objective.threshold.basis.shape[1]
+    scale = 1 / threshold[-1]
+    gamma_errors = incidence_errors(objective, fit)
+    errors = threshold_errors(objective, fit)
+
+    def by_feature(values: np.ndarray, missing: float) -> np.ndarray:
+        return _spread(values[1:], objective.varying, missing)
+
+    w = evidence.weights
+    w_errors = np.full(len(evidence.diagnostic_names), np.nan)
+    if w is None:
+        w = _spread(objective.weights(threshold), objective.active, 0.0)
+        if free:
+            w_errors = _spread(errors["w"], objective.active, np.nan)
+    location = threshold[free:-1] * scale
+    location[0] += objective.location_shift(threshold)
+    return MapFit(
+        w=w,
+        gamma0=float(incidence[0]),
+        gamma=by_feature(incidence, 0.0),
+        beta0=float(location[0]),
+        beta=by_feature(location, 0.0),
+        s=float(scale),
+        standard_errors={
+            "w": w_errors,
+            "gamma0": float(gamma_errors[0]),
+            "gamma": by_feature(gamma_errors, np.nan),
+            "beta0": float(errors["beta"][0]),
+            "beta": by_feature(errors["beta"], np.nan),
+            "s": float(errors["s"][0]),
+        },
+        objective=best.derivatives.value,
+        gradient_norm=best.gradient_norm,
+        converged=best.gradient_norm <= CONVERGED,
+        restarts=restarts,
+        floored=tuple(evidence.episode[fit.floored].tolist()),
+        feature_names=evidence.feature_names,
+        feature_mean=evidence.standardization.mean,
+        feature_scale=evidence.standardization.scale,
+        diagnostic_names=evidence.diagnostic_names,
+        n_episodes=evidence.n,
+        n_timed=len(evidence.timed),
+        weights_fixed=evidence.weights is not None,
+        ridge=float(ridge),
+        floor=None if floor is None else float(floor),
+        family=objective.threshold.family.name,
+        timing=timing,
+        seed=seed,
+        data_fingerprint=evidence.fingerprint(),
+    )
+
+
+def _spread(values: np.ndarray, where: np.ndarray, missing: float) -> np.ndarray:
+    """Put the values where the mask is set, and `missing` elsewhere."""
+    spread = np.full(len(where), missing)
+    spread[where] = values
+    return spread

@@ -1,0 +1,190 @@
+"""A fit as a JSON file, and as a DataTree."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, is_dataclass
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import numpy as np
+import xarray as xr
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from bayes_tacit.data.timing import Timing
+from bayes_tacit.errors import FileFormatError, MissingFileError
+from bayes_tacit.files import as_path, atomic_path
+
+if TYPE_CHECKING:
+    from bayes_tacit.estimates.map_fit.result import MapFit
+
+FORMAT = "bayes_tacit.map_fit"
+SCHEMA_VERSION = 1
+
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Weight = Annotated[float, Field(ge=0, le=1)]
+
+
+class _RestartRecord(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    objective: Finite
+    gradient_norm: Finite
+    iterations: int
+    floored: int
+    converged: bool
+
+
+class _FitRecord(BaseModel):
+    """The file's content. A standard error that does not exist is null."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    format: Literal["bayes_tacit.map_fit"]
+    schema_version: Literal[1]
+    written_by: str
+    diagnostic_names: list[str]
+    feature_names: list[str]
+    feature_mean: list[Finite]
+    feature_scale: list[Positive]
+    w: list[Weight]
+    gamma0: Finite
+    gamma: list[Finite]
+    beta0: Finite
+    beta: list[Finite]
+    s: Positive
+    standard_errors: dict[Literal["w", "gamma0", "gamma", "beta0", "beta", "s"], list[float | None] | float | None]
+    objective: Finite
+    gradient_norm: Finite
+    converged: bool
+    restarts: list[_RestartRecord]
+    floored: list[str | int]
+    n_episodes: int
+    n_timed: int
+    weights_fixed: bool
+    ridge: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    floor: Positive | None
+    family: Literal["lognormal", "loglogistic"]
+    timing: Timing
+    seed: int
+    data_fingerprint: str
+
+    @model_validator(mode="after")
+    def _lengths_fit(self) -> _FitRecord:
+        for name in ("feature_mean", "feature_scale", "gamma", "beta"):
+            if len(getattr(self, name)) != len(self.feature_names):
+                raise ValueError(
+                    f"{name} has {len(getattr(self, name))} numbers for {len(self.feature_names)} features"
+                )
+        if len(self.w) != len(self.diagnostic_names):
+            raise ValueError(f"w has {len(self.w)} numbers for {len(self.diagnostic_names)} diagnostics")
+        if abs(sum(self.w) - 1) > 1e-9:
+            raise ValueError(f"w sums to {sum(self.w)}, expected 1")
+        return self
+
+
+def save(fit: MapFit, path: str | os.PathLike[str]) -> None:
+    """Write the fit as JSON."""
+    content = as_record(fit)
+    with atomic_path(path) as temporary:
+        temporary.write_text(json.dumps(content, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+
+
+def as_record(fit: MapFit) -> dict[str, object]:
+    """Give the fit in plain Python values, as the file holds them."""
+    content: dict[str, object] = {
+        "format": FORMAT,
+        "schema_version": SCHEMA_VERSION,
+        "written_by": f"bayes_tacit {version('bayes_tacit')}",
+    }
+    for name in _FitRecord.model_fields:
+        if name not in content:
+            content[name] = _plain(getattr(fit, name))
+    return content
+
+
+def _plain(value: object) -> object:
+    """Turn arrays into lists, NaN into null, records into objects."""
+    if isinstance(value, np.ndarray):
+        return [_plain(number) for number in value.tolist()]
+    if isinstance(value, float):
+        return None if np.isnan(value) else value
+    if isinstance(value, dict):
+        return {key: _plain(inner) for key, inner in value.items()}
+    if isinstance(value, tuple):
+        return [_plain(inner) for inner in value]
+    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
+
+
+def load(path: str | os.PathLike[str]) -> MapFit:
+    """Read a file that `save` wrote, checking all of it."""
+    from bayes_tacit.estimates.map_fit.result import MapFit, Restart
+
+    file = as_path(path)
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise MissingFileError(f"{path}: no such file; expected a fit written by MapFit.save") from error
+    except OSError as error:
+        raise FileFormatError(
+            f"{path}: cannot be read ({error.strerror}); expected a fit written by MapFit.save"
+        ) from error
+    except ValueError as error:
+        raise FileFormatError(f"{path}: not valid JSON ({error}); expected a fit written by MapFit.save") from error
+    given = content.get("schema_version") if isinstance(content, dict) else None
+    if isinstance(given, int) and given > SCHEMA_VERSION:
+        raise FileFormatError(
+            f"{path}: schema_version is {given}; expected at most {SCHEMA_VERSION}: the file was written by a newer "
+            "bayes_tacit"
+        )
+    try:
+        record = _FitRecord.model_validate_json(json.dumps(content))
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(map(str, first["loc"])) or "the file"
+        raise FileFormatError(f"{path}: {field}: {first['msg']}; expected a fit written by MapFit.save") from error
+    values = record.model_dump(exclude={"format", "schema_version", "written_by"})
+    for name in ("w", "gamma", "beta", "feature_mean", "feature_scale"):
+        values[name] = np.array(values[name], dtype=float)
+    for name in ("feature_names", "diagnostic_names", "floored"):
+        values[name] = tuple(values[name])
+    values["standard_errors"] = {key: _errors(given) for key, given in values["standard_errors"].items()}
+    values["restarts"] = tuple(Restart(**restart) for restart in values["restarts"])
+    return MapFit(**values)
+
+
+def _errors(given: list[float | None] | float | None) -> np.ndarray | float:
+    return np.array(given, dtype=float) if isinstance(given, list) else float("nan" if given is None else given)
+
+
+def as_datatree(fit: MapFit) -> xr.DataTree:
+    """One chain, one draw."""
+    coords = {
+        "chain": [0],
+        "draw": [0],
+        "feature": list(fit.feature_names),
+        "diagnostic": list(fit.diagnostic_names),
+    }
+    dims = {"w": ["diagnostic"], "gamma0": [], "gamma": ["feature"], "beta0": [], "beta": ["feature"], "s": []}
+    posterior = xr.Dataset(
+        {name: (["chain", "draw", *its], np.asarray(getattr(fit, name))[None, None]) for name, its in dims.items()},
+        coords=coords,
+    )
+    constant = xr.Dataset(
+        {"feature_mean": ("feature", fit.feature_mean), "feature_scale": ("feature", fit.feature_scale)},
+        coords={"feature": coords["feature"]},
+    )
+    tree = xr.DataTree.from_dict({"posterior": posterior, "constant_data": constant})
+    tree.attrs = {
+        "inference_method": "map",
+        "family": fit.family,
+        "timing": fit.timing,
+        "ridge": fit.ridge,
+        "objective": fit.objective,
+        "seed": fit.seed,
+        "data_fingerprint": fit.data_fingerprint,
+        "bayes_tacit_version": version("bayes_tacit"),
+    }
+    return tree

@@ -1,0 +1,75 @@
+"""A fit as a table that a person reads."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from bayes_tacit.model.families import family_named
+
+if TYPE_CHECKING:
+    from bayes_tacit.estimates.map_fit.result import MapFit
+
+
+def as_frame(fit: MapFit) -> pd.DataFrame:
+    """One row a parameter, indexed as ArviZ names them."""
+    names, estimates, errors = [], [], []
+    for parameter, labels in _labels(fit).items():
+        values = np.atleast_1d(getattr(fit, parameter))
+        names += [parameter if label is None else f"{parameter}[{label}]" for label in labels]
+        estimates += values.tolist()
+        errors += np.atleast_1d(fit.standard_errors[parameter]).tolist()
+    table = pd.DataFrame({"estimate": estimates, "se": errors}, index=pd.Index(names, name="parameter"))
+    table["lower_95"] = table["estimate"] - 1.959963984540054 * table["se"]
+    table["upper_95"] = table["estimate"] + 1.959963984540054 * table["se"]
+    return table
+
+
+def _labels(fit: MapFit) -> dict[str, tuple[str | None, ...]]:
+    return {
+        "w": fit.diagnostic_names,
+        "gamma0": (None,),
+        "gamma": fit.feature_names,
+        "beta0": (None,),
+        "beta": fit.feature_names,
+        "s": (None,),
+    }
+
+
+def as_text(fit: MapFit) -> str:
+    """Heading, table and a line on the optimizer."""
+    frame = as_frame(fit).map(lambda value: f"{value: .4f}" if np.isfinite(value) else "--")
+    body = frame.reset_index().to_string(index=False, justify="right")
+    return "\n".join([_heading(fit), "", body, "", *_footer(fit)])
+
+
+def as_html(fit: MapFit) -> str:
+    """Give the same for Jupyter."""
+    frame = as_frame(fit)
+    body = frame.to_html(float_format=lambda value: f"{value:.4f}", na_rep="&ndash;", border=0)
+    footer = "".join(f"<div>{escape(line)}</div>" for line in _footer(fit))
+    return f"<div><strong>{escape(_heading(fit))}</strong>{body}{footer}</div>"
+
+
+def _heading(fit: MapFit) -> str:
+    penalty = f"ridge {fit.ridge:g}" if fit.ridge else "no penalty"
+    return (
+        f"MapFit: {fit.n_episodes} episodes, {fit.n_timed} of them timed, {penalty}, "
+        f"{family_named(fit.family).label} threshold, {fit.timing} timing"
+    )
+
+
+def _footer(fit: MapFit) -> list[str]:
+    best = fit.objective
+    agreeing = sum(restart.objective - best < 1e-6 for restart in fit.restarts)
+    lines = [
+        f"objective {best:.6f}, gradient {fit.gradient_norm:.1e}, {agreeing} of {len(fit.restarts)} starts agree, "
+        f"{len(fit.floored)} episodes floored",
+        "w sums to 1; gamma and beta are per standard deviation of a feature",
+    ]
+    if fit.weights_fixed:
+        lines.append("w was given, not learned")
+    return lines

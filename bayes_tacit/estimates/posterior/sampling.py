@@ -1,0 +1,237 @@
+"""NUTS on the PyMC model; what comes back is an ArviZ DataTree that knows where it came from."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Any, Literal, get_args
+
+import numpy as np
+import nutpie
+import pymc as pm
+import xarray as xr
+
+from bayes_tacit import validate
+from bayes_tacit.data.episodes import Episodes
+from bayes_tacit.data.timing import Timing
+from bayes_tacit.errors import InvalidDataError
+from bayes_tacit.estimates.posterior.log_likelihood import pointwise_log_likelihood
+from bayes_tacit.estimates.posterior.storage import FORMAT, SCHEMA_VERSION
+from bayes_tacit.estimates.posterior.verdict import judge
+from bayes_tacit.model.build import build_model, model_data
+from bayes_tacit.model.crossing import CrossingSteps
+from bayes_tacit.model.evidence import Evidence, Weights, ZeroMass, collect_evidence
+from bayes_tacit.model.families import Family, family_named
+from bayes_tacit.model.priors import WeaklyInformativePrior
+
+Sampler = Literal["nutpie", "pymc"]
+
+QUICK = {"mode": "FAST_COMPILE"}
+"""Forward draws are cheap; compiling them well would take longer than drawing them."""
+
+STATISTICS = {
+    "diverging": "diverging",
+    "energy": "energy",
+    "step_size": "step_size",
+    "n_steps": "n_steps",
+    "depth": "tree_depth",
+    "tree_depth": "tree_depth",
+    "maxdepth_reached": "reached_max_treedepth",
+    "reached_max_treedepth": "reached_max_treedepth",
+    "mean_tree_accept": "acceptance_rate",
+    "acceptance_rate": "acceptance_rate",
+    "logp": "lp",
+    "lp": "lp",
+}
+"""Sampler statistics that are kept, under ArviZ's names."""
+
+_compiled: dict[tuple[object, ...], Any] = {}
+_compiling = threading.Lock()
+
+
+def sample_posterior(
+    episodes: Episodes,
+    prior: WeaklyInformativePrior | None = None,
+    *,
+    draws: int = 1000,
+    tune: int = 1000,
+    chains: int = 4,
+    seed: int = 0,
+    target_accept: float = 0.9,
+    family: str = "lognormal",
+    weights: Weights | None = None,
+    timing: Timing = "post_action",
+    zero_mass: ZeroMass | None = None,
+    sampler: Sampler = "nutpie",
+    cores: int | None = None,
+    predictive_draws: int = 500,
+    progress: bool | None = None,
+) -> xr.DataTree:
+    """Sample the posterior of all parameters.
+
+    Parameters
+    ----------
+    episodes
+        Training episodes.
+    prior
+        A proper prior; `WeaklyInformativePrior()` by default.
+    draws, tune, chains
+        Kept draws and warm-up draws of each chain, and how many chains.
+    seed
+        Makes the result repeatable.
+    target_accept
+        Acceptance rate that the step size is tuned to; raise it if there are divergences.
+    family
+        Distribution of the threshold: "lognormal" as in the paper, or "loglogistic".
+    weights
+        Simplex weights to hold fixed; by default they are learned.
+    timing
+        "post_action", or "proposal" to align a mark after step t with the proposal at step t + 1.
+    zero_mass
+        What to do with a window in which every diagnostic is zero: "refuse" (the default), or "drop_window".
+    sampler
+        "nutpie", or "pymc" for PyMC's own.
+    cores
+        How many chains run at a time; by default as many as there are processors.
+    predictive_draws
+        How many prior draws and, at most, how many posterior predictive draws are kept.
+    progress
+        Whether to show a progress bar; by default where standard error is a terminal.
+
+    Returns
+    -------
+    xarray.DataTree
+        Groups `posterior`, `sample_stats`, `prior`, `posterior_predictive`, `log_likelihood` (`strong_success` by
+        episode, `threshold` by timed episode, and their sum `total` by episode), `observed_data`, `constant_data`;
+        `attrs` hold versions, seed, settings, prior, a fingerprint of the data, and the verdict (see `judge`). If
+        sampling was interrupted from the keyboard, it holds what was drawn until then and `attrs` say so.
+
+    Examples
+    --------
+    >>> from bayes_tacit import load_example, sample_posterior
+    >>> tree = sample_posterior(load_example(), draws=500, seed=1)  # doctest: +SKIP
+    >>> tree.attrs["verdict"]  # doctest: +SKIP
+    'The chains agree: ...'
+    """
+    prior = _proper(prior)
+    draws, tune = validate.whole("draws", draws, 4), validate.whole("tune", tune, 1)
+    chains, seed = validate.whole("chains", chains, 1), validate.whole("seed", seed, 0)
+    predictive_draws = validate.whole("predictive_draws", predictive_draws, 1)
+    target_accept = validate.number("target_accept", target_accept, "a number between 0 and 1", above=0, below=1)
+    validate.choice("sampler", sampler, get_args(Sampler))
+    evidence = collect_evidence(episodes, timing=timing, weights=weights).settle_zero_mass(zero_mass)
+    threshold_family = family_named(family)
+    model = build_model(episodes, prior, weights=weights, family=family, timing=timing, zero_mass=zero_mass)
+    shown = sys.stderr.isatty() if progress is None else progress
+    lengths: dict[str, Any] = {"draws": draws, "tune": tune, "chains": chains, "cores": cores}
+    if sampler == "nutpie":
+        data = model_data(episodes, evidence, CrossingSteps(episodes, evidence, threshold_family, timing))
+        compiled = _compile(model, data, evidence, prior, threshold_family)
+        raw = nutpie.sample(
+            compiled, seed=seed, target_accept=target_accept, save_warmup=False, progress_bar=shown, **lengths
+        )
+    else:
+        with model, _quiet_pymc():
+            raw = pm.sample(
+                random_seed=seed,
+                target_accept=target_accept,
+                progressbar=shown,
+                compute_convergence_checks=False,
+                **lengths,
+            )
+    tree = _assemble(raw, model, evidence, threshold_family, seed, predictive_draws)
+    tree.attrs = {
+        "format": FORMAT,
+        "schema_version": SCHEMA_VERSION,
+        "inference_method": "nuts",
+        "sampler": sampler,
+        "family": threshold_family.name,
+        "timing": timing,
+        "prior": repr(prior),
+        "seed": seed,
+        "draws": draws,
+        "tune": tune,
+        "chains": chains,
+        "target_accept": target_accept,
+        "interrupted": int(tree["posterior"].sizes["draw"] < draws),
+        "data_fingerprint": evidence.fingerprint(),
+        "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        **{f"{name}_version": version(name) for name in ("bayes_tacit", "pymc", "pytensor", "nutpie")},
+    }
+    tree.attrs |= judge(tree).as_attrs()
+    return tree
+
+
+def _proper(prior: object) -> WeaklyInformativePrior:
+    if prior is None:
+        return WeaklyInformativePrior()
+    if not isinstance(prior, WeaklyInformativePrior):
+        expected = "a WeaklyInformativePrior: others are improper and are for point estimates"
+        raise InvalidDataError(expected, field="prior", value=prior)
+    return prior
+
+
+def _compile(
+    model: pm.Model, data: dict[str, np.ndarray], evidence: Evidence, prior: WeaklyInformativePrior, family: Family
+) -> Any:  # noqa: ANN401
+    """Compile a model once for each shape, prior and family in a process, and give it the data at hand."""
+    shape = len(evidence.feature_names), len(evidence.diagnostic_names)
+    key = (*shape, evidence.weights is None, repr(prior), family.name)
+    with _compiling:
+        if key not in _compiled:
+            _compiled[key] = nutpie.compile_pymc_model(model, freeze_model=False)
+        compiled = _compiled[key]
+    used = {variable.name for variable in compiled.shared_var_keys}
+    return compiled.with_data(**{name: value for name, value in data.items() if name in used})
+
+
+def _assemble(
+    raw: xr.DataTree, model: pm.Model, evidence: Evidence, family: Family, seed: int, predictive_draws: int
+) -> xr.DataTree:
+    """Put all groups together, under one set of names."""
+    posterior = raw["posterior"].to_dataset()
+    # What was compiled may have been compiled for other names.
+    names = {"feature": evidence.feature_names, "diagnostic": evidence.diagnostic_names}
+    posterior = posterior.assign_coords({dim: list(map(str, names[dim])) for dim in names if dim in posterior.dims})
+    every = -(-posterior.sizes["chain"] * posterior.sizes["draw"] // predictive_draws)
+    thinned = xr.DataTree.from_dict({"posterior": posterior.isel(draw=slice(None, None, every))})
+    with model, _quiet_pymc():
+        forward = pm.sample_prior_predictive(predictive_draws, random_seed=seed, compile_kwargs=QUICK)
+        predicted = pm.sample_posterior_predictive(
+            thinned,
+            freeze_vars=[variable.name for variable in model.free_RVs],
+            random_seed=seed,
+            progressbar=False,
+            compile_kwargs=QUICK,
+        )
+    statistics = raw["sample_stats"].to_dataset()
+    kept = {old: new for old, new in STATISTICS.items() if old in statistics}
+    groups = {
+        "posterior": posterior,
+        "sample_stats": statistics[list(kept)].rename({old: new for old, new in kept.items() if old != new}),
+        "prior": forward["prior"].to_dataset(),
+        "posterior_predictive": predicted["posterior_predictive"].to_dataset(),
+        "log_likelihood": pointwise_log_likelihood(posterior, evidence, family),
+        "observed_data": forward["observed_data"].to_dataset(),
+        "constant_data": forward["constant_data"].to_dataset(),
+    }
+    for dataset in groups.values():
+        dataset.attrs = {}
+    return xr.DataTree.from_dict(groups)
+
+
+@contextmanager
+def _quiet_pymc() -> Iterator[None]:
+    """Keep PyMC from announcing what it samples; the verdict says all that matters."""
+    logger = logging.getLogger("pymc")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)

@@ -1,6 +1,0 @@
-"""The penalized maximum likelihood estimate, as the model's MAP."""
-
-from bayes_tacit.map_fit.fit import fit_map
-from bayes_tacit.map_fit.result import MapFit, Restart
-
-__all__ = ["MapFit", "Restart", "fit_map"]

@@ -1,0 +1,1 @@
+"""The threshold model: what each episode says of it, its likelihood, its priors, and the PyMC program."""

@@ -1,0 +1,255 @@
+"""The PyMC model: a mixture-cure, interval-censored, log-normal threshold on a learned cumulative-risk scale."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+from pytensor.tensor import TensorVariable
+from scipy import special
+
+from bayes_tacit import validate
+from bayes_tacit.data.episodes import Episodes
+from bayes_tacit.data.timing import Timing
+from bayes_tacit.errors import InvalidDataError, TacitWarning
+from bayes_tacit.model.crossing import CrossingSteps
+from bayes_tacit.model.evidence import Evidence, Weights, ZeroMass, collect_evidence, typical_log_threshold
+from bayes_tacit.model.families import Family, family_named
+from bayes_tacit.model.likelihood import threshold_log_likelihood
+from bayes_tacit.model.priors import Prior, RidgePrior, WeaklyInformativePrior
+from bayes_tacit.model.symbolic import PYTENSOR
+
+# Crossing steps are drawn by a NumPy function, which reads the rollouts only when somebody asks for draws.
+warnings.filterwarnings("ignore", message="Numba will use object mode to run CustomDist_(threshold|strong_success)_rv")
+
+
+def build_model(
+    episodes: Episodes,
+    prior: Prior | None = None,
+    *,
+    weights: Weights | None = None,
+    floor: float | None = None,
+    family: str = "lognormal",
+    timing: Timing = "post_action",
+    zero_mass: ZeroMass | None = None,
+) -> pm.Model:
+    r"""State the model of some episodes in PyMC.
+
+    .. math::
+        B_i &\sim \mathrm{Bernoulli}(\operatorname{sigmoid}(\gamma_0 + x_i^\top\gamma)) \\
+        \log\kappa_i \mid B_i = 1 &\sim \mathrm{Normal}(\beta_0 + x_i^\top\beta, s)
+            \text{ (or logistic)} \\
+        R_i(t) &= \sum_{u \le t} w^\top u_i(t), \quad w \text{ on the simplex}
+
+    and kappa is known through R(a-1) < kappa <= R(b) for a teacher window [a, b], or through kappa > R(H-1) where
+    Cheap succeeds too.
+
+    Parameters
+    ----------
+    episodes
+        Training episodes; their features are standardized with their own mean and scale, kept as constant data.
+    prior
+        `WeaklyInformativePrior()` by default; `RidgePrior` for the paper's estimate.
+    weights
+        Simplex weights to hold fixed; by default they are learned.
+    floor
+        The paper's floor on an episode's likelihood, with a `RidgePrior` only: it has no gradient, and under it a flat
+        prior's posterior is improper.
+    family
+        Distribution of the threshold: "lognormal" as in the paper, or "loglogistic".
+    timing
+        "post_action", or "proposal" to align a mark after step t with the proposal at step t + 1.
+    zero_mass
+        What to do with a window in which every diagnostic is zero: "refuse", or "drop_window", which keeps the
+        episode's B = 1. By default it is floored if there is a floor, and refused otherwise.
+
+    Returns
+    -------
+    pymc.Model
+        Variables `gamma0`, `gamma`, `beta0`, `beta`, `s`, `w` with dims `feature` and `diagnostic`; observed
+        `strong_success` (dim `episode`) and `threshold` (dim `timed`). The value of `threshold` is a checkpoint: the
+        last one of the window, or the number of steps where the threshold was not crossed. Predictive draws of it are
+        crossing steps on the same scale.
+
+    Examples
+    --------
+    >>> from bayes_tacit import build_model, load_example
+    >>> [variable.name for variable in build_model(load_example()).observed_RVs]
+    ['strong_success', 'threshold']
+    """
+    prior = WeaklyInformativePrior() if prior is None else prior
+    if not isinstance(prior, RidgePrior | WeaklyInformativePrior):
+        raise InvalidDataError("a RidgePrior or a WeaklyInformativePrior", field="prior", value=prior)
+    if floor is not None:
+        floor = validate.number("floor", floor, "a number between 0 and 1, or None", above=0, below=1)
+        if not isinstance(prior, RidgePrior):
+            raise InvalidDataError(
+                "None: the floor is for the paper's estimate, with a RidgePrior", field="floor", value=floor
+            )
+    evidence = collect_evidence(episodes, timing=timing, weights=weights).settle_zero_mass(zero_mass, floor)
+    if isinstance(prior, RidgePrior):
+        evidence.refuse_gaps()
+    for gap in evidence.gaps():
+        warnings.warn(f"{gap}; what is not learned stays as the prior has it", TacitWarning, stacklevel=2)
+    threshold_family = family_named(family)
+    crossing = CrossingSteps(episodes, evidence, threshold_family, timing)
+    coords = {
+        "episode": evidence.episode,
+        "timed": evidence.episode[evidence.timed],
+        "feature": list(evidence.feature_names),
+        "diagnostic": list(evidence.diagnostic_names),
+        "risk": ["risk"],
+    }
+    with pm.Model(coords=coords) as model:
+        data = _register(model_data(episodes, evidence, crossing), learned=evidence.weights is None)
+        gamma0, gamma, beta0, beta, s = _coefficients(prior, evidence, data)
+        w = _weights(prior, evidence)
+        logit = gamma0 + data["features"] @ gamma
+        location = (beta0 + data["features"] @ beta)[data["timed_position"]]
+        _observe_strong_success(evidence, data, logit, floor)
+        _observe_threshold(evidence, data, threshold_family, crossing, location, s, w, logit, floor)
+    return model
+
+
+def model_data(episodes: Episodes, evidence: Evidence, crossing: CrossingSteps) -> dict[str, np.ndarray]:
+    """Everything in the model that depends on the episodes, by the name it has there.
+
+    A model compiled for some episodes serves any others with the same features and diagnostics once these are replaced.
+    """
+    return {
+        "features": evidence.features,
+        "feature_mean": evidence.standardization.mean,
+        "feature_scale": evidence.standardization.scale,
+        "strong_outcome": evidence.strong_success.astype("int64"),
+        "timed_position": evidence.timed,
+        "window_start": crossing.first_checkpoint,
+        "window_end": crossing.last_checkpoint,
+        "diagnostics_before": evidence.before,
+        "diagnostics_within": evidence.within,
+        "n_left": np.array(evidence.n_left),
+        "n_interval": np.array(evidence.n_interval),
+        "typical_log_threshold": np.array(typical_log_threshold(episodes, evidence.weights)),
+    }
+
+
+def _register(values: dict[str, np.ndarray], *, learned: bool) -> dict[str, TensorVariable]:
+    """Make the values data of the model."""
+    by_row = ("timed", "diagnostic" if learned else "risk")
+    dims: dict[str, tuple[str, ...]] = {
+        "features": ("episode", "feature"),
+        "feature_mean": ("feature",),
+        "feature_scale": ("feature",),
+        "strong_outcome": ("episode",),
+        "timed_position": ("timed",),
+        "window_start": ("timed",),
+        "window_end": ("timed",),
+        "diagnostics_before": by_row,
+        "diagnostics_within": by_row,
+    }
+    return {name: pm.Data(name, value, dims=dims.get(name)) for name, value in values.items()}
+
+
+def _coefficients(prior: Prior, evidence: Evidence, data: dict[str, TensorVariable]) -> tuple[TensorVariable, ...]:
+    center = data["typical_log_threshold"]
+    if isinstance(prior, RidgePrior):
+        scale = prior.coefficient_scale(evidence.n)
+        gamma0 = pm.Flat("gamma0")
+        beta0 = pm.Flat("beta0", initval=float(center.get_value()))
+        s = pm.HalfFlat("s")
+        gamma, beta = (_slopes(name, scale, evidence) for name in ("gamma", "beta"))
+    else:
+        gamma0 = pm.Normal("gamma0", 0.0, prior.incidence_intercept)
+        beta0 = pm.Normal("beta0", center, prior.location_intercept)
+        s = pm.LogNormal("s", np.log(prior.scale_median), prior.scale_spread)
+        gamma = _slopes("gamma", prior.incidence_slope, evidence)
+        beta = _slopes("beta", prior.location_slope, evidence)
+    return gamma0, gamma, beta0, beta, s
+
+
+def _slopes(name: str, scale: float, evidence: Evidence) -> TensorVariable:
+    if not evidence.feature_names:
+        return pt.zeros(0)
+    return pm.Normal(name, 0.0, scale, dims="feature") if np.isfinite(scale) else pm.Flat(name, dims="feature")
+
+
+def _weights(prior: Prior, evidence: Evidence) -> TensorVariable:
+    """Learned weights, or fixed ones as constant data."""
+    d = len(evidence.diagnostic_names)
+    if evidence.weights is not None or d == 1:
+        return pm.Data("w", np.ones(1) if evidence.weights is None else evidence.weights, dims="diagnostic")
+    concentration = prior.concentration if isinstance(prior, WeaklyInformativePrior) else 1.0
+    return pm.Dirichlet("w", np.full(d, concentration), dims="diagnostic")
+
+
+def _observe_strong_success(
+    evidence: Evidence, data: dict[str, TensorVariable], logit: TensorVariable, floor: float | None
+) -> None:
+    observed = data["strong_outcome"]
+    if floor is None:
+        pm.Bernoulli("strong_success", logit_p=logit, observed=observed, dims="episode")
+        return
+    log_floor = np.log(floor)
+    no_mass = np.zeros(evidence.n, dtype=bool)
+    no_mass[evidence.zero_mass] = True
+
+    def logp(value: TensorVariable, eta: TensorVariable) -> TensorVariable:
+        log_likelihood = -pt.softplus(pt.where(pt.eq(value, 1), -eta, eta))
+        return pt.where(no_mass, log_floor, pt.maximum(log_likelihood, log_floor))
+
+    def random(eta: np.ndarray, rng: np.random.Generator, size: tuple[int, ...]) -> np.ndarray:
+        return (rng.random(size) < special.expit(eta)).astype("int64")
+
+    pm.CustomDist("strong_success", logit, logp=logp, random=random, observed=observed, dims="episode", dtype="int64")
+
+
+def _observe_threshold(
+    evidence: Evidence,
+    data: dict[str, TensorVariable],
+    family: Family,
+    crossing: CrossingSteps,
+    location: TensorVariable,
+    s: TensorVariable,
+    w: TensorVariable,
+    logit: TensorVariable,
+    floor: float | None,
+) -> None:
+    """Give each timed episode the mass of its interval.
+
+    The sums of diagnostics that bound it are data of the model, so that an evaluation does not depend on the horizon;
+    the observed checkpoint only labels it. The weights are passed one by one, which keeps the distribution elementwise
+    and so the log-likelihood pointwise.
+    """
+    learned = evidence.weights is None
+    symbolic = replace(
+        evidence,
+        before=data["diagnostics_before"],
+        within=data["diagnostics_within"],
+        n_left=data["n_left"],
+        n_interval=data["n_interval"],
+    )
+
+    def logp(
+        _: TensorVariable, mu: TensorVariable, scale: TensorVariable, eta: TensorVariable, *given: TensorVariable
+    ) -> TensorVariable:
+        simplex = pt.stack([weight.ravel()[0] for weight in given]) if learned else np.ones(1)
+        log_mass = threshold_log_likelihood(symbolic, simplex, mu, scale, family, PYTENSOR)
+        if floor is None:
+            return log_mass
+        log_pi = -pt.softplus(-eta)
+        return pt.maximum(log_pi + log_mass, np.log(floor)) - pt.maximum(log_pi, np.log(floor))
+
+    pm.CustomDist(
+        "threshold",
+        location,
+        s,
+        logit[data["timed_position"]],
+        *(w[j] for j in range(len(evidence.diagnostic_names))),
+        logp=logp,
+        random=crossing.draw,
+        observed=data["window_end"],
+        dims="timed",
+        dtype="int64",
+    )

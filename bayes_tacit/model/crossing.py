@@ -1,0 +1,69 @@
+"""The step at which cumulative risk crosses a threshold: what the teacher marks, and what the model predicts."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from bayes_tacit.data.episodes import Episodes
+from bayes_tacit.data.timing import Timing, mark_moves_by
+from bayes_tacit.model.evidence import Evidence
+from bayes_tacit.model.families import Family
+
+
+class CrossingSteps:
+    """Observed and drawn crossing steps of the timed episodes, in the evidence's order.
+
+    A crossing step is the first checkpoint t with R(t) >= kappa; it is the number of steps if there is none.
+
+    Parameters
+    ----------
+    episodes
+        Where the evidence came from.
+    evidence
+        Which of them are timed.
+    family
+        Distribution of the threshold.
+    timing
+        How their windows were aligned.
+    """
+
+    def __init__(self, episodes: Episodes, evidence: Evidence, family: Family, timing: Timing) -> None:
+        self._episodes = episodes
+        self._timed = evidence.timed
+        self._family = family
+        dataset = episodes.dataset
+        shift = mark_moves_by(timing)
+        n_steps = dataset["n_steps"].values[self._timed]
+        start, end = (dataset[name].values[self._timed] + shift for name in ("window_start", "window_end"))
+        self.first_checkpoint = np.where(np.isnan(start), n_steps, np.fmin(start, n_steps)).astype("int64")
+        """First checkpoint of the window; the number of steps where the threshold was not crossed."""
+        self.last_checkpoint = np.where(np.isnan(end), n_steps, np.fmin(end, n_steps)).astype("int64")
+        """Last checkpoint of the window; the number of steps where the threshold was not crossed."""
+
+    @cached_property
+    def _diagnostics(self) -> np.ndarray:
+        """Diagnostics of the timed episodes at every step, (timed, step, diagnostic); loaded when first drawn."""
+        diagnostics: np.ndarray = self._episodes.dataset["diagnostics"].isel(episode=self._timed).values
+        return diagnostics
+
+    def draw(
+        self,
+        location: np.ndarray,
+        scale: np.ndarray,
+        logit: np.ndarray,  # noqa: ARG002
+        *w: np.ndarray,
+        rng: np.random.Generator | None = None,
+        size: tuple[int, ...] | None = None,
+    ) -> np.ndarray:
+        """Draw thresholds and say at which step each episode's risk crosses its own.
+
+        The arguments are those of the model's `threshold` distribution; the logit of pi matters to its floor only.
+        """
+        rng = np.random.default_rng(rng)
+        shape = (len(self._timed),) if size is None else size
+        kappa = np.exp(location + scale * self._family.draw(rng, shape))
+        risk = np.cumsum(self._diagnostics @ np.array([np.ravel(weight)[0] for weight in w]), axis=1)
+        # Past the end of a rollout the risk is NaN, which is below nothing.
+        return (risk < kappa[..., None]).sum(axis=-1)

@@ -1,0 +1,121 @@
+"""What a check gives back, and what all checks ask of a posterior."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from matplotlib.figure import Figure
+
+from bayes_tacit.data.episodes import Episodes
+from bayes_tacit.errors import InvalidDataError
+from bayes_tacit.model.evidence import collect_evidence
+
+DESCRIPTIONS = {
+    "strong_outcome": "strong_success",
+    "features": "the features",
+    "timed_position": "which of them have a window or are AB = 11, or their order",
+    "diagnostics_before": "the windows or the diagnostics before them",
+    "diagnostics_within": "the windows or the diagnostics within them",
+}
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class CheckResult:
+    """What one check found.
+
+    Attributes
+    ----------
+    name
+        What was checked, in a few words.
+    passed
+        Whether it is as it should be; None where there is nothing to pass (a comparison), or too little to judge by.
+    table
+        The numbers behind it.
+    sentence
+        The finding in one sentence.
+    advice
+        What to do about it; empty if there is nothing to do.
+    figure
+        A function without arguments that draws the finding; a new figure each time.
+
+    Examples
+    --------
+    >>> print(CheckResult("Coin", False, pd.DataFrame(), "9 of 10 tosses were heads.", "Use another coin."))
+    FAILED  Coin: 9 of 10 tosses were heads. Use another coin.
+    """
+
+    name: str
+    passed: bool | None
+    table: pd.DataFrame
+    sentence: str
+    advice: str = ""
+    figure: Callable[[], Figure] | None = None
+
+    @property
+    def status(self) -> str:
+        """Give "passed", "failed" or "not judged"."""
+        return {True: "passed", False: "failed", None: "not judged"}[self.passed]
+
+    def __str__(self) -> str:
+        mark = {True: "passed", False: "FAILED", None: "--"}[self.passed]
+        return f"{mark:6}  {self.name}: {self.sentence}" + (f" {self.advice}" if self.advice else "")
+
+    __repr__ = __str__
+
+
+def group_of(tree: xr.DataTree, name: str) -> xr.Dataset:
+    """Give a group of a posterior, or say that it is missing."""
+    if name not in tree.children:
+        raise InvalidDataError(
+            f"a group {name!r}, as sample_posterior gives it", field="groups of the tree", value=list(tree.children)
+        )
+    return tree[name].to_dataset()
+
+
+def require_same_data(tree: xr.DataTree, episodes: Episodes) -> None:
+    """Refuse episodes that are not the ones that a posterior was fitted on."""
+    constant = group_of(tree, "constant_data")
+    posterior = group_of(tree, "posterior")
+    diagnostics = (constant if "w" in constant else posterior)["diagnostic"].values.tolist()
+    features = constant["feature"].values.tolist() if "feature" in constant.coords else []
+    for kind, names, own in (
+        ("features", features, episodes.feature_names),
+        ("diagnostics", diagnostics, episodes.diagnostic_names),
+    ):
+        if names != list(own):
+            raise InvalidDataError(
+                f"{names}, on which the posterior was fitted", field=f"{kind} of the episodes", value=list(own)
+            )
+    _require_same_ids(constant["episode"].values.tolist(), episodes.ids.tolist())
+    weights = constant["w"].values if "w" in constant else None
+    evidence = collect_evidence(episodes, timing=tree.attrs["timing"], weights=weights)
+    for name, given in {
+        "strong_outcome": evidence.strong_success,
+        "features": evidence.features,
+        "timed_position": evidence.timed,
+        "diagnostics_before": evidence.before,
+        "diagnostics_within": evidence.within,
+    }.items():
+        fitted = constant[name].values
+        if fitted.shape != given.shape or not np.allclose(fitted, given):
+            raise InvalidDataError(
+                f"those that the posterior was fitted on: the ids agree, but not {DESCRIPTIONS[name]}",
+                field="episodes",
+                value=f"{len(episodes)} episodes",
+            )
+
+
+def _require_same_ids(fitted: list[object], given: list[object]) -> None:
+    if set(fitted) == set(given):
+        return
+    new, gone = sorted(set(given) - set(fitted), key=str), sorted(set(fitted) - set(given), key=str)
+    parts = [f"{len(ids)} {what}, such as {ids[0]!r}" for ids, what in ((new, "unknown"), (gone, "missing")) if ids]
+    raise InvalidDataError(
+        f"the {len(fitted)} episodes that the posterior was fitted on ({'; '.join(parts)})",
+        field="number of episodes",
+        value=len(given),
+    )

@@ -1,0 +1,138 @@
+"""Which of several models of the same episodes predicts best."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import arviz_stats
+import numpy as np
+import pandas as pd
+import xarray as xr
+from matplotlib.figure import Figure
+
+from bayes_tacit.errors import InvalidDataError
+from bayes_tacit.review.checks.base import CheckResult, group_of
+from bayes_tacit.review.checks.drawing import dot_rows, lazily
+from bayes_tacit.review.checks.loo import LARGEST_K, loo, pareto_k
+from bayes_tacit.review.plots.style import CEILING, SCORE
+
+NAME = "Model comparison"
+CLEAR = 2.0
+"""Standard errors of the difference beyond which one model is said to predict better."""
+SMALL = 4.0
+"""Difference in elpd below which models predict alike, and its standard error is too small (Sivula et al., 2020)."""
+
+
+def compare_models(trees: Mapping[str, xr.DataTree]) -> CheckResult:
+    """Compare models of the same episodes by leave-one-out predictive accuracy.
+
+    The models may differ in features, diagnostics, weights, prior and threshold family. They must have seen the same
+    outcomes and the same windows: a difference in elpd between other data means nothing. A model is said to predict
+    worse than the best one if the difference is more than 4 and more than two of its standard errors.
+
+    Parameters
+    ----------
+    trees
+        Two or more posteriors, by the name to show for each.
+
+    Returns
+    -------
+    CheckResult
+        `passed` is None. `table` has one row a model, best first: `elpd`, `se`, `elpd_diff` from the best and its
+        `dse`, stacking `weight`, effective parameters `p`, and the number of episodes with a Pareto k above 0.7.
+
+    Examples
+    --------
+    >>> compare_models({"all features": tree, "without subgoals": smaller})  # doctest: +SKIP
+    """
+    if len(trees) < 2:
+        raise InvalidDataError("two or more posteriors", field="models to compare", value=list(trees))
+    names = list(trees)
+    ids = group_of(trees[names[0]], "log_likelihood")["episode"].values
+    for name in names[1:]:
+        _require_same_outcomes(names[0], trees[names[0]], name, trees[name])
+    found = {name: loo(_with_episodes(tree, ids)) for name, tree in trees.items()}
+    table = _table(found)
+    unreliable = table.index[table["high_k"] > 0].tolist()
+    advice = (
+        f"Pareto k is above {LARGEST_K} in {', '.join(map(str, unreliable))}: run check_loo on it, and mind that its "
+        "elpd is probably too high."
+        if unreliable
+        else ""
+    )
+    return CheckResult(NAME, None, table, _sentence(table), advice, lazily(_draw, table))
+
+
+def _with_episodes(tree: xr.DataTree, ids: np.ndarray) -> xr.DataTree:
+    """Give what LOO reads, with the episodes in a common order."""
+    return xr.DataTree.from_dict(
+        {
+            "posterior": group_of(tree, "posterior"),
+            "log_likelihood": group_of(tree, "log_likelihood")[["total", "timed"]].sel(episode=ids),
+        }
+    )
+
+
+def _require_same_outcomes(reference: str, one: xr.DataTree, name: str, other: xr.DataTree) -> None:
+    for what, by_id in (("strong_success", _outcomes), ("teacher windows", _windows)):
+        expected, given = by_id(one), by_id(other)
+        if expected.keys() != given.keys():
+            odd = sorted(expected.keys() ^ given.keys(), key=str)[0]
+            raise InvalidDataError(
+                f"the episodes of {reference!r} ({len(expected)}; one has {odd!r}, the other does not)",
+                field=f"number of episodes with {what} in {name!r}",
+                value=len(given),
+            )
+        for episode, value in expected.items():
+            if given[episode] != value:
+                raise InvalidDataError(
+                    f"{value} as in {reference!r}: only models of the same data can be compared",
+                    episode=episode,
+                    field=f"{what} in {name!r}",
+                    value=given[episode],
+                )
+
+
+def _outcomes(tree: xr.DataTree) -> dict[object, int]:
+    outcome = group_of(tree, "constant_data")["strong_outcome"]
+    return dict(zip(outcome["episode"].values.tolist(), outcome.values.tolist(), strict=True))
+
+
+def _windows(tree: xr.DataTree) -> dict[object, tuple[int, int]]:
+    constant = group_of(tree, "constant_data")
+    bounds = zip(constant["window_start"].values.tolist(), constant["window_end"].values.tolist(), strict=True)
+    return dict(zip(constant["timed"].values.tolist(), bounds, strict=True))
+
+
+def _table(found: dict[str, Any]) -> pd.DataFrame:
+    with warnings.catch_warnings():
+        # Of equal models, the difference has no standard error to divide by.
+        warnings.filterwarnings("ignore", message="invalid value encountered", category=RuntimeWarning)
+        compared = arviz_stats.compare(found, round_to="none")
+    table = compared[["elpd", "se", "elpd_diff", "dse", "weight", "p"]].astype(float)
+    table["high_k"] = [int((pareto_k(found[name]) > LARGEST_K).sum()) for name in table.index]
+    return table.rename_axis("model")
+
+
+def _sentence(table: pd.DataFrame) -> str:
+    best = table.index[0]
+    others = table.iloc[1:]
+    worse = others[(others["elpd_diff"].abs() > SMALL) & (others["elpd_diff"].abs() > CLEAR * others["dse"])]
+    alike = others.index.difference(worse.index, sort=False)
+    parts = []
+    if len(worse):
+        listed = "; ".join(f"{name} by {-row['elpd_diff']:.1f} (se {row['dse']:.1f})" for name, row in worse.iterrows())
+        parts.append(f"{best} predicts better than {listed}")
+    if len(alike):
+        parts.append(f"{', '.join(map(str, alike))} cannot be told from {best}")
+    return "; ".join(parts) + "."
+
+
+def _draw(table: pd.DataFrame) -> Figure:
+    figure, (axis,), position = dot_rows(table.index)
+    axis.errorbar(table["elpd_diff"], position, xerr=table["dse"], fmt="o", color=SCORE, capsize=3)
+    axis.axvline(0, color=CEILING, linewidth=1, zorder=0)
+    axis.set(xlabel="elpd less than that of the best model, with one standard error")
+    return figure

@@ -1,0 +1,191 @@
+"""Whether the crossing steps that the model predicts look like those that the teacher marked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
+
+from bayes_tacit.data.episodes import Episodes
+from bayes_tacit.review.checks.base import CheckResult, group_of, require_same_data
+from bayes_tacit.review.checks.drawing import WIDE, lazily
+from bayes_tacit.review.checks.predictive import FEWEST_DRAWS, LEVEL, ROUNDING, TOO_FEW, Envelope, envelope, flat_draws
+from bayes_tacit.review.plots.style import BAND_OPACITY, OBSERVED, PREDICTED
+
+NAME = "Crossing steps"
+POSITIONS = np.arange(1, 11) / 10
+LEVELS = np.arange(1, 20) / 20
+
+
+def check_crossing_steps(tree: xr.DataTree, episodes: Episodes) -> CheckResult:
+    r"""Check predicted crossing steps against the teacher's windows, among the timed episodes.
+
+    An observed crossing step is known up to its window [a, b]; where Cheap succeeded too, it is known to be past the
+    end. Two things are compared with replicated data sets from the posterior predictive distribution:
+
+    - **When.** The share of episodes that have crossed by 10%, 20%, ..., 100% of their rollout. The observed share is
+      bounded: episodes whose window has ended have crossed for sure, those whose window has begun may have. No
+      assumption about where in the window the crossing was.
+    - **Calibration.** With F_i the predictive distribution of the crossing step of episode i, the crossing's place
+      in it is spread evenly over (F_i(a - 1), F_i(b)], and the mean of these uniform distributions over the episodes
+      should itself be uniform (the nonrandomized PIT of Czado, Gneiting and Held, 2009). This sees each episode at
+      its own place, and assumes what the likelihood assumes: that a window says no more than that the crossing is
+      inside it.
+
+    It passes if the observed bounds meet the band that holds 99% of the replicates at all positions at once, and the
+    largest departure of the mean PIT from uniform is exceeded by at least 1% of the replicates. Replicates have no
+    windows, so their PIT varies somewhat more than that of marked episodes, and the posterior has seen the data: a
+    right model fails less often than 1% of the time in each.
+
+    Parameters
+    ----------
+    tree
+        A posterior with posterior predictive draws.
+    episodes
+        What it was fitted on; only the lengths of the rollouts are read.
+    """
+    require_same_data(tree, episodes)
+    draws = flat_draws(group_of(tree, "posterior_predictive")["threshold"])
+    constant = group_of(tree, "constant_data")
+    first, last = (constant[name].values.astype(int) for name in ("window_start", "window_end"))
+    n_steps = episodes.n_steps[constant["timed_position"].values]
+    if not len(first):
+        return CheckResult(NAME, None, pd.DataFrame(), "No episode is timed, so there is nothing to compare with.")
+    if len(draws) < FEWEST_DRAWS:
+        sentence = f"There are {len(draws)} predictive draws, too few to judge by."
+        return CheckResult(NAME, None, pd.DataFrame(), sentence, TOO_FEW.format(needed=FEWEST_DRAWS))
+    timing = _timing(draws, first, last, n_steps)
+    calibration = _calibration(draws, first, last)
+    on_time = bool(timing.table["inside"].all())
+    calibrated = calibration.p_value >= LEVEL
+    return CheckResult(
+        NAME,
+        on_time and calibrated,
+        timing.table,
+        _sentence(timing.table, calibration, len(first)),
+        "" if on_time and calibrated else _advice(timing.table, on_time),
+        lazily(_draw, timing, calibration),
+    )
+
+
+@dataclass(frozen=True)
+class _Timing:
+    table: pd.DataFrame
+    band: Envelope
+
+
+@dataclass(frozen=True)
+class _Calibration:
+    """Mean PIT minus uniform, at LEVELS: of the data, and the range that most replicates keep to."""
+
+    departure: np.ndarray
+    limit: float
+    p_value: float
+
+
+def _timing(draws: np.ndarray, first: np.ndarray, last: np.ndarray, n_steps: np.ndarray) -> _Timing:
+    # A crossing at step t has happened by position r of a rollout of H steps if t + 1 <= r H.
+    deadline = np.floor(POSITIONS[:, None] * n_steps + 1e-9) - 1
+    replicates = np.stack([(draws <= by).mean(axis=1) for by in deadline], axis=1)
+    band = envelope(replicates)
+    surely, possibly = ((step <= deadline).mean(axis=1) for step in (last, first))
+    inside = (surely <= band.upper + ROUNDING) & (possibly >= band.lower - ROUNDING)
+    table = pd.DataFrame(
+        {
+            "observed_least": surely,
+            "observed_most": possibly,
+            "predicted": band.mean,
+            "lower": band.lower,
+            "upper": band.upper,
+            "inside": inside,
+        },
+        index=pd.Index([f"{position:.0%}" for position in POSITIONS], name="crossed by"),
+    )
+    return _Timing(table, band)
+
+
+def _calibration(draws: np.ndarray, first: np.ndarray, last: np.ndarray) -> _Calibration:
+    below = _predictive_cdf(draws, int(last.max()))
+    row = np.arange(len(first))
+    observed = _mean_pit(below[row, first], below[row, last + 1]) - LEVELS
+    replicates = np.stack([_mean_pit(below[row, step], below[row, step + 1]) - LEVELS for step in draws])
+    worst = np.abs(replicates).max(axis=1)
+    p_value = (1 + (worst >= np.abs(observed).max()).sum()) / (1 + len(worst))
+    return _Calibration(observed, float(np.quantile(worst, 1 - LEVEL, method="higher")), float(p_value))
+
+
+def _predictive_cdf(draws: np.ndarray, last: int) -> np.ndarray:
+    """Share of an episode's draws below each step, (episode, step), so that column t + 1 is P(step <= t)."""
+    n_draws, n = draws.shape
+    width = max(int(draws.max()), last) + 2
+    counts = np.bincount((np.arange(n) * width + draws + 1).ravel(), minlength=n * width).reshape(n, width)
+    return np.cumsum(counts, axis=1) / n_draws
+
+
+def _mean_pit(lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
+    """Distribution function, at LEVELS, of the mean of uniform distributions over (lower, upper]."""
+    width = upper - lower
+    reached = LEVELS[:, None] - lower
+    inside = np.divide(reached, width, out=np.where(reached >= 0, 1.0, 0.0), where=width > 0)
+    return inside.clip(0, 1).mean(axis=1)
+
+
+def _sentence(table: pd.DataFrame, calibration: _Calibration, n: int) -> str:
+    ever = table.loc["100%"]
+    observed = f"{ever['observed_most']:.0%}"
+    where = (
+        "at every point of the rollout the observed share lies in the predicted band"
+        if table["inside"].all()
+        else f"the observed share leaves the predicted band at {_listed(table.index[~table['inside']])} of the rollout"
+    )
+    return (
+        f"Of {n} timed episodes {observed} crossed ({ever['predicted']:.0%} predicted); {where}, and the crossing's "
+        f"place in its predictive distribution departs from uniform by at most "
+        f"{np.abs(calibration.departure).max():.3f} (limit {calibration.limit:.3f}, p = {calibration.p_value:.2g})."
+    )
+
+
+def _advice(table: pd.DataFrame, on_time: bool) -> str:
+    outside = table[~table["inside"]]
+    late = "" if on_time else f"The model crosses too {_direction(outside)}. "
+    return late + (
+        "Try the other threshold family and compare by LOO; look for a diagnostic that the teacher saw and the model "
+        "does not have, for a feature with a nonlinear effect on the threshold, and for windows marked by another rule."
+    )
+
+
+def _direction(outside: pd.DataFrame) -> str:
+    late = (outside["observed_least"] > outside["upper"]).mean()
+    return "late" if late > 0.5 else "early"
+
+
+def _listed(labels: pd.Index) -> str:
+    return ", ".join(map(str, labels))
+
+
+def _draw(timing: _Timing, calibration: _Calibration) -> Figure:
+    figure = Figure(figsize=(WIDE, 3.6), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    table = timing.table
+    shade = {"color": PREDICTED, "alpha": BAND_OPACITY, "linewidth": 0}
+    left.fill_between(POSITIONS, table["lower"], table["upper"], label="predicted, 99% of replicates", **shade)
+    left.plot(POSITIONS, table["predicted"], color=PREDICTED, label="predicted mean")
+    bounds = table["observed_least"], table["observed_most"]
+    left.vlines(POSITIONS, *bounds, color=OBSERVED, linewidth=1.5, zorder=3, label="observed, between bounds")
+    for bound in bounds:
+        left.plot(POSITIONS, bound, "_", color=OBSERVED, markersize=7, zorder=3)
+    left.xaxis.set_major_formatter(PercentFormatter(1.0))
+    left.set(xlabel="part of the rollout", ylabel="share of episodes that crossed", title="When", ylim=(0, 1))
+    left.legend(loc="upper left")
+    right.axhspan(-calibration.limit, calibration.limit, label="99% of replicates", **shade)
+    right.axhline(0, color=PREDICTED)
+    right.plot(LEVELS, calibration.departure, "o-", color=OBSERVED, linewidth=1.2, label="observed")
+    right.set(xlabel="place in the predictive distribution", ylabel="mean PIT minus uniform", title="Calibration")
+    reach = 1.35 * max(calibration.limit, float(np.abs(calibration.departure).max()))
+    right.set(xlim=(0, 1), ylim=(-reach, reach))
+    right.legend(loc="upper right", ncols=2)
+    return figure

@@ -1,0 +1,76 @@
+"""The log density of the prior at every draw, in plain NumPy."""
+
+from __future__ import annotations
+
+import ast
+
+import numpy as np
+import xarray as xr
+from scipy import special
+
+from bayes_tacit.errors import InvalidDataError
+from bayes_tacit.model.priors import WeaklyInformativePrior
+from bayes_tacit.review.checks.base import group_of
+
+LOG_SQRT_2PI = float(np.log(2 * np.pi) / 2)
+
+
+def log_prior(tree: xr.DataTree) -> xr.Dataset:
+    """Evaluate the prior that a posterior was sampled with, parameter by parameter.
+
+    Densities are those of the parameters themselves, without the Jacobian of the sampler's transformations, as power
+    scaling wants them and as `pymc.compute_log_prior` gives them.
+
+    Returns
+    -------
+    xarray.Dataset
+        `gamma0`, `beta0`, `s`, and where they are parameters `gamma`, `beta` and `w`, summed over features or
+        diagnostics; dims `chain` and `draw`.
+    """
+    posterior = group_of(tree, "posterior")
+    center = float(group_of(tree, "constant_data")["typical_log_threshold"])
+    prior = prior_of(tree)
+    log_s = xr.apply_ufunc(np.log, posterior["s"])
+    out = {
+        "gamma0": _normal(posterior["gamma0"], 0.0, prior.incidence_intercept),
+        "beta0": _normal(posterior["beta0"], center, prior.location_intercept),
+        "s": _normal(log_s, float(np.log(prior.scale_median)), prior.scale_spread) - log_s,
+    }
+    for name, scale in (("gamma", prior.incidence_slope), ("beta", prior.location_slope)):
+        if name in posterior:
+            out[name] = _normal(posterior[name], 0.0, scale).sum("feature")
+    if "w" in posterior:
+        out["w"] = _dirichlet(posterior["w"], prior.concentration)
+    return xr.Dataset(out)
+
+
+def prior_of(tree: xr.DataTree) -> WeaklyInformativePrior:
+    """Read the prior from a posterior's provenance, where it stands as Python writes it.
+
+    Examples
+    --------
+    >>> tree = xr.DataTree()
+    >>> tree.attrs["prior"] = repr(WeaklyInformativePrior(location_slope=0.25))
+    >>> prior_of(tree).location_slope
+    0.25
+    """
+    text = str(tree.attrs.get("prior"))
+    try:
+        call = ast.parse(text, mode="eval").body
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and not call.args:
+            settings = {str(keyword.arg): float(ast.literal_eval(keyword.value)) for keyword in call.keywords}
+            if call.func.id == WeaklyInformativePrior.__name__:
+                return WeaklyInformativePrior(**settings)
+    except (SyntaxError, TypeError, ValueError):
+        pass
+    raise InvalidDataError("a WeaklyInformativePrior as it prints", field="prior of the tree", value=text)
+
+
+def _normal(value: xr.DataArray, mean: float, sd: float) -> xr.DataArray:
+    return -0.5 * ((value - mean) / sd) ** 2 - (np.log(sd) + LOG_SQRT_2PI)
+
+
+def _dirichlet(w: xr.DataArray, concentration: float) -> xr.DataArray:
+    d = w.sizes["diagnostic"]
+    constant = float(special.gammaln(d * concentration) - d * special.gammaln(concentration))
+    return xr.apply_ufunc(special.xlogy, concentration - 1, w).sum("diagnostic") + constant

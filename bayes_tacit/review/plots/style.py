@@ -1,0 +1,43 @@
+"""How our figures look: one style sheet, and a colour for each thing that is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.resources import as_file, files
+
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+
+SCORE = "#0072B2"
+DECISION = "#D55E00"
+WINDOW = "#E69F00"
+CEILING = "#777777"
+OBSERVED = "#000000"
+PREDICTED = "#009E73"
+BAND_OPACITY = 0.22
+
+
+@contextmanager
+def house_style() -> Iterator[None]:
+    """Draw in our style, and leave the user's settings as they were."""
+    # In a notebook the backend turns interactive mode on when it is first used. That must not happen inside the
+    # context, which would turn it off again at its end, and no later figure would be shown.
+    plt.draw_if_interactive()  # type: ignore[no-untyped-call]
+    with as_file(files("bayes_tacit.review.plots") / "tacit.mplstyle") as path, plt.style.context(path):
+        yield
+
+
+def axes_or_new(ax: Axes | None, figsize: tuple[float, float] | None = None) -> Axes:
+    """Give the user's axes, or those of a new figure."""
+    return plt.subplots(figsize=figsize)[1] if ax is None else ax
+
+
+def legend_below(ax: Axes) -> None:
+    """Put the legend under the axes, where it hides neither data nor a long title."""
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.15), ncols=3, columnspacing=1.4)
+
+
+def shortened(text: str, width: int) -> str:
+    """Keep the end of a text, which is what tells long ids apart."""
+    return text if len(text) <= width else f"…{text[1 - width :]}"

@@ -1,0 +1,167 @@
+"""Writing the report."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from importlib.metadata import version
+from importlib.resources import files
+from pathlib import Path
+
+import xarray as xr
+
+from bayes_tacit.data.episodes import Episodes
+from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileError
+from bayes_tacit.estimates.map_fit import MapFit
+from bayes_tacit.estimates.posterior.storage import FORMAT
+from bayes_tacit.files import atomic_path
+from bayes_tacit.review.checks import CheckResult, run_checks
+from bayes_tacit.review.reporting import sections
+from bayes_tacit.review.reporting.contents import choose, headline, parameter_table
+from bayes_tacit.review.reporting.html import bullets, tag, text
+
+PARTS = {
+    "verdict": "Verdict",
+    "to-do": "What to do",
+    "parameters": "Parameters",
+    "scores": "Handoff scores",
+    "checks": "Checks",
+    "sampling": "Sampling",
+    "data": "Data",
+    "provenance": "Provenance",
+}
+"""The sections, in their order."""
+
+
+def report(
+    tree: xr.DataTree,
+    episodes: Episodes,
+    path: str | os.PathLike[str],
+    *,
+    fit: MapFit | None = None,
+    alpha: float | None = None,
+    chosen: Iterable[object] | None = None,
+    title: str | None = None,
+    overwrite: bool = True,
+) -> Path:
+    """Write a report on a posterior: one HTML file that needs neither a network nor other files.
+
+    It holds the verdict in one sentence, what to do about each warning, the parameters with a forest plot, the
+    handoff scores of some episodes, every check (see `run_checks`), trace, rank and energy plots, a summary of the
+    data, and where all of it came from.
+
+    Parameters
+    ----------
+    tree
+        A posterior as `sample_posterior` gives it.
+    episodes
+        The episodes that it was fitted on.
+    path
+        The file to write, .html or .htm. It appears under its name only once it is complete.
+    fit
+        The point estimate to compare with; by default one is made.
+    alpha
+        A decision threshold to draw into the scores.
+    chosen
+        Ids of the episodes whose scores are drawn; by default a few that differ.
+    title
+        Heading of the report.
+    overwrite
+        Whether an existing file may be replaced.
+
+    Returns
+    -------
+    pathlib.Path
+        The file.
+
+    Raises
+    ------
+    InvalidDataError
+        If the posterior was fitted on other episodes, or an id is unknown.
+    FileFormatError
+        If the tree is no posterior of this library, or the file cannot be written.
+
+    Examples
+    --------
+    >>> from bayes_tacit import load_example, report, sample_posterior
+    >>> episodes = load_example()
+    >>> report(sample_posterior(episodes), episodes, "report.html", alpha=0.3)  # doctest: +SKIP
+    """
+    target = _writable(path, overwrite)
+    if not isinstance(tree, xr.DataTree) or tree.attrs.get("format") != FORMAT:
+        given = tree.attrs.get("format") if isinstance(tree, xr.DataTree) else type(tree).__name__
+        raise FileFormatError(f"the posterior's format is {given!r}; expected {FORMAT!r}, from sample_posterior")
+    if alpha is not None and not 0 < alpha <= 1:
+        raise InvalidDataError("a number above 0 and at most 1", field="alpha", value=alpha)
+    shown = episodes.select(choose(episodes, chosen))
+    results = run_checks(tree, episodes, fit)
+    heading = "Posterior of the handoff model" if title is None else title
+    page = _page(heading, tree, episodes, shown, results, alpha)
+    try:
+        with atomic_path(target) as temporary:
+            temporary.write_text(page, encoding="utf-8")
+    except MissingFileError:
+        raise
+    except OSError as error:
+        raise FileFormatError(f"{target}: cannot be written ({error.strerror})") from error
+    return target
+
+
+def _page(
+    heading: str,
+    tree: xr.DataTree,
+    episodes: Episodes,
+    shown: Episodes,
+    results: list[CheckResult],
+    alpha: float | None,
+) -> str:
+    found = headline(results)
+    summary = parameter_table(tree, results[0].table)
+    parts = {
+        "verdict": sections.verdict(found, results),
+        "to-do": sections.to_do(results),
+        "parameters": sections.parameters(tree, summary),
+        "scores": sections.scores(tree, shown, alpha),
+        "checks": sections.checks(results),
+        "sampling": sections.sampling(tree),
+        "data": sections.data(episodes),
+        "provenance": sections.provenance(tree),
+    }
+    links = bullets(tag("a", text(name), href=f"#{part}") for part, name in PARTS.items())
+    written = f"Written by bayes_tacit {version('bayes_tacit')} at {datetime.now(UTC):%Y-%m-%d %H:%M} UTC."
+    counts = f"{len(episodes):,} episodes, {tree['constant_data'].sizes['timed']:,} of them timed"
+    header = tag("header", tag("h1", text(heading)), tag("p", text(f"{counts}. {written}")))
+    body = tag(
+        "div",
+        header,
+        tag("nav", links, aria_label="Sections"),
+        tag("main", *(parts[part] for part in PARTS)),
+        class_="page",
+    )
+    style = (files("bayes_tacit.review.reporting") / "report.css").read_text(encoding="utf-8")
+    head = tag(
+        "head",
+        '<meta charset="utf-8">',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        '<link rel="icon" href="data:,">',
+        tag("title", text(heading)),
+        tag("style", style),
+    )
+    return f"<!DOCTYPE html>\n{tag('html', head, tag('body', body), lang='en')}\n"
+
+
+def _writable(path: str | os.PathLike[str], overwrite: bool) -> Path:
+    """Refuse a path that cannot be written before anything is computed."""
+    target = Path(path)
+    if target.suffix not in (".html", ".htm"):
+        raise FileFormatError(f"{target}: suffix is {target.suffix!r}; expected .html or .htm")
+    if target.is_dir():
+        raise FileFormatError(f"{target}: is a folder; expected a file to write")
+    if not target.resolve().parent.is_dir():
+        raise MissingFileError(f"{target.parent}: no such folder; expected the folder in which to write {target.name}")
+    if target.exists() and not overwrite:
+        raise FileFormatError(f"{target}: exists; expected a new name, or overwrite=True")
+    if not os.access(target.resolve().parent, os.W_OK):
+        raise FileFormatError(f"{target}: cannot be written (no permission in {target.resolve().parent})")
+    return target

@@ -1,0 +1,139 @@
+"""The decision log: JSON Lines from which every score can be computed again."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import warnings
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from bayes_tacit.errors import InvalidDataError, MissingFileError, TacitWarning
+from bayes_tacit.router.decision import Decision
+from bayes_tacit.router.snapshots import Progress, write_snapshot
+
+if TYPE_CHECKING:
+    from bayes_tacit.router.router import Router
+
+SCHEMA_VERSION = 1
+
+
+class DecisionLog:
+    """Appends a line for each start, observation and end of an episode.
+
+    Lines are written at once, whole, by whichever thread; one process writes to a file at a time. A line that a crash
+    cut short at the end of the file is removed, with a warning, when the file is opened again.
+
+    ================  ==================================================================================================
+    event             what the line holds besides the episode's name
+    ================  ==================================================================================================
+    start             schema_version, router (fingerprint), alpha, rule, timing, shadow, features by name
+    observe           diagnostics by name, and the decision: step, risk, cumulative_risk, pi, score, lower, upper,
+                      alpha, handoff, handoff_step
+    restore           schema_version, snapshot
+    finish            nothing more
+    ================  ==================================================================================================
+
+    Parameters
+    ----------
+    path
+        The file; made if it does not exist.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from bayes_tacit import Router, fit_map, load_example
+    >>> router = Router.from_fit(fit_map(load_example()))
+    >>> path = Path(tempfile.mkdtemp()) / "decisions.jsonl"
+    >>> with DecisionLog(path) as log:
+    ...     state = router.start(dict.fromkeys(router.feature_names, 0), episode="task-17", log=log)
+    ...     decision = state.observe(dict.fromkeys(router.diagnostic_names, 1))
+    ...     state.finish()
+    >>> [json.loads(line)["event"] for line in path.read_text().splitlines()]
+    ['start', 'observe', 'finish']
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        if not self.path.absolute().parent.is_dir():
+            raise MissingFileError(f"{self.path.parent}: no such folder; expected the folder in which to log decisions")
+        self._lock = threading.Lock()
+        self._file = self.path.open("ab", buffering=0)
+        self._length = _whole_lines(self.path)
+        if self._length < self.path.stat().st_size:
+            self._file.truncate(self._length)
+            warnings.warn(f"{self.path}: removed a last line that was cut short", TacitWarning, stacklevel=2)
+
+    def started(self, router: Router, progress: Progress) -> None:
+        """Record the start of an episode."""
+        self._append(
+            "start",
+            progress.episode,
+            {
+                "schema_version": SCHEMA_VERSION,
+                "router": router.fingerprint,
+                "alpha": router.alpha,
+                "rule": router.rule,
+                "timing": router.timing,
+                "shadow": progress.shadow,
+                "features": router.features.by_name(progress.features),
+            },
+        )
+
+    def restored(self, router: Router, progress: Progress) -> None:
+        """Record that an episode goes on from a snapshot."""
+        content: dict[str, object] = {"schema_version": SCHEMA_VERSION, "snapshot": write_snapshot(progress, router)}
+        self._append("restore", progress.episode, content)
+
+    def observed(self, episode: str | int | None, diagnostics: dict[str, float], decision: Decision) -> None:
+        """Record a checkpoint and the decision there."""
+        self._append("observe", episode, {"diagnostics": diagnostics, **decision._asdict()})
+
+    def finished(self, episode: str | int | None) -> None:
+        """Record the end of an episode."""
+        self._append("finish", episode, {})
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _append(self, event: str, episode: str | int | None, content: dict[str, object]) -> None:
+        if episode is None:
+            raise InvalidDataError("a name, by which the log tells episodes apart", field="episode", value=None)
+        line = json.dumps({"event": event, "episode": episode, **content}, allow_nan=False).encode() + b"\n"
+        with self._lock:
+            if self._file.closed:
+                raise InvalidDataError("one that is open", field="log", value="closed", where=str(self.path))
+            try:
+                if self._file.write(line) != len(line):
+                    raise OSError(f"{self.path}: no room for a line of {len(line)} bytes")
+            except OSError:
+                with suppress(OSError):  # a device cannot be cut, and the first error is the one to tell
+                    self._file.truncate(self._length)
+                raise
+            self._length += len(line)
+
+
+def _whole_lines(path: Path) -> int:
+    """Find where the last whole line ends."""
+    with path.open("rb") as file:
+        end = file.seek(0, os.SEEK_END)
+        while end > 0:
+            start = max(0, end - 2**16)
+            file.seek(start)
+            found = file.read(end - start).rfind(b"\n")
+            if found >= 0:
+                return start + found + 1
+            end = start
+    return 0

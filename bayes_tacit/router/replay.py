@@ -1,0 +1,186 @@
+"""Computing the scores of a decision log again."""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileError, TacitError, TacitWarning
+from bayes_tacit.router import checks
+from bayes_tacit.router.decision import Decision
+from bayes_tacit.router.log import SCHEMA_VERSION
+
+if TYPE_CHECKING:
+    from bayes_tacit.router.router import Router
+    from bayes_tacit.router.state import HandoffState
+
+START = ("event", "episode", "schema_version", "router", "alpha", "rule", "timing", "shadow", "features")
+OBSERVE = ("event", "episode", "diagnostics", *Decision._fields)
+RESTORE = ("event", "episode", "schema_version", "snapshot")
+FINISH = ("event", "episode")
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """A value in the log that is not what the router computes.
+
+    Attributes
+    ----------
+    line
+        Line of the log, from 1.
+    episode, step
+        The checkpoint.
+    field
+        Which part of the decision.
+    logged, computed
+        Both values.
+    """
+
+    line: int
+    episode: str | int
+    step: int
+    field: str
+    logged: object
+    computed: object
+
+
+@dataclass(frozen=True)
+class Replay:
+    """What came of a replay.
+
+    Attributes
+    ----------
+    episodes
+        How many were started or restored.
+    decisions
+        How many were computed again.
+    mismatches
+        Where the log says something else.
+    """
+
+    episodes: int
+    decisions: int
+    mismatches: tuple[Mismatch, ...]
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the log is what the router computes."""
+        return not self.mismatches
+
+
+def replay(path: str | os.PathLike[str], *routers: Router, tolerance: float = 1e-12) -> Replay:
+    """Run every episode of a log through its router again, and compare.
+
+    Parameters
+    ----------
+    path
+        A file that a `DecisionLog` wrote. A last line that was cut short is left out, with a warning.
+    routers
+        The router, or routers, whose decisions are in it.
+    tolerance
+        How far numbers may differ, for a log from a machine whose arithmetic rounds differently.
+
+    Raises
+    ------
+    FileFormatError
+        If a line is not what a `DecisionLog` writes, or from a router that was not given.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from bayes_tacit import Router, fit_map, load_example
+    >>> from bayes_tacit.router import DecisionLog
+    >>> router = Router.from_fit(fit_map(load_example()))
+    >>> path = Path(tempfile.mkdtemp()) / "decisions.jsonl"
+    >>> with DecisionLog(path) as log:
+    ...     state = router.start(dict.fromkeys(router.feature_names, 0), episode="task-17", log=log)
+    ...     decision = state.observe(dict.fromkeys(router.diagnostic_names, 1))
+    >>> replay(path, router)
+    Replay(episodes=1, decisions=1, mismatches=())
+    """
+    known = {router.fingerprint: router for router in routers}
+    running: dict[str | int, HandoffState] = {}
+    episodes = decisions = 0
+    mismatches: list[Mismatch] = []
+    for number, content in _lines(path):
+        try:
+            event, episode = _event(content)
+            if event in ("start", "restore"):
+                running[episode] = _begin(event, content, known)
+                episodes += 1
+                continue
+            if episode not in running:
+                raise InvalidDataError("an episode that was started in an earlier line", field="episode", value=episode)
+            if event == "finish":
+                checks.record(content, FINISH)
+                running.pop(episode).finish()
+                continue
+            logged = checks.record(content, OBSERVE)
+            decision = running[episode].observe(logged["diagnostics"])  # type: ignore[arg-type]
+        except TacitError as error:
+            raise FileFormatError(f"{path}, line {number}: {error}") from None
+        decisions += 1
+        mismatches += [
+            Mismatch(number, episode, decision.step, field, logged[field], computed)
+            for field, computed in decision._asdict().items()
+            if not _same(logged[field], computed, tolerance)
+        ]
+    return Replay(episodes, decisions, tuple(mismatches))
+
+
+def _lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, object]]:
+    if not Path(path).is_file():
+        raise MissingFileError(f"{path}: no such file; expected a log written by DecisionLog")
+    with Path(path).open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            try:
+                yield number, json.loads(line)
+            except (ValueError, RecursionError) as error:
+                if line.endswith(b"\n"):
+                    raise FileFormatError(f"{path}, line {number}: not valid JSON ({error})") from None
+                warnings.warn(f"{path}, line {number}: cut short, left out", TacitWarning, stacklevel=3)
+
+
+def _event(content: object) -> tuple[str, str | int]:
+    if not isinstance(content, dict):
+        raise InvalidDataError("an object", field="it", value=content)
+    event = checks.choice(content.get("event"), ("start", "observe", "restore", "finish"), "event")
+    episode = checks.episode_id(content.get("episode"))
+    if episode is None:
+        raise InvalidDataError("a string or a whole number", field="episode", value=None)
+    return event, episode
+
+
+def _begin(event: str, content: object, known: dict[str, Router]) -> HandoffState:
+    line = checks.record(content, START if event == "start" else RESTORE)
+    if line["schema_version"] != SCHEMA_VERSION:
+        raise InvalidDataError(f"{SCHEMA_VERSION}", field="schema_version", value=line["schema_version"])
+    if event == "start":
+        router = _router(line["router"], known)
+        for name in ("alpha", "rule", "timing"):
+            if line[name] != getattr(router, name):
+                raise InvalidDataError(f"{getattr(router, name)!r}, as its router has it", field=name, value=line[name])
+        shadow = checks.flag(line["shadow"], "shadow")
+        return router.start(line["features"], shadow=shadow, episode=checks.episode_id(line["episode"]))  # type: ignore[arg-type]
+    snapshot = line["snapshot"]
+    router = _router(snapshot.get("router") if isinstance(snapshot, dict) else None, known)
+    return router.restore(snapshot)  # type: ignore[arg-type]
+
+
+def _router(fingerprint: object, known: dict[str, Router]) -> Router:
+    if not isinstance(fingerprint, str) or fingerprint not in known:
+        raise InvalidDataError(
+            f"that of a router to replay with: {', '.join(known)}", field="router", value=fingerprint
+        )
+    return known[fingerprint]
+
+
+def _same(logged: object, computed: object, tolerance: float) -> bool:
+    if type(computed) is float and type(logged) in (int, float):
+        return abs(logged - computed) <= tolerance * max(1.0, abs(computed))  # type: ignore[operator]
+    return type(logged) is type(computed) and logged == computed

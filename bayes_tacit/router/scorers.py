@@ -1,0 +1,241 @@
+"""An episode's scores as its evidence accumulates: in plain floats for a point estimate, in arrays for a posterior."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from math import inf, log, nan, sumprod
+from typing import Protocol
+
+import numpy as np
+
+from bayes_tacit.errors import InvalidDataError
+from bayes_tacit.router.fields import Fields, Given
+from bayes_tacit.router.quantiles import Quantiles
+from bayes_tacit.scores.core import Draws, score
+
+BAND = (0.05, 0.95)
+"""Probabilities at the ends of a decision's band."""
+
+Total = tuple[float, ...]
+"""What accumulates over an episode."""
+
+Scored = tuple[Total, float, float, float, float | None, float | None]
+"""Total after a checkpoint; its risk, cumulative risk, score, and the ends of the band."""
+
+
+class Scorer(Protocol):
+    """One episode's score as a function of what has accumulated.
+
+    Attributes
+    ----------
+    pi
+        The incidence, or its posterior mean.
+    zero
+        The total before the first checkpoint.
+    """
+
+    pi: float
+    zero: Total
+
+    def advance(self, total: Total, diagnostics: Given) -> Scored:
+        """Add the diagnostics of a checkpoint to the total, without changing anything."""
+        ...
+
+
+class PointScorer:
+    """Scores of an episode under one value of the parameters; the total is the cumulative risk.
+
+    It is all plain floats: for one score, a call into NumPy would cost more than the arithmetic.
+
+    Parameters
+    ----------
+    weights, s
+        Parameters.
+    distribution
+        F, for one float.
+    pi, location
+        What the features say.
+    fields
+        How diagnostics are read.
+    """
+
+    __slots__ = ("_distribution", "_fields", "_location", "_pick", "_s", "_weights", "pi", "zero")
+
+    def __init__(
+        self,
+        weights: Sequence[float],
+        s: float,
+        distribution: Callable[[float], float],
+        pi: float,
+        location: float,
+        fields: Fields,
+    ) -> None:
+        self.pi = pi
+        self.zero: Total = (0.0,)
+        self._weights = weights
+        self._s = s
+        self._distribution = distribution
+        self._location = location
+        self._fields = fields
+        self._pick = fields.pick
+
+    def advance(self, total: Total, diagnostics: Given) -> Scored:
+        """Add the diagnostics of a checkpoint to the total."""
+        try:
+            values = self._pick(diagnostics)
+            risk = sumprod(self._weights, values)
+            for value in values:
+                if value < 0.0:
+                    risk = nan
+        except (KeyError, TypeError, ValueError, ArithmeticError):
+            risk = nan
+        # NaN, infinity and NumPy's types survive the sum, so one look at it is enough.
+        if type(risk) is not float or not risk < inf:
+            risk = sumprod(self._weights, self._fields.read(diagnostics))
+        cumulative = total[0] + risk
+        if 0.0 < cumulative < inf:
+            q = self.pi * self._distribution((log(cumulative) - self._location) / self._s)
+            return (cumulative,), risk, cumulative, q, None, None
+        if cumulative == 0.0:
+            return total, risk, cumulative, 0.0, None, None
+        raise _overflow(cumulative)
+
+
+class PosteriorScorer:
+    """Scores of an episode under many draws of the parameters; the total is the cumulative diagnostics.
+
+    Parameters
+    ----------
+    draws
+        Parameters.
+    mean_weights
+        Mean of w over the draws.
+    quantiles
+        The ends of the band, and the rule's quantile if it is one.
+    pi, location
+        What the features say, a number a draw.
+    fields
+        How diagnostics are read.
+    """
+
+    __slots__ = ("_draws", "_fields", "_location", "_mean_weights", "_pi", "_quantiles", "pi", "zero")
+
+    def __init__(
+        self,
+        draws: Draws,
+        mean_weights: Sequence[float],
+        quantiles: Quantiles,
+        pi: np.ndarray,
+        location: np.ndarray,
+        fields: Fields,
+    ) -> None:
+        self.pi = float(pi.mean())
+        self.zero: Total = (0.0,) * len(mean_weights)
+        self._draws = draws
+        self._mean_weights = mean_weights
+        self._quantiles = quantiles
+        self._pi = pi
+        self._location = location
+        self._fields = fields
+
+    def advance(self, total: Total, diagnostics: Given) -> Scored:
+        """Add the diagnostics of a checkpoint to the total."""
+        values = self._fields.read(diagnostics)
+        total = tuple([before + value for before, value in zip(total, values, strict=True)])
+        cumulative = sumprod(self._mean_weights, total)
+        if not cumulative < inf:
+            raise _overflow(cumulative)
+        draws = self._draws
+        q = score(self._pi, self._location, draws.s, draws.w @ np.array(total), draws.family)
+        lower, upper, *rule = self._quantiles(q)
+        decisive = rule[0] if rule else float(q.mean())
+        return total, sumprod(self._mean_weights, values), cumulative, decisive, lower, upper
+
+
+def scorers(
+    draws: Draws, rule: str | float, mean: np.ndarray, scale: np.ndarray, diagnostics: Fields
+) -> Callable[[Sequence[float]], Scorer]:
+    """Prepare what all episodes share.
+
+    Parameters
+    ----------
+    draws
+        Parameters.
+    rule
+        "mean", or a quantile's probability.
+    mean, scale
+        Standardization of the features.
+    diagnostics
+        How they are read.
+
+    Returns
+    -------
+    callable
+        Makes the scorer of an episode from its features.
+    """
+    return _point(draws, mean, scale, diagnostics) if len(draws) == 1 else _many(draws, rule, mean, scale, diagnostics)
+
+
+def _point(draws: Draws, mean: np.ndarray, scale: np.ndarray, diagnostics: Fields) -> Callable[..., PointScorer]:
+    weights, gamma, beta = draws.w[0].tolist(), draws.gamma[0].tolist(), draws.beta[0].tolist()
+    gamma0, beta0, s = float(draws.gamma0[0]), float(draws.beta0[0]), float(draws.s[0])
+    standardization = list(zip(mean.tolist(), scale.tolist(), strict=True))
+    distribution = DISTRIBUTIONS[draws.family.name]
+
+    def scorer(features: Sequence[float]) -> PointScorer:
+        x = [
+            (value - its_mean) / its_scale
+            for value, (its_mean, its_scale) in zip(features, standardization, strict=True)
+        ]
+        logit, location = gamma0 + sumprod(gamma, x), beta0 + sumprod(beta, x)
+        if not math.isfinite(logit + location):
+            raise _far_out(location)
+        return PointScorer(weights, s, distribution, _logistic(logit), location, diagnostics)
+
+    return scorer
+
+
+def _many(
+    draws: Draws, rule: str | float, mean: np.ndarray, scale: np.ndarray, diagnostics: Fields
+) -> Callable[..., PosteriorScorer]:
+    mean_weights = draws.w.mean(axis=0).tolist()
+    quantiles = Quantiles(len(draws), BAND if isinstance(rule, str) else (*BAND, rule))
+
+    def scorer(features: Sequence[float]) -> PosteriorScorer:
+        with np.errstate(over="ignore", invalid="ignore"):
+            x = (np.array(features, dtype=float) - mean) / scale
+            pi, location = draws.incidence(x), draws.location(x)
+        if not np.isfinite(pi + location).all():
+            raise _far_out(float(location[~np.isfinite(pi + location)][0]))
+        return PosteriorScorer(draws, mean_weights, quantiles, pi, location, diagnostics)
+
+    return scorer
+
+
+def _overflow(cumulative: float) -> InvalidDataError:
+    return InvalidDataError(
+        "diagnostics whose sum over the episode is finite", field="cumulative risk", value=cumulative
+    )
+
+
+def _far_out(location: float) -> InvalidDataError:
+    return InvalidDataError("features for which it is finite", field="location of the threshold", value=location)
+
+
+_MINUS_SQRT_HALF = -math.sqrt(0.5)
+
+
+def _normal(z: float) -> float:
+    return 0.5 * math.erfc(z * _MINUS_SQRT_HALF)
+
+
+def _logistic(z: float) -> float:
+    if z >= 0.0:
+        return 1.0 / (1.0 + math.exp(-z))
+    odds = math.exp(z)
+    return odds / (1.0 + odds)
+
+
+DISTRIBUTIONS = {"lognormal": _normal, "loglogistic": _logistic}
+"""F by the name of its family, for one float."""

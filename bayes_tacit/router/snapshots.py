@@ -1,0 +1,119 @@
+"""How far an episode has come, as plain JSON values."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, NamedTuple
+
+from bayes_tacit.errors import InvalidDataError
+from bayes_tacit.router import checks
+from bayes_tacit.router.scorers import Total
+
+if TYPE_CHECKING:
+    from bayes_tacit.router.router import Router
+
+FORMAT = "bayes_tacit.handoff_state"
+SCHEMA_VERSION = 1
+HEADER = ("format", "schema_version", "router")
+
+
+class Progress(NamedTuple):
+    """All that an episode's decisions depend on, besides the router.
+
+    Attributes
+    ----------
+    features
+        The task's features, in the router's order.
+    shadow
+        Whether handoffs are recorded only.
+    episode
+        Its name, if it has one.
+    step
+        The next checkpoint.
+    total
+        What has accumulated: the cumulative risk under a point estimate, the cumulative diagnostics under a posterior;
+        None before the first checkpoint.
+    handoff_step
+        The checkpoint at which the score reached alpha, if it has.
+    finished
+        Whether the episode has ended.
+    """
+
+    features: tuple[float, ...]
+    shadow: bool = False
+    episode: str | int | None = None
+    step: int = 0
+    total: Total | None = None
+    handoff_step: int | None = None
+    finished: bool = False
+
+
+def write_snapshot(progress: Progress, router: Router) -> dict[str, object]:
+    """Give the progress as values that JSON has."""
+    content: dict[str, object] = {
+        "format": FORMAT,
+        "schema_version": SCHEMA_VERSION,
+        "router": router.fingerprint,
+        **progress._asdict(),
+        "features": list(progress.features),
+        "total": None if progress.total is None else list(progress.total),
+    }
+    return {**content, "checksum": _checksum(progress, router)}
+
+
+def read_snapshot(snapshot: object, router: Router) -> Progress:
+    """Read what `write_snapshot` gave for the same router, checking all of it."""
+    try:
+        return _read(snapshot, router)
+    except InvalidDataError as error:
+        raise InvalidDataError(
+            error.expected, episode=error.episode, field=error.field, value=error.value, where="snapshot"
+        ) from None
+
+
+def _read(snapshot: object, router: Router) -> Progress:
+    content = checks.record(snapshot, (*HEADER, *Progress._fields, "checksum"))
+    checks.choice(content["format"], (FORMAT,), "format")
+    if content["schema_version"] != SCHEMA_VERSION:
+        raise InvalidDataError(f"{SCHEMA_VERSION}", field="schema_version", value=content["schema_version"])
+    if content["router"] != router.fingerprint:
+        expected = f"{router.fingerprint!r}: the snapshot was taken under another router"
+        raise InvalidDataError(expected, field="router", value=content["router"])
+    step = checks.count(content["step"], "step")
+    handoff_step = content["handoff_step"]
+    if handoff_step is not None and checks.count(handoff_step, "handoff_step") >= step:
+        raise InvalidDataError(f"a step before {step}, the next one", field="handoff_step", value=handoff_step)
+    progress = Progress(
+        features=_numbers(content["features"], len(router.feature_names), "features"),
+        shadow=checks.flag(content["shadow"], "shadow"),
+        episode=checks.episode_id(content["episode"]),
+        step=step,
+        total=_total(content["total"], router),
+        handoff_step=handoff_step,  # type: ignore[arg-type]
+        finished=checks.flag(content["finished"], "finished"),
+    )
+    if content["checksum"] != _checksum(progress, router):
+        expected = "the digest of its content: the snapshot was changed after it was taken"
+        raise InvalidDataError(expected, field="checksum", value=content["checksum"])
+    return progress
+
+
+def _numbers(value: object, length: int, field: str) -> tuple[float, ...]:
+    array = checks.numbers(value, (length,), field)
+    checks.finite(array, (length,), field)
+    return tuple(array.tolist())
+
+
+def _total(value: object, router: Router) -> Total | None:
+    if value is None:
+        return None
+    total = _numbers(value, 1 if len(router.draws) == 1 else len(router.diagnostic_names), "total")
+    if min(total) < 0:
+        raise InvalidDataError("numbers >= 0", field="total", value=value)
+    return total
+
+
+def _checksum(progress: Progress, router: Router) -> str:
+    text = json.dumps([FORMAT, SCHEMA_VERSION, router.fingerprint, *progress])
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,98 @@
+"""What a router takes from a fit or a posterior."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy
+
+from bayes_tacit.errors import InvalidDataError
+from bayes_tacit.router import checks
+from bayes_tacit.router.layout import PARAMETERS
+from bayes_tacit.scores.core import Draws
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from bayes_tacit.estimates.map_fit import MapFit
+
+PROVENANCE_KEYS = ("created_by", "versions", "inference_method", "draws_available", "data_fingerprint", "seed")
+
+
+def provenance(
+    inference_method: str | None = None,
+    draws_available: int | None = None,
+    data_fingerprint: str | None = None,
+    seed: int | None = None,
+) -> dict[str, object]:
+    """Say where parameters come from, as far as it is known, and what made the router."""
+    return {
+        "created_by": f"bayes_tacit {version('bayes_tacit')}",
+        "versions": {"python": platform.python_version(), "numpy": np.__version__, "scipy": scipy.__version__},
+        "inference_method": inference_method,
+        "draws_available": draws_available,
+        "data_fingerprint": data_fingerprint,
+        "seed": seed,
+    }
+
+
+def check_provenance(given: object) -> dict[str, object]:
+    """Check that it has the keys and types that `provenance` gives."""
+    found = checks.record(given, PROVENANCE_KEYS, "provenance")
+    checks.text(found["created_by"], "provenance.created_by")
+    versions = found["versions"]
+    if not isinstance(versions, Mapping):
+        raise InvalidDataError("an object of version numbers", field="provenance.versions", value=versions)
+    found["versions"] = {
+        checks.text(name, "a key of provenance.versions"): checks.text(version, f"provenance.versions.{name}")
+        for name, version in versions.items()
+    }
+    for name in ("inference_method", "data_fingerprint"):
+        if found[name] is not None:
+            checks.text(found[name], f"provenance.{name}")
+    for name in ("draws_available", "seed"):
+        if found[name] is not None:
+            checks.count(found[name], f"provenance.{name}")
+    return found
+
+
+def of_fit(fit: object) -> dict[str, Any]:
+    """Take what a router needs from a fit."""
+    from bayes_tacit.estimates.map_fit import MapFit
+
+    if not isinstance(fit, MapFit):
+        expected = "a MapFit, as fit_map gives it (Router.from_posterior takes a posterior)"
+        raise InvalidDataError(expected, field="fit", value=fit)
+    return {**_fitted(fit), "provenance": provenance("map", 1, fit.data_fingerprint, fit.seed)}
+
+
+def of_tree(tree: object, draws: object) -> dict[str, Any]:
+    """Take what a router needs from a posterior, with at most so many draws, at even distances."""
+    import xarray as xr
+
+    if not isinstance(tree, xr.DataTree):
+        expected = "a DataTree, as sample_posterior gives it (Router.from_fit takes a fit)"
+        raise InvalidDataError(expected, field="tree", value=tree)
+    if type(draws) is not int or draws < 1:
+        raise InvalidDataError("a whole number >= 1", field="draws", value=draws)
+    found = _fitted(tree)
+    available = len(found["draws"])
+    if draws < available:
+        kept = np.arange(draws) * available // draws
+        thinned = {name: getattr(found["draws"], name)[kept] for name in PARAMETERS}
+        found["draws"] = Draws(**thinned, family=found["draws"].family)
+    seed = tree.attrs.get("seed")
+    origin = (tree.attrs.get("inference_method"), available, tree.attrs.get("data_fingerprint"))
+    return {**found, "provenance": provenance(*origin, seed=None if seed is None else int(seed))}
+
+
+def _fitted(fit_or_tree: MapFit | xr.DataTree) -> dict[str, Any]:
+    from bayes_tacit.scores.fitted import as_draws
+
+    fitted = as_draws(fit_or_tree)
+    names = ("diagnostic_names", "feature_names", "feature_mean", "feature_scale", "draws", "timing")
+    return {name: getattr(fitted, name) for name in names}

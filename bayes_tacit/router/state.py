@@ -1,0 +1,152 @@
+"""One episode under a router: evidence goes in checkpoint by checkpoint, a decision comes out of each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bayes_tacit.errors import InvalidDataError, TacitError
+from bayes_tacit.router.decision import Decision
+from bayes_tacit.router.fields import Given
+from bayes_tacit.router.log import DecisionLog
+from bayes_tacit.router.scorers import Total
+from bayes_tacit.router.snapshots import Progress, write_snapshot
+
+if TYPE_CHECKING:
+    from bayes_tacit.router.router import Router
+
+_new_tuple = tuple.__new__
+
+
+class EpisodeEndedError(TacitError, RuntimeError):
+    """Something was observed after the end of its episode."""
+
+
+class HandoffState:
+    """How far an episode has come; made by `Router.start` and `Router.restore`.
+
+    A state belongs to one episode and to the thread that runs it. Many states can share a router.
+
+    Attributes
+    ----------
+    router
+        Whose decisions these are.
+    episode
+        Name of the episode, if it was given one.
+    features
+        The task's features, in the router's order.
+    shadow
+        Whether handoffs are recorded only.
+    step
+        The next checkpoint.
+    handoff_step
+        The checkpoint at which the score reached alpha, None before it.
+    finished
+        Whether the episode has ended.
+    """
+
+    __slots__ = (
+        "_advance",
+        "_alpha",
+        "_log",
+        "_pi",
+        "_total",
+        "episode",
+        "features",
+        "finished",
+        "handoff_step",
+        "router",
+        "shadow",
+        "step",
+    )
+
+    def __init__(self, router: Router, progress: Progress, log: DecisionLog | None = None) -> None:
+        scorer = router.scorer(progress.features)
+        self._advance = scorer.advance
+        self._alpha = router.alpha
+        self._pi = scorer.pi
+        self._log = log
+        self._total: Total = scorer.zero if progress.total is None else progress.total
+        self.router = router
+        self.features = progress.features
+        self.shadow = progress.shadow
+        self.episode = progress.episode
+        self.step = progress.step
+        self.handoff_step = progress.handoff_step
+        self.finished = progress.finished
+
+    def __repr__(self) -> str:
+        name = "" if self.episode is None else f" of {self.episode!r}"
+        parts = [f"{self.step} step{'' if self.step == 1 else 's'} observed"]
+        if self.handoff_step is not None:
+            parts.append(f"crossed at step {self.handoff_step}")
+        parts += [word for word in ("finished", "shadow") if getattr(self, word)]
+        return f"<HandoffState{name}: {', '.join(parts)}>"
+
+    @property
+    def handoff(self) -> bool:
+        """Whether Strong is in control."""
+        return self.handoff_step is not None and not self.shadow
+
+    def observe(self, diagnostics: Given) -> Decision:
+        """Add a checkpoint and decide.
+
+        A handoff is permanent: later checkpoints may still be observed, and their risk is recorded, but they do not
+        take it back. After an error the state is what it was before.
+
+        Parameters
+        ----------
+        diagnostics
+            The checkpoint's diagnostics by name, or as numbers in the fitted order.
+
+        Raises
+        ------
+        InvalidDataError
+            If one is missing, unknown, negative or not finite.
+        EpisodeEndedError
+            If the episode was finished.
+        """
+        if self.finished:
+            raise EpisodeEndedError(
+                f"{self._place()}: observed after finish(); expected a new episode, by Router.start"
+            )
+        step = self.step
+        try:
+            total, risk, cumulative, score, lower, upper = self._advance(self._total, diagnostics)
+        except InvalidDataError as error:
+            raise InvalidDataError(
+                error.expected, episode=self.episode, field=error.field, value=error.value, where=f"step {step}"
+            ) from None
+        crossed = self.handoff_step
+        if crossed is None and score >= self._alpha:
+            crossed = step
+        handoff = crossed is not None and not self.shadow
+        # Decision(...) would bind ten arguments one by one, which takes as long as the score itself.
+        decision = _new_tuple(
+            Decision,
+            (step, risk, cumulative, self._pi, score, lower, upper, self._alpha, handoff, crossed),
+        )
+        if self._log is not None:
+            values = self.router.diagnostics.read(diagnostics)
+            self._log.observed(self.episode, self.router.diagnostics.by_name(values), decision)
+        self._total = total
+        self.step = step + 1
+        self.handoff_step = crossed
+        return decision
+
+    def finish(self) -> None:
+        """End the episode: from here on, observing is an error. Finishing twice changes nothing."""
+        if not self.finished and self._log is not None:
+            self._log.finished(self.episode)
+        self.finished = True
+
+    def snapshot(self) -> dict[str, object]:
+        """Give all there is to know as plain JSON values, from which `Router.restore` goes on to the last bit."""
+        return write_snapshot(self._progress(), self.router)
+
+    def _progress(self) -> Progress:
+        return Progress(
+            self.features, self.shadow, self.episode, self.step, self._total, self.handoff_step, self.finished
+        )
+
+    def _place(self) -> str:
+        return f"step {self.step}" if self.episode is None else f"episode {self.episode!r}, step {self.step}"

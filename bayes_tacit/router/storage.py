@@ -1,0 +1,172 @@
+"""A router as one JSON file, which any language reads; `bayes_tacit/router/router.schema.json` describes it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileError
+from bayes_tacit.files import atomic_path
+from bayes_tacit.model.families import FAMILIES
+from bayes_tacit.router import checks
+from bayes_tacit.router.layout import PARAMETERS, shape_of
+from bayes_tacit.scores.core import Draws
+
+if TYPE_CHECKING:
+    from bayes_tacit.router.router import Router
+
+FORMAT = "bayes_tacit.router"
+SCHEMA_VERSION = 1
+KEYS = (
+    "format",
+    "schema_version",
+    "family",
+    "timing",
+    "rule",
+    "alpha",
+    "diagnostics",
+    "features",
+    "parameters",
+    "provenance",
+    "fingerprint",
+)
+
+EXPECTED = "expected a router written by Router.save"
+
+LARGEST = 256 * 2**20
+"""Bytes; a file that is larger is not read. A thousand draws of 20 parameters take less than half a megabyte."""
+
+
+def fingerprint(router: Router) -> str:
+    """Digest the settings and names as JSON and the numbers as little-endian doubles, in the order of the file."""
+    settings = [SCHEMA_VERSION, router.draws.family.name, router.timing, router.rule, router.alpha]
+    names = [router.diagnostic_names, router.feature_names]
+    digest = hashlib.sha256(json.dumps([FORMAT, settings, names, router.provenance], sort_keys=True).encode())
+    parameters = [getattr(router.draws, name) for name in PARAMETERS]
+    for array in (router.feature_mean, router.feature_scale, *parameters):
+        digest.update(array.astype("<f8").tobytes())
+    return digest.hexdigest()
+
+
+def to_json(router: Router) -> str:
+    """Write a line for each key, so that a router of a thousand draws can still be looked at."""
+    standardization = zip(
+        router.feature_names, router.feature_mean.tolist(), router.feature_scale.tolist(), strict=True
+    )
+    content = {
+        "format": FORMAT,
+        "schema_version": SCHEMA_VERSION,
+        "family": router.draws.family.name,
+        "timing": router.timing,
+        "rule": router.rule,
+        "alpha": router.alpha,
+        "diagnostics": router.diagnostic_names,
+        "features": [{"name": name, "mean": mean, "scale": scale} for name, mean, scale in standardization],
+        "parameters": {name: getattr(router.draws, name).tolist() for name in PARAMETERS},
+        "provenance": router.provenance,
+        "fingerprint": router.fingerprint,
+    }
+    lines = (f"  {json.dumps(key)}: {json.dumps(value, allow_nan=False)}" for key, value in content.items())
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def save(router: Router, path: str | os.PathLike[str]) -> None:
+    """Write the file, whole or not at all."""
+    text = to_json(router)
+    with atomic_path(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def load(path: str | os.PathLike[str], make: Callable[..., Router]) -> Router:
+    """Read a file that `save` wrote, unless it is too large."""
+    try:
+        with Path(path).open("rb") as file:
+            too_large = os.fstat(file.fileno()).st_size > LARGEST
+            # What is no regular file does not tell its size.
+            content = b"" if too_large else file.read(LARGEST + 1)
+    except FileNotFoundError:
+        raise MissingFileError(f"{path}: no such file; {EXPECTED}") from None
+    except OSError as error:
+        raise FileFormatError(f"{path}: cannot be read ({error.strerror}); {EXPECTED}") from error
+    if too_large or len(content) > LARGEST:
+        raise FileFormatError(f"{path}: larger than {LARGEST:,} bytes; {EXPECTED}")
+    return from_json(content, str(path), make)
+
+
+def from_json(text: str | bytes, where: str, make: Callable[..., Router]) -> Router:
+    """Make the router that the text describes, checking all of it."""
+    try:
+        content = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_each_key_once)
+    except (ValueError, RecursionError) as error:
+        raise FileFormatError(f"{where}: not valid JSON ({error}); {EXPECTED}") from None
+    try:
+        router = make(**_parts(content))
+        if content["fingerprint"] != router.fingerprint:
+            raise InvalidDataError(
+                "the digest of its content: it was changed after it was saved (to change a setting, use "
+                "dataclasses.replace and save again)",
+                field="fingerprint",
+                value=content["fingerprint"],
+            )
+    except InvalidDataError as error:
+        raise FileFormatError(f"{where}: {error}") from None
+    return router
+
+
+def _no_constant(name: str) -> float:
+    raise ValueError(f"{name} is not a number")
+
+
+def _each_key_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    content: dict[str, object] = {}
+    for key, value in pairs:
+        if key in content:
+            raise ValueError(f"the key {key!r} is given twice")
+        content[key] = value
+    return content
+
+
+def _parts(given: object) -> dict[str, object]:
+    """Check formats, keys, types and lengths; the router itself checks the values."""
+    if isinstance(given, dict) and given.get("format") != FORMAT:
+        raise InvalidDataError(f"{FORMAT!r}", field="format", value=given.get("format"))
+    version = given.get("schema_version") if isinstance(given, dict) else None
+    if type(version) is int and version > SCHEMA_VERSION:
+        expected = f"at most {SCHEMA_VERSION}: it was written by a newer bayes_tacit"
+        raise InvalidDataError(expected, field="schema_version", value=version)
+    content = checks.record(given, KEYS)
+    if type(version) is not int or version != SCHEMA_VERSION:
+        raise InvalidDataError(f"{SCHEMA_VERSION}", field="schema_version", value=version)
+    diagnostics = checks.names(content["diagnostics"], "diagnostics")
+    names, mean, scale = _features(content["features"])
+    parameters = checks.record(content["parameters"], PARAMETERS, "parameters")
+    if not isinstance(parameters["s"], list):
+        raise InvalidDataError("a list of numbers", field="parameters.s", value=parameters["s"])
+    shapes = {name: shape_of(name, len(parameters["s"]), len(diagnostics), len(names)) for name in PARAMETERS}
+    arrays = {name: checks.numbers(parameters[name], shapes[name], f"parameters.{name}") for name in PARAMETERS}
+    family = FAMILIES[checks.choice(content["family"], tuple(FAMILIES), "family")]
+    return {
+        "diagnostic_names": diagnostics,
+        "feature_names": names,
+        "feature_mean": np.array(mean),
+        "feature_scale": np.array(scale),
+        "draws": Draws(**arrays, family=family),
+        **{name: content[name] for name in ("rule", "alpha", "timing", "provenance")},
+    }
+
+
+def _features(given: object) -> tuple[tuple[str, ...], list[float], list[float]]:
+    if not isinstance(given, list):
+        raise InvalidDataError("a list of objects", field="features", value=given)
+    records = [checks.record(each, ("name", "mean", "scale"), f"features[{i}]") for i, each in enumerate(given)]
+    return (
+        checks.names([record["name"] for record in records], "features"),
+        [checks.number(record["mean"], f"features[{i}].mean") for i, record in enumerate(records)],
+        [checks.number(record["scale"], f"features[{i}].scale") for i, record in enumerate(records)],
+    )

@@ -1,0 +1,119 @@
+"""The arithmetic of the handoff score, on NumPy arrays; what `scores` and `deployment` share.
+
+With draws of the parameters, a task with standardized features x and diagnostics u(t),
+
+    pi = sigmoid(gamma0 + x gamma),   mu = beta0 + x beta,   R(t) = R(t-1) + w u(t),   q(t) = pi F((log R(t) - mu) / s).
+
+The axis of draws is the last one of every result. Sums over features and over diagnostics are taken one term after the
+other, so that a score is the same, bit for bit, whatever else is computed with it. Only NumPy and `scipy.special` are
+imported.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+from bayes_tacit.model.families import Family
+
+
+@dataclass(frozen=True)
+class Draws:
+    """Parameters with a leading axis of draws; a point estimate has one.
+
+    Attributes
+    ----------
+    w
+        (draw, diagnostic), each row on the simplex.
+    gamma0, beta0, s
+        (draw,).
+    gamma, beta
+        (draw, feature), on standardized features.
+    family
+        Distribution of the threshold.
+    """
+
+    w: np.ndarray
+    gamma0: np.ndarray
+    gamma: np.ndarray
+    beta0: np.ndarray
+    beta: np.ndarray
+    s: np.ndarray
+    family: Family
+
+    def __len__(self) -> int:
+        return len(self.s)
+
+    def take(self, some: slice) -> Draws:
+        """Give some of the draws."""
+        return Draws(
+            w=self.w[some],
+            gamma0=self.gamma0[some],
+            gamma=self.gamma[some],
+            beta0=self.beta0[some],
+            beta=self.beta[some],
+            s=self.s[some],
+            family=self.family,
+        )
+
+    def incidence(self, x: np.ndarray) -> np.ndarray:
+        """Give pi for standardized features (..., feature): (..., draw)."""
+        return special.expit(self.gamma0 + _weighted_sum(x, self.gamma))
+
+    def location(self, x: np.ndarray) -> np.ndarray:
+        """Give mu for standardized features (..., feature): (..., draw)."""
+        return self.beta0 + _weighted_sum(x, self.beta)
+
+    def risk(self, diagnostics: np.ndarray) -> np.ndarray:
+        """Give what each checkpoint adds to R, for diagnostics (..., diagnostic): (..., draw)."""
+        return _weighted_sum(diagnostics, self.w)
+
+
+def _weighted_sum(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Sum (..., k) values with (draw, k) weights, term by term: (..., draw)."""
+    by_term = np.ascontiguousarray(weights.T)
+    if not len(by_term):
+        return np.zeros((*values.shape[:-1], len(weights)))
+    total = values[..., 0, None] * by_term[0]
+    for j in range(1, len(by_term)):
+        total += values[..., j, None] * by_term[j]
+    return total
+
+
+def cumulate(increments: np.ndarray) -> np.ndarray:
+    """Turn (episode, step, draw) increments into R, in place.
+
+    Examples
+    --------
+    >>> cumulate(np.array([[[1.0], [0.5], [0.25]]])).ravel()
+    array([1.  , 1.5 , 1.75])
+    """
+    episodes, steps, draws = increments.shape
+    # The sums are the same either way; the loop that NumPy runs inside should be the longer one.
+    if episodes * draws < steps:
+        return np.cumsum(increments, axis=1, out=increments)
+    for t in range(1, steps):
+        np.add(increments[:, t - 1], increments[:, t], out=increments[:, t])
+    return increments
+
+
+def score(
+    pi: np.ndarray | float, location: np.ndarray | float, scale: np.ndarray | float, risk: np.ndarray, family: Family
+) -> np.ndarray:
+    """Give q for cumulative risks; the other arguments broadcast to them. Zero risk gives zero, and NaN stays NaN.
+
+    Examples
+    --------
+    >>> from bayes_tacit.model.families import LOGNORMAL
+    >>> score(0.8, 0.0, 0.5, np.array([0.0, 1.0, 1e9]), LOGNORMAL)
+    array([0. , 0.4, 0.8])
+    """
+    z = np.empty(np.shape(risk))
+    with np.errstate(divide="ignore", over="ignore"):
+        np.log(risk, out=z)
+        np.subtract(z, location, out=z)
+        np.divide(z, scale, out=z)
+    q = family.cdf(z)
+    return np.multiply(pi, q, out=q)

@@ -1,0 +1,111 @@
+"""The command that chooses a threshold: select."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from command_line import call
+
+from bayes_tacit import Counterfactuals, MapFit, Router, StepCost, handoff_score, load_example
+from bayes_tacit.decisions.selection import fixed_grid, operating_points, score_quantiles, target_switch_rates
+
+
+@pytest.fixture(scope="module")
+def replayed(example_folder) -> Path:
+    """A few episodes, and a table that says what each handoff gives: success, at three a step."""
+    episodes = load_example().take(slice(0, 40))
+    episodes.write(example_folder / "few.jsonl")
+    rows = []
+    columns = [episodes.dataset[name].values.tolist() for name in ("n_steps", "cheap_success")]
+    for name, n_steps, cheap in zip(episodes.ids.tolist(), *columns, strict=True):
+        rows.append((name, None, int(cheap), n_steps, 0))
+        rows += [(name, step, 1, step, n_steps - step) for step in range(n_steps)]
+    columns = ["episode", "handoff", "success", "cheap_calls", "strong_calls"]
+    pd.DataFrame(rows, columns=columns).to_csv(example_folder / "handoffs.csv", index=False)
+    return example_folder
+
+
+def test_select_from_the_log_alone_gives_a_router_within_the_cap(example_folder, tmp_path):
+    arguments = ("--cap", 50, "--step-budget", 30, "--out", "router.json", "--json")
+    done = call("select", example_folder / "fit.json", example_folder / "episodes.jsonl", *arguments, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    content = json.loads(done.stdout)
+    assert Router.load(tmp_path / "router.json").alpha == content["alpha"]
+    assert any("Bounds are no estimates" in reason for reason in content["reasons"])
+
+
+@pytest.mark.parametrize("candidates", ["quantiles", "grid", "rates"])
+def test_select_with_counterfactuals_maximizes_success_within_the_cap(replayed, tmp_path, candidates):
+    given = ("--counterfactuals", replayed / "handoffs.csv", "--cap", 40, "--out", "router.json", "--points", "p.csv")
+    arguments = (replayed / "fit.json", replayed / "few.jsonl", *given, "--candidates", candidates, "--seed", 4)
+    done = call("select", *arguments, "--plot", "curve.png", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    content = json.loads(done.stdout)
+    episodes = load_example().take(slice(0, 40))
+    table = Counterfactuals.read(replayed / "handoffs.csv", cost=StepCost(1, 3))
+    scores = handoff_score(MapFit.load(replayed / "fit.json"), episodes)
+    tried = {
+        "quantiles": score_quantiles(scores),
+        "grid": fixed_grid(),
+        "rates": target_switch_rates(scores),
+    }[candidates]
+    expected = operating_points(scores, table, tried, "post_action")
+    np.testing.assert_allclose([row["cost"] for row in content["points"]], expected["cost"])
+    within = expected[expected["cost"] <= 40]
+    assert content["point"]["success"] == within["success"].max()
+    assert content["point"]["cost"] <= 40
+    interval = content["intervals"]["success over Pure Cheap"]
+    assert interval["lower"] < interval["estimate"] < interval["upper"]
+    assert len(pd.read_csv(tmp_path / "p.csv")) == len(expected)
+    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
+    assert Router.load(tmp_path / "router.json").alpha == content["alpha"]
+
+
+def test_select_shows_the_success_cost_table_and_marks_the_choice(replayed, tmp_path):
+    arguments = ("--counterfactuals", replayed / "handoffs.csv", "--cap", 40, "--out", "router.json")
+    done = call("select", replayed / "fit.json", replayed / "few.jsonl", *arguments, cwd=tmp_path)
+    assert done.stdout.count("<- chosen") == 1
+    for part in ("intervention_rate", "95% intervals", "success over Pure Strong", "written: router.json"):
+        assert part in done.stdout
+
+
+def test_candidates_may_come_from_other_episodes(replayed, tmp_path):
+    given = ("--counterfactuals", replayed / "handoffs.csv", "--cap", 40, "--out", "router.json", "--json")
+    arguments = (replayed / "fit.json", replayed / "few.jsonl", *given, "--training", replayed / "episodes.jsonl")
+    done = call("select", *arguments, "--n", 21, cwd=tmp_path)
+    scores = handoff_score(MapFit.load(replayed / "fit.json"), load_example())
+    alphas = [point["alpha"] for point in json.loads(done.stdout)["points"]]
+    np.testing.assert_allclose(alphas, score_quantiles(scores, 21).alpha)
+
+
+def test_the_router_does_what_select_says_of_it(replayed, tmp_path, example):
+    """The posterior has more draws than a router holds: the point that is printed is the written router's own."""
+    given = ("--counterfactuals", replayed / "handoffs.csv", "--cap", 40, "--rule", 0.2, "--out", "router.json")
+    done = call("select", replayed / "posterior.nc", replayed / "few.jsonl", *given, "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    router, episodes = Router.load(tmp_path / "router.json"), example.take(slice(0, 40))
+    handoffs = []
+    for features, diagnostics, n_steps in zip(
+        *(episodes.dataset[name].values for name in ("features", "diagnostics", "n_steps")), strict=True
+    ):
+        state = router.start(features)
+        for step in range(n_steps):
+            state.observe(diagnostics[step])
+        handoffs.append(-1 if state.handoff_step is None else state.handoff_step + 1)
+    table = Counterfactuals.read(replayed / "handoffs.csv", cost=StepCost(1, 3))
+    point = json.loads(done.stdout)["point"]
+    assert table.outcomes_at(handoffs).point()["cost"] == pytest.approx(point["cost"])
+
+
+def test_costs_that_are_given_take_the_place_of_those_in_the_file(replayed, tmp_path):
+    Counterfactuals.read(replayed / "handoffs.csv", cost=StepCost(1, 3)).write(tmp_path / "costs.parquet")
+    found = {}
+    for name, options in {"file": (), "given": ("--strong-cost", 30)}.items():
+        given = ("--counterfactuals", "costs.parquet", "--cap", 60, "--out", f"{name}.json", "--json", *options)
+        done = call("select", replayed / "fit.json", replayed / "few.jsonl", *given, cwd=tmp_path)
+        found[name] = json.loads(done.stdout)["points"]
+    assert found["given"][0]["cost"] > 5 * found["file"][0]["cost"]

@@ -1,0 +1,771 @@
+"""Files: what is written comes back, what is broken is refused, nothing is left half-written."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import xarray as xr
+from hypothesis import HealthCheck, given, settings
+from strategies import dataset, datasets, episodes, quietly, steps_frame, tasks_frame
+
+from bayes_tacit.data.episodes import Episodes
+from bayes_tacit.data.episodes.formats import jsonl
+from bayes_tacit.data.episodes.layout import RESERVED
+from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingDependencyError, MissingFileError, TacitError
+
+SUFFIXES = [".jsonl", ".parquet", ".nc", ".zarr"]
+RECORD = {
+    "episode": "a",
+    "features": {"food": 1, "entities": 12},
+    "cheap_success": False,
+    "strong_success": True,
+    "window": [1, 1],
+    "diagnostics": [{"repeat": 0, "invalid": 1}, {"repeat": 1, "invalid": 0}],
+}
+OTHER = RECORD | {"episode": "b", "features": {"food": 0, "entities": 7}, "strong_success": False, "window": None}
+
+
+def write_lines(path: Path, *records: object) -> Path:
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    return path
+
+
+def listing(folder: Path) -> list[str]:
+    return sorted(entry.name for entry in folder.iterdir())
+
+
+# Round trips
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=datasets())
+def test_round_trip_keeps_every_value(suffix, data, tmp_path):
+    written = quietly(Episodes, data)
+    path = tmp_path / f"episodes{suffix}"
+    written.write(path)
+    back = quietly(Episodes.read, path)
+    xr.testing.assert_equal(back.dataset, written.dataset)
+    assert {name: back.dataset[name].dtype for name in back.dataset.variables} == {
+        name: written.dataset[name].dtype for name in written.dataset.variables
+    }
+    assert back.identical(written)
+    assert back.fingerprint() == written.fingerprint()
+
+
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=datasets())
+def test_round_trip_through_all_formats_in_a_row_keeps_every_value(data, tmp_path):
+    first = current = quietly(Episodes, data)
+    for suffix in [*SUFFIXES, *reversed(SUFFIXES)]:
+        path = tmp_path / f"chain{suffix}"
+        current.write(path)
+        current = quietly(Episodes.read, path)
+    assert current.identical(first)
+
+
+@pytest.mark.parametrize("suffix", [".nc", ".zarr"])
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=datasets())
+def test_reading_in_chunks_gives_the_same_episodes(suffix, data, tmp_path):
+    path = tmp_path / f"episodes{suffix}"
+    written = quietly(Episodes, data)
+    written.write(path)
+    lazy = quietly(Episodes.read, path, chunks={"episode": 2})
+    assert lazy.dataset["diagnostics"].chunks is not None
+    assert lazy.identical(written)
+    assert lazy.notes() == written.notes()
+    xr.testing.assert_equal(lazy.load().dataset, written.dataset)
+
+
+@pytest.mark.parametrize("source", [".nc", ".zarr"])
+@pytest.mark.parametrize("target", SUFFIXES)
+def test_lazy_episodes_are_written_like_loaded_ones(source, target, tmp_path):
+    episodes().write(tmp_path / f"source{source}")
+    lazy = Episodes.read(tmp_path / f"source{source}", chunks={"episode": 1})
+    part = lazy.take([2, 0, 3])
+    quietly(part.write, tmp_path / f"target{target}")
+    assert quietly(Episodes.read, tmp_path / f"target{target}").identical(episodes().take([2, 0, 3]))
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_numbers_that_are_hard_to_print_come_back_bit_for_bit(suffix, tmp_path):
+    data = dataset()
+    hard = [0.1 + 0.2, 5e-324, 1.7976931348623157e308, 2.0**53 + 2]
+    data["features"][:, 0] = hard
+    data["features"][:, 1] = [-0.0, 0.0, 1e15, -1e22]
+    Episodes(data).write(tmp_path / f"e{suffix}")
+    back = Episodes.read(tmp_path / f"e{suffix}").dataset["features"].values
+    assert back.tobytes() == data["features"].values.tobytes()
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".nc", ".zarr"])
+def test_datetimes_come_back_where_they_can_be_held(suffix, tmp_path):
+    data = dataset()
+    data["when"] = ("episode", np.array(["2026-01-01T00:00:00.123456789", "NaT", "1999-12-31", "2000"], dtype="M8[ns]"))
+    Episodes(data).write(tmp_path / f"e{suffix}")
+    assert Episodes.read(tmp_path / f"e{suffix}").identical(Episodes(data))
+
+
+@pytest.mark.parametrize("suffix", [".nc", ".zarr"])
+def test_other_dims_and_attributes_come_back_from_array_formats(suffix, tmp_path):
+    data = dataset().assign_coords(model=["small", "large"])
+    data["cost"] = (("episode", "model"), np.arange(8.0).reshape(4, 2), {"units": "seconds"})
+    data["lookup"] = ("model", [1, 2])
+    data.attrs["origin"] = "unit test"
+    Episodes(data).write(tmp_path / f"e{suffix}")
+    back = Episodes.read(tmp_path / f"e{suffix}")
+    assert back.identical(Episodes(data))
+    assert back.dataset["cost"].attrs == {"units": "seconds"}
+    assert back.dataset.attrs == {"origin": "unit test", "schema_version": 1}
+
+
+def test_all_formats_hold_the_same_content(tmp_path):
+    prints = set()
+    for suffix in SUFFIXES:
+        episodes().write(tmp_path / f"e{suffix}")
+        prints.add(Episodes.read(tmp_path / f"e{suffix}").fingerprint())
+    assert prints == {episodes().fingerprint()}
+
+
+# JSON Lines
+
+
+def test_json_line_is_read_as_documented(tmp_path):
+    extra = {"kind": "heat", "steps": [{"tokens": 5}, {"tokens": 7}]}
+    path = write_lines(tmp_path / "e.jsonl", RECORD | extra, OTHER)
+    read = Episodes.read(path)
+    assert read.ids.tolist() == ["a", "b"]
+    assert read.feature_names == ("food", "entities")
+    assert read.diagnostic_names == ("repeat", "invalid")
+    assert read.outcomes.tolist() == ["01", "00"]
+    assert read.has_window.tolist() == [True, False]
+    assert read.dataset["kind"].values.tolist() == ["heat", ""]
+    np.testing.assert_array_equal(read.dataset["tokens"].values, [[5, 7], [np.nan, np.nan]])
+    np.testing.assert_array_equal(read.dataset["diagnostics"].values[0], [[0, 1], [1, 0]])
+
+
+def test_written_json_lines_look_as_documented(tmp_path):
+    episodes().write(tmp_path / "e.jsonl")
+    first, second = map(json.loads, (tmp_path / "e.jsonl").read_text().splitlines()[:2])
+    assert first == {
+        "episode": "a",
+        "features": {"food": 1, "entities": 12},
+        "cheap_success": False,
+        "strong_success": True,
+        "window": [1, 2],
+        "diagnostics": [
+            {"repeat": 0, "invalid": 0.25},
+            {"repeat": 1, "invalid": 0},
+            {"repeat": 0, "invalid": 1},
+        ],
+        "steps": [{"tokens": 0}, {"tokens": 1}, {"tokens": 2}],
+        "kind": "heat",
+    }
+    assert "window" not in second
+
+
+def test_json_lines_may_have_blank_lines_and_a_byte_order_mark(tmp_path):
+    path = tmp_path / "e.jsonl"
+    path.write_bytes(b"\xef\xbb\xbf" + json.dumps(RECORD).encode() + b"\n\n  \r\n" + json.dumps(OTHER).encode())
+    assert len(Episodes.read(path)) == 2
+
+
+def test_json_outcomes_and_numbers_may_be_booleans_or_0_and_1(tmp_path):
+    record = RECORD | {"cheap_success": 0, "strong_success": 1, "features": {"food": True, "entities": 12}}
+    read = Episodes.read(write_lines(tmp_path / "e.jsonl", record, OTHER))
+    assert read.outcomes[0] == "01"
+    assert read.dataset["features"].values[0].tolist() == [1.0, 12.0]
+
+
+def test_order_of_keys_in_json_does_not_matter(tmp_path):
+    swapped = RECORD | {"episode": "z", "features": {"entities": 3, "food": 2}}
+    read = Episodes.read(write_lines(tmp_path / "e.jsonl", RECORD, swapped))
+    assert read.feature_names == ("food", "entities")
+    assert read.dataset["features"].values[1].tolist() == [2.0, 3.0]
+
+
+STEP = {"repeat": 0, "invalid": 1}
+BAD_RECORDS = {
+    "text id needed": ({"episode": 1.5}, ["episode is 1.5", "text or a whole number"]),
+    "boolean id": ({"episode": True}, ["episode is True", "text or a whole number"]),
+    "other id type": ({"episode": 7}, ["episode 7", "all text or all whole numbers"]),
+    "repeated id": ({"episode": "a"}, ["episode 'a'", "does not repeat", "line 1"]),
+    "number as text": ({"features": {"food": "1", "entities": 1}}, ["features['food'] is '1'", "a finite number"]),
+    "null feature": ({"features": {"food": None, "entities": 1}}, ["features['food'] is None", "a finite number"]),
+    "NaN feature": ({"features": {"food": float("nan"), "entities": 1}}, ["features['food'] is nan", "finite number"]),
+    "huge feature": ({"features": {"food": 10**400, "entities": 1}}, ["features['food'] is 1000", "finite number"]),
+    "features a list": ({"features": [1, 2]}, ["features is [1, 2]", "an object of numbers"]),
+    "feature absent": ({"features": {"food": 1}}, ["features['entities'] is missing", "['food', 'entities']"]),
+    "feature too many": ({"features": {"food": 1, "entities": 1, "x": 4}}, ["features['x'] is 4", "same keys"]),
+    "outcome as text": ({"cheap_success": "yes"}, ["cheap_success is 'yes'", "true or false"]),
+    "outcome 2": ({"strong_success": 2}, ["strong_success is 2", "true or false"]),
+    "outcome null": ({"strong_success": None}, ["strong_success is None", "true or false"]),
+    "window of one": ({"window": [1]}, ["window is [1]", "two whole numbers"]),
+    "window of text": ({"window": ["0", "1"]}, ["window is ['0', '1']", "two whole numbers"]),
+    "window fractional": ({"window": [0.5, 1]}, ["window is [0.5, 1]", "two whole numbers"]),
+    "window huge": ({"window": [0, 10**400]}, ["window is [0, 1000", "two whole numbers"]),
+    "window half": ({"window": [None, 1]}, ["window is [None, 1]", "two whole numbers"]),
+    "window on 00": ({"window": [0, 1]}, ["window is [0, 1]", "no window, since the outcome AB is 00"]),
+    "window outside": ({"strong_success": True, "window": [0, 2]}, ["window_end is 2;", "from 0 to 1"]),
+    "window reversed": ({"strong_success": True, "window": [1, 0]}, ["window is [1, 0]", "starts before it ends"]),
+    "no step": ({"diagnostics": []}, ["diagnostics is []", "at least one step"]),
+    "step a number": ({"diagnostics": [3]}, ["diagnostics is 3", "step 0", "an object of numbers"]),
+    "negative": ({"diagnostics": [STEP, {"repeat": -1, "invalid": 0}]}, ["step 1", "['repeat'] is -1", ">= 0"]),
+    "infinite": ({"diagnostics": [{"repeat": float("inf"), "invalid": 0}]}, ["step 0", "['repeat'] is inf", ">= 0"]),
+    "text": ({"diagnostics": [{"repeat": "0", "invalid": 0}]}, ["step 0", "['repeat'] is '0'", ">= 0"]),
+    "diagnostic absent": ({"diagnostics": [STEP, {"repeat": 0}]}, ["step 1", "['invalid'] is missing", "same keys"]),
+    "diagnostic other": ({"diagnostics": [{"x": 1, "invalid": 0}]}, ["step 0", "['x'] is 1", "same keys"]),
+    "carried list": ({"tags": ["x"]}, ["tags is ['x']", "a number, a text, true, false or null"]),
+    "carried object": ({"meta": {"x": 1}}, ["meta is {'x': 1}", "a number, a text, true, false or null"]),
+    "steps too short": ({"steps": [{}]}, ["length of steps is 1", "expected 2"]),
+    "steps not objects": ({"steps": [1, 2]}, ["steps is 1", "an object"]),
+    "steps nested": ({"steps": [{}, {"a": []}]}, ["step 1", "steps['a'] is []", "a number, a text"]),
+    "schema 0": ({"schema_version": 0}, ["schema_version is 0", "from 1 to 1"]),
+}
+
+
+@pytest.mark.parametrize("name", BAD_RECORDS)
+def test_bad_json_record_is_refused_with_line_episode_field_and_value(name, tmp_path):
+    change, fragments = BAD_RECORDS[name]
+    path = write_lines(tmp_path / "e.jsonl", RECORD, OTHER | change)
+    with pytest.raises(InvalidDataError) as caught:
+        Episodes.read(path)
+    message = str(caught.value)
+    for fragment in [*fragments, f"{path}:2" if name != "schema 0" else "e.jsonl"]:
+        assert fragment in message
+    if "episode" not in change and name != "schema 0":
+        assert "episode 'b'" in message
+
+
+@pytest.mark.parametrize("key", ["episode", "features", "cheap_success", "strong_success", "diagnostics"])
+def test_json_record_without_a_required_key_is_refused(key, tmp_path):
+    path = write_lines(tmp_path / "e.jsonl", {name: value for name, value in RECORD.items() if name != key})
+    with pytest.raises(InvalidDataError, match=rf"e\.jsonl:1.*{key} is missing; expected"):
+        Episodes.read(path)
+
+
+@pytest.mark.parametrize("name", sorted(RESERVED - set(RECORD) - {"steps", "schema_version"}))
+def test_reserved_key_of_a_record_is_refused(name, tmp_path):
+    path = write_lines(tmp_path / "e.jsonl", RECORD, OTHER | {name: 0})
+    with pytest.raises(InvalidDataError) as caught:
+        Episodes.read(path)
+    assert str(caught.value).startswith(
+        f"episode 'b', {path}:2: key is {name!r}; expected a name other than the reserved"
+    )
+
+
+@pytest.mark.parametrize("name", sorted(RESERVED))
+def test_reserved_key_of_a_step_is_refused(name, tmp_path):
+    path = write_lines(tmp_path / "e.jsonl", RECORD, OTHER | {"steps": [{}, {name: 0}]})
+    with pytest.raises(InvalidDataError) as caught:
+        Episodes.read(path)
+    message = f"episode 'b', {path}:2: key of steps is {name!r}; expected a name other than the reserved"
+    assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [({"food": 3}, "key"), ({"steps": [{}, {"repeat": 3}]}, "key of steps"), ({"": 3}, "key")],
+)
+def test_key_that_cannot_be_a_variable_is_refused(change, field, tmp_path):
+    path = write_lines(tmp_path / "e.jsonl", RECORD, OTHER | change)
+    with pytest.raises(InvalidDataError, match=f":2: {field} is '.*'; expected a name"):
+        Episodes.read(path)
+
+
+@pytest.mark.parametrize("place", ["record", "features", "diagnostics", "steps"])
+@pytest.mark.parametrize("text", ["plain", "with: colons", 'quoted \\" : "'])
+def test_repeated_key_is_refused_wherever_it_is(place, text, tmp_path):
+    record = RECORD | {"kind": text, "steps": [{"action": text}, {"action": text}]}
+    path = write_lines(tmp_path / "e.jsonl", record, OTHER)
+    assert Episodes.read(path).dataset["kind"].values.tolist() == [text, ""]
+    keys = {"record": '"kind"', "features": '"food"', "diagnostics": '"repeat"', "steps": '"action"'}
+    line = json.dumps(record).replace(keys[place], f"{keys[place]}: 0, {keys[place]}", 1)
+    path.write_text(f"{line}\n")
+    with pytest.raises(FileFormatError, match=f":1 is not one JSON object: key '{keys[place][1:-1]}' is repeated"):
+        Episodes.read(path)
+
+
+def test_records_with_other_keys_than_the_first_are_told_which_that_is(tmp_path):
+    path = write_lines(tmp_path / "e.jsonl", RECORD | {"features": {}}, OTHER)
+    with pytest.raises(InvalidDataError) as caught:
+        Episodes.read(path)
+    assert str(caught.value) == (
+        f"episode 'b', {path}:2: features['food'] is 0.0; expected the same keys in every record; the first, "
+        "episode 'a' on line 1, has none"
+    )
+
+
+def test_schema_version_may_be_said_on_every_line(tmp_path):
+    path = write_lines(tmp_path / "e.jsonl", *(record | {"schema_version": 1} for record in (RECORD, OTHER)))
+    assert Episodes.read(path).identical(Episodes.read(write_lines(tmp_path / "f.jsonl", RECORD, OTHER)))
+
+
+def test_a_million_steps_of_json_lines_are_read_in_seconds(tmp_path):
+    steps = ", ".join(['{"repeat": 0.25, "invalid": 0}'] * 10)
+    line = '{{"episode": {}, "features": {{}}, "cheap_success": 1, "strong_success": 1, "diagnostics": [{}]}}\n'
+    (tmp_path / "e.jsonl").write_text("".join(line.format(episode, steps) for episode in range(100_000)))
+    start = time.process_time()
+    data = jsonl.read(tmp_path / "e.jsonl")
+    assert time.process_time() - start < 8
+    assert data["diagnostics"].shape == (100_000, 10, 2)
+
+
+@pytest.mark.parametrize("name", ["steps", "window", "episode", "schema_version"])
+def test_reserved_name_of_a_feature_is_refused(name, tmp_path):
+    path = write_lines(tmp_path / "e.jsonl", RECORD | {"features": {name: 1}})
+    with pytest.raises(InvalidDataError, match=f"is '{name}'; expected a name other than the reserved"):
+        Episodes.read(path)
+
+
+BAD_LINES = {
+    "empty file": (b"", "has no episode"),
+    "blank file": (b"\n \n", "has no episode"),
+    "not JSON": (b"episode: a\n", ":1 is not one JSON object"),
+    "cut short": (json.dumps(RECORD).encode()[:-20], ":1 is not one JSON object.*cut short"),
+    "cut short later": (json.dumps(RECORD).encode() + b"\n" + json.dumps(OTHER).encode()[:30], ":2 .*cut short"),
+    "list": (b"[1, 2]\n", ":1 is JSON, but not an object"),
+    "number": (b"3\n", ":1 is JSON, but not an object"),
+    "not UTF-8": (json.dumps(RECORD).encode() + b'\n{"episode": "\xff"}', ":2 is not UTF-8"),
+    "binary": (bytes(range(256)), ":1 is not"),
+    "NUL bytes": (b"\0\0\0\0", ":1 is not one JSON object"),
+    "nested too deep": (b"[" * 100_000, ":1 is not one JSON object"),
+    "repeated key of features": (b'{"features": {"x": 1, "y": 2, "x": 3}}', ":1 .*'x' is repeated"),
+    "two objects on a line": (b"{} {}\n", ":1 is not one JSON object"),
+    "repeated key": (b'{"episode": "a", "episode": "b"}\n', ":1 .*'episode' is repeated"),
+    "newer": (json.dumps(RECORD | {"schema_version": 2}).encode(), ":1 has schema_version 2, newer.*upgrade"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_LINES)
+def test_file_that_is_not_json_lines_is_refused_with_its_line(name, tmp_path):
+    content, match = BAD_LINES[name]
+    (tmp_path / "e.jsonl").write_bytes(content)
+    with pytest.raises(FileFormatError, match=match):
+        Episodes.read(tmp_path / "e.jsonl")
+
+
+# Parquet
+
+
+def write_tables(folder: Path, tasks: pd.DataFrame, steps: pd.DataFrame) -> Path:
+    folder.mkdir()
+    tasks.to_parquet(folder / "tasks.parquet")
+    steps.to_parquet(folder / "steps.parquet")
+    return folder
+
+
+def test_tables_of_another_tool_are_read_as_frames(tmp_path):
+    path = write_tables(tmp_path / "e.parquet", tasks_frame(), steps_frame().sample(frac=1, random_state=0))
+    assert Episodes.read(path).identical(Episodes.from_frames(tasks_frame(), steps_frame()))
+
+
+def test_text_in_tables_of_another_tool_is_refused_with_advice_that_can_be_followed(tmp_path):
+    tasks = tasks_frame().assign(kind="heat")
+    path = write_tables(tmp_path / "e.parquet", tasks, steps_frame())
+    with pytest.raises(InvalidDataError) as caught:
+        Episodes.read(path)
+    assert str(caught.value) == (
+        f"episode 'a', in {path}: features['kind'] is 'heat'; expected a number; if this column is none of the "
+        "features, read the tables with pandas and name those that are with Episodes.from_frames(tasks, steps, "
+        "features=[...])"
+    )
+    tables = (pd.read_parquet(path / f"{name}.parquet") for name in ("tasks", "steps"))
+    assert Episodes.from_frames(*tables, features=["food", "entities"]).dataset["kind"].values.tolist() == ["heat"] * 4
+
+
+def test_parquet_tables_can_be_read_by_pandas(tmp_path):
+    episodes().write(tmp_path / "e.parquet")
+    tasks, steps = (pd.read_parquet(tmp_path / "e.parquet" / f"{name}.parquet") for name in ("tasks", "steps"))
+    assert tasks["kind"].tolist() == ["heat", "cool", "heat", ""]
+    assert steps.groupby("episode")["step"].max().to_dict() == {"a": 2, "b": 0, "c": 3, "d": 1}
+
+
+@pytest.mark.parametrize("member", ["tasks.parquet", "steps.parquet"])
+def test_parquet_folder_without_one_of_its_tables_is_refused(member, tmp_path):
+    episodes().write(tmp_path / "e.parquet")
+    (tmp_path / "e.parquet" / member).unlink()
+    with pytest.raises(FileFormatError, match=f"has no {member}"):
+        Episodes.read(tmp_path / "e.parquet")
+
+
+def test_parquet_of_a_newer_schema_is_refused(tmp_path):
+    episodes().write(tmp_path / "e.parquet")
+    file = tmp_path / "e.parquet" / "tasks.parquet"
+    newer = {b"bayes_tacit": json.dumps({"schema_version": 2})}
+    pq.write_table(pq.read_table(file).replace_schema_metadata(newer), file)
+    with pytest.raises(FileFormatError, match="schema_version 2, newer"):
+        Episodes.read(tmp_path / "e.parquet")
+
+
+@pytest.mark.parametrize(
+    "metadata", ["not json", "[]", '{"schema_version": 1}', '{"schema_version": 1, "features": 3}']
+)
+def test_parquet_with_garbled_metadata_is_refused(metadata, tmp_path):
+    episodes().write(tmp_path / "e.parquet")
+    file = tmp_path / "e.parquet" / "tasks.parquet"
+    pq.write_table(pq.read_table(file).replace_schema_metadata({b"bayes_tacit": metadata}), file)
+    with pytest.raises(TacitError, match=r"e\.parquet"):
+        Episodes.read(tmp_path / "e.parquet")
+
+
+def test_parquet_without_a_column_is_refused_with_its_name(tmp_path):
+    episodes().write(tmp_path / "e.parquet")
+    file = tmp_path / "e.parquet" / "tasks.parquet"
+    pq.write_table(pq.read_table(file).drop_columns(["strong_success"]), file)
+    with pytest.raises(InvalidDataError, match=r"e\.parquet.*tasks\['strong_success'\] is missing"):
+        Episodes.read(tmp_path / "e.parquet")
+
+
+def test_null_outcome_in_parquet_is_refused_with_its_episode(tmp_path):
+    tasks = tasks_frame().astype({"strong_success": "boolean"})
+    tasks.loc[2, "strong_success"] = pd.NA
+    path = write_tables(tmp_path / "e.parquet", tasks, steps_frame())
+    with pytest.raises(InvalidDataError, match=r"episode 'c'.*strong_success is missing; expected 0 or 1"):
+        Episodes.read(path)
+
+
+def test_dictionary_encoded_and_wide_types_in_parquet_are_read(tmp_path):
+    path = write_tables(tmp_path / "e.parquet", tasks_frame(), steps_frame())
+    tasks = pa.table(
+        {
+            "episode": pa.array(["a", "b", "c", "d"]).dictionary_encode(),
+            "cheap_success": pa.array([0, 0, 1, 1], pa.int8()),
+            "strong_success": pa.array([1.0, 0.0, 1.0, 0.0], pa.float32()),
+            "window_start": pa.array([1, None, None, None], pa.int32()),
+            "window_end": pa.array([2, None, None, None], pa.int32()),
+            "food": pa.array([True, False, True, False]),
+            "entities": pa.array([12.0, 7.0, 3.0, 5.5], pa.float32()),
+        }
+    )
+    pq.write_table(tasks, path / "tasks.parquet")
+    assert Episodes.read(path).identical(Episodes.from_frames(tasks_frame(), steps_frame()))
+
+
+# Files that are not what they say
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_missing_file_is_said_to_be_missing(suffix, tmp_path):
+    with pytest.raises(MissingFileError, match=f"nowhere{suffix}: no such file"):
+        Episodes.read(tmp_path / f"nowhere{suffix}")
+
+
+@pytest.mark.parametrize("name", ["e.csv", "e", "e.json", "e.nc.gz"])
+def test_unknown_suffix_is_refused_with_the_known_ones(name, tmp_path):
+    for act in (Episodes.read, episodes().write):
+        with pytest.raises(FileFormatError, match=r"expected one of \.jsonl, \.parquet, \.nc, \.zarr"):
+            act(tmp_path / name)
+    assert listing(tmp_path) == []
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_folder_in_place_of_a_file_and_the_reverse_are_refused(suffix, tmp_path):
+    path = tmp_path / f"e{suffix}"
+    path.mkdir() if suffix in (".jsonl", ".nc") else path.write_text("no folder")
+    with pytest.raises(FileFormatError, match="expected"):
+        Episodes.read(path)
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize("kept", [0.0, 0.3, 0.9])
+def test_truncated_file_is_refused(suffix, kept, tmp_path):
+    path = tmp_path / f"e{suffix}"
+    episodes().write(path)
+    for file in [path] if path.is_file() else [entry for entry in path.rglob("*") if entry.is_file()]:
+        file.write_bytes(file.read_bytes()[: int(file.stat().st_size * kept)])
+    with pytest.raises(FileFormatError, match=f"e{suffix}"):
+        Episodes.read(path)
+
+
+@pytest.mark.parametrize("suffix", [".nc", ".zarr"])
+def test_truncated_file_is_refused_when_read_in_chunks(suffix, tmp_path):
+    path = tmp_path / f"e{suffix}"
+    episodes().write(path)
+    file = path if path.is_file() else next((path / "diagnostics" / "c").rglob("0"))
+    while file.is_dir():
+        file = next(file.iterdir())
+    file.write_bytes(file.read_bytes()[:-10])
+    with pytest.raises(FileFormatError, match=f"e{suffix}"):
+        Episodes.read(path, chunks={"episode": 2})
+
+
+@pytest.mark.parametrize("chunks", [None, {"episode": 2}])
+@pytest.mark.parametrize("variable", ["diagnostics", "cheap_success", "window_start", "kind"])
+def test_zarr_store_with_a_missing_chunk_is_refused_rather_than_read_as_zeros(variable, chunks, tmp_path):
+    path = tmp_path / "e.zarr"
+    episodes().write(path)
+    shutil.rmtree(path / variable / "c")
+    with pytest.raises(FileFormatError, match=f"1 of the 1 chunks of '{variable}' are missing"):
+        Episodes.read(path, chunks=chunks)
+
+
+def test_zarr_store_without_one_array_is_refused_with_its_name(tmp_path):
+    path = tmp_path / "e.zarr"
+    episodes().write(path)
+    shutil.rmtree(path / "n_steps")
+    with pytest.raises(InvalidDataError, match=r"in .*e\.zarr: n_steps is missing"):
+        Episodes.read(path)
+
+
+def test_zarr_store_of_zarr_2_is_read(tmp_path):
+    plain = episodes().dataset.drop_vars(["kind", "tokens"])
+    numbered = plain.assign_coords(episode=np.arange(4), feature=["food", "entities"], diagnostic=["repeat", "invalid"])
+    numbered["feature"] = numbered["feature"].astype("U")
+    numbered["diagnostic"] = numbered["diagnostic"].astype("U")
+    numbered.to_zarr(tmp_path / "e.zarr", zarr_format=2, consolidated=False)
+    assert Episodes.read(tmp_path / "e.zarr").identical(Episodes(numbered))
+
+
+@pytest.mark.parametrize("suffix", [".nc", ".zarr"])
+def test_array_file_of_a_newer_schema_is_refused(suffix, tmp_path):
+    path = tmp_path / f"e{suffix}"
+    newer = episodes().dataset.assign_attrs(schema_version=2)
+    newer.to_netcdf(path, engine="h5netcdf") if suffix == ".nc" else newer.to_zarr(path, consolidated=False)
+    with pytest.raises(FileFormatError) as caught:
+        Episodes.read(path)
+    assert str(caught.value).startswith(f"{path} has schema_version 2, newer")
+
+
+@pytest.mark.parametrize("suffix", [".nc", ".zarr"])
+def test_bad_value_in_a_file_is_refused_with_file_episode_and_step(suffix, tmp_path):
+    path = tmp_path / f"e{suffix}"
+    bad = dataset()
+    bad["diagnostics"][2, 3, 1] = -0.5
+    bad.to_netcdf(path, engine="h5netcdf") if suffix == ".nc" else bad.to_zarr(path, consolidated=False)
+    for chunks in (None, {"episode": 1}):
+        with pytest.raises(InvalidDataError) as caught:
+            Episodes.read(path, chunks=chunks)
+        assert str(caught.value) == (
+            f"episode 'c', step 3, in {path}: diagnostics['invalid'] is -0.5; expected a finite number >= 0"
+        )
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
+def test_chunks_are_refused_where_a_format_has_none(suffix, tmp_path):
+    episodes().write(tmp_path / f"e{suffix}")
+    with pytest.raises(InvalidDataError, match=r"chunks is \{'episode': 2\}; expected no chunks"):
+        Episodes.read(tmp_path / f"e{suffix}", chunks={"episode": 2})
+
+
+@pytest.mark.parametrize(
+    ("chunks", "message"),
+    [
+        (
+            {"episodes": 2},
+            "chunks is {'episodes': 2}; expected sizes by dim, such as {'episode': 1000}, for dims among",
+        ),
+        (10, "chunks is 10; expected sizes by dim, such as {'episode': 1000}"),
+        ("auto", "chunks is 'auto'; expected sizes by dim, such as {'episode': 1000}"),
+        ({"episode": 0}, "chunks['episode'] is 0; expected a whole number >= 1"),
+        ({"episode": "auto"}, "chunks['episode'] is 'auto'; expected a whole number >= 1"),
+        ({"step": True}, "chunks['step'] is True; expected a whole number >= 1"),
+        ({"episode": 2.5}, "chunks['episode'] is 2.5; expected a whole number >= 1"),
+    ],
+)
+@pytest.mark.parametrize("suffix", [".nc", ".zarr"])
+def test_odd_chunks_are_refused(suffix, chunks, message, tmp_path):
+    episodes().write(tmp_path / f"e{suffix}")
+    with pytest.raises(InvalidDataError) as caught:
+        Episodes.read(tmp_path / f"e{suffix}", chunks=chunks)
+    assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize("chunks", [{}, {"episode": np.int64(2)}, {"episode": 3, "step": 1}])
+def test_chunks_may_be_of_any_dim_or_none(chunks, tmp_path):
+    episodes().write(tmp_path / "e.zarr")
+    lazy = Episodes.read(tmp_path / "e.zarr", chunks=chunks)
+    assert lazy.dataset["diagnostics"].chunks is not None
+    assert lazy.identical(episodes())
+
+
+def test_chunks_without_dask_say_what_to_install(tmp_path, monkeypatch):
+    episodes().write(tmp_path / "e.zarr")
+    monkeypatch.setattr("bayes_tacit.data.episodes.formats.find_spec", lambda _: None)
+    with pytest.raises(MissingDependencyError, match=r"pip install 'bayes_tacit\[scale\]'"):
+        Episodes.read(tmp_path / "e.zarr", chunks={"episode": 2})
+
+
+# What a format cannot hold
+
+
+def with_variable(name: str, dims: object, values: object) -> Episodes:
+    data = dataset()
+    data[name] = (dims, values)
+    return Episodes(data)
+
+
+TIMES = np.array(["2026-01-01"] * 4, dtype="M8[ns]")
+UNHOLDABLE = {
+    "other dims in JSON": (".jsonl", ("cost", ("episode", "model"), np.ones((4, 2))), "dims of cost"),
+    "other dims in Parquet": (".parquet", ("cost", ("episode", "model"), np.ones((4, 2))), "dims of cost"),
+    "no dims in JSON": (".jsonl", ("total", (), 3.0), "dims of total"),
+    "steps alone in Parquet": (".parquet", ("discount", "step", np.ones(4)), "dims of discount"),
+    "datetimes in JSON": (".jsonl", ("when", "episode", TIMES), "when is dtype"),
+    "infinity in JSON": (".jsonl", ("cost", "episode", np.array([1, 2, np.inf, 3])), "episode 'c': cost is inf"),
+    "complex in JSON": (".jsonl", ("phase", "episode", np.ones(4) * 1j), "phase is dtype"),
+    "complex in Parquet": (".parquet", ("phase", "episode", np.ones(4) * 1j), "phase is dtype"),
+    "complex in netCDF": (".nc", ("phase", "episode", np.ones(4) * 1j), "phase is dtype"),
+    "durations in Zarr": (".zarr", ("took", "episode", np.ones(4).astype("m8[s]")), "took is dtype"),
+    "slash in netCDF": (".nc", ("a/b", "episode", np.ones(4)), "variable name is 'a/b'"),
+    "slash in Zarr": (".zarr", ("a/b", "episode", np.ones(4)), "variable name is 'a/b'"),
+}
+
+
+@pytest.mark.parametrize("name", UNHOLDABLE)
+def test_variable_that_a_format_cannot_hold_is_refused_before_writing(name, tmp_path):
+    suffix, variable, match = UNHOLDABLE[name]
+    with pytest.raises(InvalidDataError, match=f"{match}.*expected"):
+        with_variable(*variable).write(tmp_path / f"e{suffix}")
+    assert listing(tmp_path) == []
+
+
+def test_attribute_that_a_file_cannot_hold_is_refused_and_nothing_is_left(tmp_path):
+    data = dataset().assign_attrs(settings={"nested": 1})
+    with pytest.raises(FileFormatError, match=r"e\.nc: netCDF cannot hold these episodes"):
+        Episodes(data).write(tmp_path / "e.nc")
+    assert listing(tmp_path) == []
+
+
+# Atomic writing
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_writing_again_replaces_the_old_content(suffix, tmp_path):
+    path = tmp_path / f"e{suffix}"
+    episodes().write(path)
+    part = episodes().take([2, 1])
+    part.write(path)
+    assert quietly(Episodes.read, path).identical(part)
+    assert listing(tmp_path) == [path.name]
+
+
+@pytest.mark.parametrize("moment", ["first block", "last block", "moving into place"])
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_failure_while_writing_leaves_the_old_file_and_nothing_else(suffix, moment, tmp_path, monkeypatch):
+    path = tmp_path / f"e{suffix}"
+    episodes().write(path)
+    broken: set[str] = set()
+
+    def fail(*_):
+        raise OSError("disk full")
+
+    def read_block(values, block_info=None):
+        place = block_info[0]["chunk-location"][0] if block_info else None
+        return fail() if broken and place == (0 if moment == "first block" else 3) else values
+
+    lazy = dataset().chunk(episode=1)
+    lazy["diagnostics"] = lazy["diagnostics"].copy(data=lazy["diagnostics"].data.map_blocks(read_block, dtype=float))
+    unreadable = Episodes(lazy)
+    if moment == "moving into place":
+        monkeypatch.setattr("bayes_tacit.files._flush", fail)
+        monkeypatch.setattr("bayes_tacit.files._swap_folder", fail)
+    else:
+        broken.add(moment)
+    with pytest.raises(OSError, match="disk full"):
+        unreadable.write(path)
+    assert listing(tmp_path) == [path.name]
+    assert Episodes.read(path).identical(episodes())
+
+
+def test_interrupted_json_lines_leave_no_file(tmp_path, monkeypatch):
+    dumps, calls = json.dumps, []
+
+    def interrupt_at_the_third(*args, **kwargs):
+        calls.append(args)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return dumps(*args, **kwargs)
+
+    monkeypatch.setattr(jsonl.json, "dumps", interrupt_at_the_third)
+    with pytest.raises(KeyboardInterrupt):
+        episodes().write(tmp_path / "e.jsonl")
+    assert len(calls) == 3
+    assert listing(tmp_path) == []
+
+
+KILLED = """
+    import sys, warnings
+    warnings.simplefilter("ignore")
+    import numpy as np, xarray as xr
+    from bayes_tacit.data.episodes import Episodes
+    n, path = 3000, sys.argv[1]
+    rng = np.random.default_rng(0)
+    data = xr.Dataset(
+        {"features": (("episode", "feature"), rng.normal(size=(n, 2))),
+         "diagnostics": (("episode", "step", "diagnostic"), rng.random((n, 20, 3))),
+         "n_steps": ("episode", np.full(n, 20)),
+         "cheap_success": ("episode", np.ones(n, bool)), "strong_success": ("episode", np.ones(n, bool))},
+        coords={"episode": np.arange(n), "feature": ["x", "y"], "diagnostic": ["a", "b", "c"]})
+    episodes = Episodes(data)
+    print("ready", flush=True)
+    while True:
+        episodes.write(path)
+"""
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_killed_writer_leaves_a_whole_file_or_none(suffix, tmp_path):
+    path = tmp_path / f"e{suffix}"
+    writer = subprocess.Popen([sys.executable, "-c", textwrap.dedent(KILLED), str(path)], stdout=subprocess.PIPE)
+    with writer:
+        assert writer.stdout.readline() == b"ready\n"
+        time.sleep(np.random.default_rng(len(suffix)).uniform(0.3, 0.8))
+        os.kill(writer.pid, signal.SIGKILL)
+    assert writer.returncode == -signal.SIGKILL
+    if path.exists():
+        assert len(Episodes.read(path)) == 3000
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".zarr"])
+def test_folder_that_is_not_ours_is_never_overwritten(suffix, tmp_path):
+    path = tmp_path / f"e{suffix}"
+    path.mkdir()
+    (path / "thesis.txt").write_text("years of work")
+    with pytest.raises(FileFormatError, match="exists and is not"):
+        episodes().write(path)
+    assert (path / "thesis.txt").read_text() == "years of work"
+    assert listing(tmp_path) == [path.name]
+
+
+def test_parquet_folder_with_other_files_in_it_is_never_overwritten(tmp_path):
+    episodes().write(tmp_path / "e.parquet")
+    (tmp_path / "e.parquet" / "notes.txt").write_text("keep")
+    with pytest.raises(FileFormatError, match="exists and is not"):
+        episodes().write(tmp_path / "e.parquet")
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_file_and_folder_never_replace_each_other(suffix, tmp_path):
+    path = tmp_path / f"e{suffix}"
+    path.mkdir() if suffix in (".jsonl", ".nc") else path.write_text("a file")
+    with pytest.raises(FileFormatError, match="exists and is not"):
+        episodes().write(path)
+
+
+@pytest.mark.parametrize("suffix", [".nc", ".zarr"])
+def test_lazy_episodes_are_not_written_over_what_they_are_read_from(suffix, tmp_path):
+    path = tmp_path / f"e{suffix}"
+    episodes().write(path)
+    lazy = Episodes.read(path, chunks={"episode": 2})
+    with pytest.raises(FileFormatError, match="still read from"):
+        lazy.take([0, 1]).write(path)
+    lazy.take([0, 1]).load().write(path)
+    assert quietly(Episodes.read, path).identical(episodes().take([0, 1]))
+
+
+def test_writing_into_a_missing_folder_says_so(tmp_path):
+    with pytest.raises(MissingFileError, match="no such folder"):
+        episodes().write(tmp_path / "nowhere" / "e.nc")

@@ -1,0 +1,617 @@
+"""What is refused and how it is said; what is told."""
+
+import pickle
+import tracemalloc
+import warnings
+
+import dask.array as da
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import dataset, datasets, episodes, quietly, steps_frame, tasks_frame
+
+from bayes_tacit.data.episodes import Episodes
+from bayes_tacit.errors import FileFormatError, InvalidDataError, TacitWarning
+
+
+def put(variable, index, value, dtype=None):
+    """Return a change that writes one value into a variable."""
+
+    def change(data):
+        data = data if dtype is None else data.assign({variable: data[variable].astype(dtype)})
+        data[variable][index] = value
+        return data
+
+    return change
+
+
+def window(start, end, episode=0):
+    return lambda data: put("window_end", episode, end)(put("window_start", episode, start)(data))
+
+
+def replaced(variable, dims, values):
+    return lambda data: data.assign({variable: (dims, np.asarray(values))})
+
+
+def renamed(dim, names):
+    return lambda data: data.assign_coords({dim: np.array(names, dtype=object)})
+
+
+BAD_DATASETS = {
+    "negative diagnostic": (
+        put("diagnostics", (0, 1, 0), -1.0),
+        "episode 'a', step 1: diagnostics['repeat'] is -1.0; expected a finite number >= 0",
+    ),
+    "barely negative diagnostic": (
+        put("diagnostics", (3, 0, 1), -5e-324),
+        "episode 'd', step 0: diagnostics['invalid'] is -5e-324; expected a finite number >= 0",
+    ),
+    "NaN diagnostic": (
+        put("diagnostics", (2, 3, 1), np.nan),
+        "episode 'c', step 3: diagnostics['invalid'] is nan; expected a finite number >= 0",
+    ),
+    "infinite diagnostic": (
+        put("diagnostics", (1, 0, 0), np.inf),
+        "episode 'b', step 0: diagnostics['repeat'] is inf; expected a finite number >= 0",
+    ),
+    "text diagnostic": (
+        put("diagnostics", (1, 0, 0), "x", object),
+        "episode 'b', step 0: diagnostics['repeat'] is 'x'; expected a number",
+    ),
+    "NaN feature": (
+        put("features", (1, 1), np.nan),
+        "episode 'b': features['entities'] is nan; expected a finite number",
+    ),
+    "infinite feature": (
+        put("features", (3, 0), -np.inf),
+        "episode 'd': features['food'] is -inf; expected a finite number",
+    ),
+    "text feature": (put("features", (2, 0), "1", object), "episode 'c': features['food'] is '1'; expected a number"),
+    "complex feature": (
+        lambda data: data.assign(features=data["features"] * 1j),
+        "episode 'a': features['food'] is 1j; expected a number",
+    ),
+    "window past the end": (
+        window(1, 3),
+        "episode 'a': window_end is 3; expected a whole checkpoint from 0 to 2, the last of the rollout",
+    ),
+    "window wholly past the end": (
+        window(3, 3),
+        "episode 'a': window_start is 3; expected a whole checkpoint from 0 to 2, the last of the rollout",
+    ),
+    "window before the start": (
+        window(-1, 1),
+        "episode 'a': window_start is -1; expected a whole checkpoint from 0 to 2, the last of the rollout",
+    ),
+    "infinite window": (
+        window(0, np.inf),
+        "episode 'a': window_end is inf; expected a whole checkpoint from 0 to 2, the last of the rollout",
+    ),
+    "fractional window": (
+        window(0.5, 1),
+        "episode 'a': window_start is 0.5; expected a whole checkpoint from 0 to 2, the last of the rollout",
+    ),
+    "reversed window": (window(2, 1), "episode 'a': window is [2, 1]; expected a window that starts before it ends"),
+    "window without end": (
+        window(1, np.nan),
+        "episode 'a': window_end is missing; expected both window_start and window_end, or neither",
+    ),
+    "window without start": (
+        window(np.nan, 1),
+        "episode 'a': window_start is missing; expected both window_start and window_end, or neither",
+    ),
+    "text window": (
+        put("window_start", 0, "1", object),
+        "episode 'a': window_start is '1'; expected a whole checkpoint",
+    ),
+    "window on 00": (window(0, 0, 1), "episode 'b': window is [0, 0]; expected no window, since the outcome AB is 00"),
+    "window on 11": (window(0, 1, 2), "episode 'c': window is [0, 1]; expected no window, since the outcome AB is 11"),
+    "window on 10": (window(1, 1, 3), "episode 'd': window is [1, 1]; expected no window, since the outcome AB is 10"),
+    "repeated text id": (
+        renamed("episode", ["a", "b", "a", "d"]),
+        "episode 'a', positions 0 and 2: episode is 'a'; expected ids that do not repeat",
+    ),
+    "repeated number id": (
+        lambda data: data.assign_coords(episode=[5, 6, 7, 7]),
+        "episode 7, positions 2 and 3: episode is 7; expected ids that do not repeat",
+    ),
+    "mixed ids": (
+        renamed("episode", ["a", 1, "c", "d"]),
+        "position 1: episode is 1; expected ids that are all text or all whole numbers",
+    ),
+    "missing id": (
+        renamed("episode", ["a", "b", None, "d"]),
+        "position 2: episode is missing; expected ids that are all text or all whole numbers",
+    ),
+    "fractional ids": (
+        lambda data: data.assign_coords(episode=[0.5, 1, 2, 3]),
+        "episode is 0.5; expected ids that are all text or all whole numbers",
+    ),
+    "id with a NUL": (renamed("episode", ["a\0", "b", "c", "d"]), r"episode is 'a\x00'; expected text without NUL"),
+    "id that is no Unicode": (
+        renamed("episode", ["\ud800", "b", "c", "d"]),
+        r"episode is '\ud800'; expected text without",
+    ),
+    "no ids": (
+        lambda data: data.drop_vars("episode"),
+        "episode is missing; expected a coordinate with the episodes' ids",
+    ),
+    "no step": (
+        put("n_steps", 1, 0),
+        "episode 'b': n_steps is 0; expected a whole number from 1 to 4, the length of the step dimension",
+    ),
+    "too many steps": (put("n_steps", 2, 5), "episode 'c': n_steps is 5; expected a whole number from 1 to 4"),
+    "fractional steps": (
+        put("n_steps", 3, 1.5, float),
+        "episode 'd': n_steps is 1.5; expected a whole number from 1 to 4",
+    ),
+    "missing steps": (
+        put("n_steps", 3, np.nan, float),
+        "episode 'd': n_steps is nan; expected a whole number from 1 to 4",
+    ),
+    "steps from 1": (
+        lambda data: data.assign_coords(step=[1, 2, 3, 4]),
+        "step is [1, 2, 3, 4]; expected 0, 1, 2, ... in order",
+    ),
+    "outcome 2": (put("cheap_success", 1, 2, int), "episode 'b': cheap_success is 2; expected 0 or 1 (False or True)"),
+    "outcome 0.5": (put("strong_success", 2, 0.5, float), "episode 'c': strong_success is 0.5; expected 0 or 1"),
+    "missing outcome": (
+        put("strong_success", 3, np.nan, float),
+        "episode 'd': strong_success is missing; expected 0 or 1",
+    ),
+    "outcome None": (put("cheap_success", 0, None, object), "episode 'a': cheap_success is missing; expected 0 or 1"),
+    "outcome as text": (put("cheap_success", 0, "yes", object), "episode 'a': cheap_success is 'yes'; expected 0 or 1"),
+    "repeated feature": (
+        renamed("feature", ["food", "food"]),
+        "feature name is 'food'; expected names that do not repeat",
+    ),
+    "repeated diagnostic": (
+        renamed("diagnostic", ["repeat", "repeat"]),
+        "diagnostic name is 'repeat'; expected names that do not repeat",
+    ),
+    "reserved feature": (
+        renamed("feature", ["food", "cheap_success"]),
+        "feature name is 'cheap_success'; expected a name other than the reserved",
+    ),
+    "reserved diagnostic": (
+        renamed("diagnostic", ["step", "invalid"]),
+        "diagnostic name is 'step'; expected a name other than the reserved",
+    ),
+    "feature named by number": (renamed("feature", ["food", 3]), "feature name is 3; expected a name that is a text"),
+    "feature without name": (renamed("feature", ["food", ""]), "feature name is ''; expected a name that is a text"),
+    "no feature names": (
+        lambda data: data.drop_vars("feature"),
+        "feature is missing; expected a coordinate with the names of the features",
+    ),
+    "feature like a carried variable": (
+        renamed("feature", ["food", "kind"]),
+        "feature name is 'kind'; expected a name that no carried variable has",
+    ),
+    "diagnostic like a carried variable": (
+        renamed("diagnostic", ["repeat", "tokens"]),
+        "diagnostic name is 'tokens'; expected a name that no carried variable has",
+    ),
+    "reserved carried variable": (
+        replaced("window", "episode", np.ones(4)),
+        "variable name is 'window'; expected a name other than the reserved",
+    ),
+    "carried variable named by number": (
+        lambda data: data.assign({7: ("episode", np.ones(4))}),
+        "variable name is 7; expected a name that is a text",
+    ),
+    "mixed carried variable": (
+        replaced("mix", "episode", np.array(["x", 1, None, 2.5], dtype=object)),
+        "mix is 'x'; expected values of one kind",
+    ),
+    "carried list": (
+        replaced("tags", "episode", np.array([{"x": 1}, None, None, None], dtype=object)),
+        "tags is {'x': 1}; expected values of one kind",
+    ),
+    "dim of several levels": (
+        lambda data: data.assign_coords(
+            xr.Coordinates.from_pandas_multiindex(pd.MultiIndex.from_product([["x"], [1, 2]]), "model")
+        ),
+        "model is ('x', 1); expected values of one kind",
+    ),
+    "carried number too large": (
+        replaced("seed", "episode", np.array([2**63, 1, 2, 3], dtype=np.uint64)),
+        "seed is 9223372036854775808; expected whole numbers that int64 can hold",
+    ),
+    "no diagnostics": (lambda data: data.isel(diagnostic=[]), "diagnostics is []; expected at least one diagnostic"),
+    "no episodes": (lambda data: data.isel(episode=[]), "episodes is []; expected at least one episode"),
+    "wrong dims": (
+        replaced("n_steps", ("step",), [1, 2, 3, 4]),
+        "dims of n_steps is ('step',); expected dims ('episode',)",
+    ),
+    "half a window variable": (
+        lambda data: data.drop_vars("window_end"),
+        "window_end is missing; expected a variable with dims ('episode',)",
+    ),
+    **{
+        f"no {name}": (
+            lambda data, name=name: data.drop_vars(name),
+            f"{name} is missing; expected a variable with dims",
+        )
+        for name in ("features", "diagnostics", "n_steps", "cheap_success", "strong_success")
+    },
+    "schema 0": (
+        lambda data: data.assign_attrs(schema_version=0),
+        "schema_version is 0; expected a version from 1 to 1",
+    ),
+    "schema text": (
+        lambda data: data.assign_attrs(schema_version="1"),
+        "schema_version is '1'; expected a version from",
+    ),
+    "no dataset": (lambda _: None, "dataset is None; expected an xarray.Dataset"),
+    "dates as ids": (
+        lambda data: data.assign_coords(episode=pd.date_range("2026-01-01", periods=4)),
+        "episode is np.datetime64('2026-01-01T00:00:00",
+    ),
+    "not a dataset": (lambda data: data["features"].values.tolist(), "dataset is [[1.0, 12.0]"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_DATASETS)
+def test_bad_dataset_is_refused_with_episode_field_value_and_expectation(name):
+    change, message = BAD_DATASETS[name]
+    with pytest.raises(InvalidDataError) as caught:
+        Episodes(change(dataset()))
+    assert str(caught.value).startswith(message)
+
+
+LAZY_CASES = [
+    name
+    for name, (_, message) in BAD_DATASETS.items()
+    if message.startswith(("episode '", "window_", "feature name", "diagnostic name"))
+]
+
+
+@pytest.mark.parametrize("name", LAZY_CASES)
+def test_bad_dataset_is_refused_in_the_same_words_when_dask_backs_it(name):
+    change, message = BAD_DATASETS[name]
+    with pytest.raises(InvalidDataError) as caught:
+        Episodes(change(dataset()).chunk(episode=1))
+    assert str(caught.value).startswith(message)
+
+
+def column(table, name, values):
+    return lambda tasks, steps: (
+        (tasks.assign(**{name: values}), steps)
+        if table == "tasks"
+        else (
+            tasks,
+            steps.assign(**{name: values}),
+        )
+    )
+
+
+def rows(change):
+    """Return a change of the steps table."""
+    return lambda tasks, steps: (tasks, change(steps))
+
+
+BAD_FRAMES = {
+    "gap": (rows(lambda s: s.drop(1)), "episode 'a', step 1 missing: step is 2; expected every step from 0"),
+    "late start": (
+        rows(lambda s: s.drop(3).assign(step=lambda f: f["step"] + (f["episode"] == "d"))),
+        "'b': n_steps is 0",
+    ),
+    "from 1": (
+        rows(lambda s: s.assign(step=s["step"] + (s["episode"] == "d"))),
+        "episode 'd', step 0 missing: step is 1; expected every step from 0",
+    ),
+    "repeated step": (
+        rows(lambda s: pd.concat([s, s.iloc[[5]]])),
+        "episode 'c', step 1 repeated: step is 1; expected every step from 0 to the last one exactly once",
+    ),
+    "negative step": (
+        rows(lambda s: s.assign(step=s["step"] - (s.index == 3))),
+        "episode 'b': step is -1; expected a whole number counted from 0",
+    ),
+    "fractional step": (
+        rows(lambda s: s.assign(step=s["step"] + 0.5 * (s.index == 3))),
+        "episode 'b': step is 0.5; expected a whole number counted from 0",
+    ),
+    "missing step": (
+        rows(lambda s: s.assign(step=s["step"].astype("Int64").mask(s.index == 4))),
+        "episode 'c': step is missing; expected a whole number counted from 0",
+    ),
+    "text step": (
+        rows(lambda s: s.assign(step=s["step"].astype(str))),
+        "episode 'a': step is '0'; expected a whole number counted from 0",
+    ),
+    "unknown episode": (
+        rows(lambda s: s.assign(episode=s["episode"].replace("d", "e"))),
+        "episode 'e': steps['episode'] is 'e'; expected an episode of the tasks table",
+    ),
+    "task without steps": (
+        rows(lambda s: s[s["episode"] != "c"]),
+        "episode 'c': n_steps is 0; expected at least one row in the steps table",
+    ),
+    "repeated task": (
+        column("tasks", "episode", ["a", "b", "b", "d"]),
+        "episode 'b': tasks['episode'] is 'b'; expected ids that do not repeat",
+    ),
+    "ids of another type": (
+        column("tasks", "episode", [1, 2, 3, 4]),
+        "episode 'a': steps['episode'] is 'a'; expected an episode of the tasks table, whose ids are whole numbers; "
+        "those of the steps are text",
+    ),
+    "ids of the other type": (
+        rows(lambda s: s.assign(episode=s["episode"].map({"a": 1, "b": 2, "c": 3, "d": 4}))),
+        "episode 1: steps['episode'] is 1; expected an episode of the tasks table, whose ids are text; those of the "
+        "steps are whole numbers",
+    ),
+    "missing id": (
+        column("tasks", "episode", ["a", None, "c", "d"]),
+        "position 1: tasks['episode'] is missing; expected ids that are all text or all whole numbers",
+    ),
+    "text feature": (
+        column("tasks", "kind", ["heat", "cool", "heat", "cool"]),
+        "episode 'a': features['kind'] is 'heat'; expected a number; if this column is none of the features, "
+        "name those that are with features=[...]",
+    ),
+    "datetime feature": (
+        column("tasks", "when", pd.Timestamp("2026-01-01")),
+        "episode 'a': features['when'] is np.datetime64('2026-01-01T00:00:00",
+    ),
+    "missing date": (
+        column("tasks", "when", pd.to_datetime(["NaT", "2026-01-01", "2026-01-01", "2026-01-01"])),
+        "episode 'a': features['when'] is missing; expected a number",
+    ),
+    "dates as ids": (
+        column("tasks", "episode", pd.date_range("2026-01-01", periods=4)),
+        "tasks['episode'] is np.datetime64('2026-01-01T00:00:00",
+    ),
+    "text diagnostic": (
+        column("steps", "action", "look"),
+        "episode 'a', step 0: diagnostics['action'] is 'look'; expected a number; if this column is none of the "
+        "diagnostics, name those that are with diagnostics=[...]",
+    ),
+    "missing feature": (
+        column("tasks", "food", pd.array([1, None, 0, 1], dtype="Int64")),
+        "episode 'b': features['food'] is nan; expected a finite number",
+    ),
+    "missing diagnostic": (
+        column("steps", "repeat", pd.array([0, 1, None, 0, 0, 1, 0, 0, 1, 0], dtype="Float64")),
+        "episode 'a', step 2: diagnostics['repeat'] is nan; expected a finite number >= 0",
+    ),
+    "missing outcome": (
+        column("tasks", "cheap_success", pd.array([True, None, False, True], dtype="boolean")),
+        "episode 'b': cheap_success is missing; expected 0 or 1",
+    ),
+    "outcome 3": (column("tasks", "strong_success", [1, 0, 3, 0]), "episode 'c': strong_success is 3; expected 0 or 1"),
+    "no outcome column": (
+        lambda tasks, steps: (tasks.drop(columns="cheap_success"), steps),
+        "tasks['cheap_success'] is missing; expected a column of that name; the columns are ['episode', ",
+    ),
+    "no step column": (
+        rows(lambda s: s.drop(columns="step")),
+        "steps['step'] is missing; expected a column of that name; the columns are ['episode', 'repeat', 'invalid']",
+    ),
+    "one end of the window": (
+        lambda tasks, steps: (tasks.drop(columns="window_end"), steps),
+        "episode 'a': window_end is missing; expected both window_start and window_end, or neither",
+    ),
+    "reserved column": (column("tasks", "n_steps", 1), "column of tasks is 'n_steps'; expected a name other than"),
+    "column named by number": (
+        lambda tasks, steps: (tasks.rename(columns={"food": 0}), steps),
+        "column of tasks is 0; expected a name that is a text",
+    ),
+    "no diagnostics": (
+        rows(lambda s: s[["episode", "step"]]),
+        "diagnostics is []; expected at least one diagnostic",
+    ),
+    "no tasks": (lambda tasks, steps: (tasks.iloc[:0], steps), "tasks is []; expected at least one row"),
+    "no steps": (lambda tasks, steps: (tasks, steps.iloc[:0]), "steps is []; expected at least one row"),
+    "no frame": (lambda tasks, steps: (tasks.to_dict(), steps), "tasks is {'episode'"),
+    "nothing": (lambda *_: (None, None), "tasks is None; expected a pandas.DataFrame"),
+    "array of steps": (lambda tasks, steps: (tasks, steps.to_numpy()), "steps is array([["),
+    "one column": (lambda tasks, steps: (tasks["food"], steps), "expected a pandas.DataFrame"),
+    "repeated column": (
+        lambda tasks, steps: (pd.concat([tasks, tasks[["food"]]], axis=1), steps),
+        "column of tasks is 'food'; expected column names that do not repeat",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD_FRAMES)
+def test_bad_frames_are_refused_with_episode_field_value_and_expectation(name):
+    change, message = BAD_FRAMES[name]
+    with pytest.raises(InvalidDataError) as caught:
+        Episodes.from_frames(*change(tasks_frame(), steps_frame()))
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            {"features": ["fod"]},
+            "features is 'fod'; expected names among the other columns of tasks: ['food', 'entities']",
+        ),
+        ({"features": ["episode"]}, "features is 'episode'; expected names among the other columns"),
+        ({"features": "food"}, "features is 'food'; expected a list of column names"),
+        ({"features": 3}, "features is 3; expected a list of column names"),
+        ({"diagnostics": np.array(3)}, "diagnostics is array(3); expected a list of column names"),
+        ({"features": [["food"]]}, "features is ['food']; expected names among the other columns of tasks"),
+        ({"features": ["food", "food"]}, "features is ['food', 'food']; expected names that do not repeat"),
+        (
+            {"diagnostics": ["loop"]},
+            "diagnostics is 'loop'; expected names among the other columns of steps: ['repeat', 'invalid']",
+        ),
+    ],
+)
+def test_odd_choice_of_columns_is_refused_with_the_columns_there_are(arguments, message):
+    with pytest.raises(InvalidDataError) as caught:
+        Episodes.from_frames(tasks_frame(), steps_frame(), **arguments)
+    assert message in str(caught.value)
+
+
+def test_column_carried_along_in_both_tables_is_refused():
+    tasks, steps = tasks_frame().assign(cost=1.0), steps_frame().assign(cost=2.0)
+    with pytest.raises(
+        InvalidDataError, match="column is 'cost'; expected columns carried along to be in one table only"
+    ):
+        Episodes.from_frames(tasks, steps, features=["food"], diagnostics=["repeat"])
+
+
+def test_dataset_of_a_newer_schema_is_refused():
+    with pytest.raises(FileFormatError, match=r"schema_version 2, newer than the 1 .*upgrade"):
+        Episodes(dataset().assign_attrs(schema_version=2))
+
+
+def test_error_says_the_same_after_it_crossed_a_process_boundary():
+    with pytest.raises(InvalidDataError) as caught:
+        Episodes(window(1, np.nan)(dataset()))
+    back = pickle.loads(pickle.dumps(caught.value))
+    assert str(back) == str(caught.value)
+    assert (back.episode, back.field, back.expected) == ("a", "window_end", caught.value.expected)
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=datasets(), choice=st.data())
+def test_any_single_corruption_is_refused_and_names_its_episode(data, choice):
+    i = choice.draw(st.integers(0, data.sizes["episode"] - 1))
+    step = choice.draw(st.integers(0, int(data["n_steps"][i]) - 1))
+    name = choice.draw(
+        st.sampled_from(["diagnostics", "n_steps", "outcome", "window", *["features"] * data.sizes["feature"]])
+    )
+    field = name
+    if name == "diagnostics":
+        column = choice.draw(st.integers(0, data.sizes["diagnostic"] - 1))
+        value = choice.draw(st.floats(max_value=0, exclude_max=True) | st.sampled_from([np.nan, np.inf]))
+        data["diagnostics"][i, step, column] = value
+        field = f"diagnostics[{data['diagnostic'].values[column]!r}]"
+    elif name == "features":
+        column = choice.draw(st.integers(0, data.sizes["feature"] - 1))
+        value = choice.draw(st.sampled_from([np.nan, np.inf, -np.inf]))
+        data["features"][i, column] = value
+        field = f"features[{data['feature'].values[column]!r}]"
+    elif name == "n_steps":
+        value = float(choice.draw(st.integers(-5, 0) | st.integers(data.sizes["step"] + 1, 99)))
+        data["n_steps"][i] = value
+    elif name == "outcome":
+        field = choice.draw(st.sampled_from(["cheap_success", "strong_success"]))
+        value = choice.draw(st.integers(2, 9))
+        data = data.assign({field: data[field].astype(int)})
+        data[field][i] = value
+    else:
+        data["window_start"][i], data["window_end"][i] = 0, data["n_steps"].values[i]
+        field, value = "window", None
+    with pytest.raises(InvalidDataError) as caught:
+        quietly(Episodes, data)
+    error = caught.value
+    assert error.episode == data["episode"].values[i]
+    assert error.field is not None
+    assert error.field.startswith(field)
+    assert value is None or error.value == value or (value != value and error.value != error.value)
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=datasets())
+def test_any_valid_dataset_is_accepted_and_accepted_again(data):
+    once = quietly(Episodes, data)
+    assert quietly(Episodes, once.dataset).identical(once)
+
+
+def test_values_past_the_end_are_never_read():
+    data = dataset()
+    reference = Episodes(data)
+    data["diagnostics"][1, 1:] = -7.0
+    data["tokens"][1, 1:] = 99
+    for given_data in (data, data.chunk(episode=2)):
+        made = Episodes(given_data)
+        assert np.isnan(made.dataset["diagnostics"].values[1, 1:]).all()
+        assert made.identical(reference)
+
+
+# What is told
+
+
+def noted(change, match):
+    data = change(dataset())
+    with pytest.warns(TacitWarning, match=match) as caught:
+        made = Episodes(data)
+    assert [str(warning.message) for warning in caught] == made.notes()
+    assert caught[0].filename == __file__
+    return made
+
+
+def test_nothing_is_told_about_ordinary_episodes():
+    assert episodes().notes() == []
+
+
+def test_constant_features_are_told():
+    made = noted(lambda data: data.assign(features=data["features"] * [0, 1]), r"^constant features: 'food'$")
+    assert len(made.notes()) == 1
+
+
+def test_silent_diagnostics_are_told():
+    noted(
+        lambda data: data.assign(diagnostics=data["diagnostics"] * [1, 0]),
+        r"^diagnostics that are zero everywhere: 'invalid'$",
+    )
+
+
+def test_episodes_without_a_window_are_told_with_their_number():
+    noted(window(np.nan, np.nan), r"^AB = 01 without a window, which says nothing about when \(1\): 'a'$")
+
+
+def test_windows_without_any_mass_are_told():
+    def quiet_window(data):
+        data["diagnostics"][0, 1:3] = 0
+        return data
+
+    noted(quiet_window, r"^windows over which all diagnostics are zero.* \(1\): 'a'$")
+
+
+def test_window_is_told_to_have_mass_at_either_of_its_ends():
+    for step in (1, 2):
+        data = dataset()
+        data["diagnostics"][0] = [[1, 1], [0, 0], [0, 0], [np.nan, np.nan]]
+        data["diagnostics"][0, step, 1] = 1e-300
+        assert Episodes(data).notes() == []
+
+
+def test_long_lists_in_a_note_are_cut():
+    n = 30
+    tasks = pd.DataFrame({"episode": np.arange(n), "cheap_success": 0, "strong_success": 1, "x": np.arange(n)})
+    steps = pd.DataFrame({"episode": np.arange(n), "step": 0, "u": 1})
+    with pytest.warns(TacitWarning, match=r"\(30\): 0, 1, 2, 3, 4 and 25 more$"):
+        Episodes.from_frames(tasks, steps)
+
+
+def test_nothing_is_told_when_selecting():
+    data = window(np.nan, np.nan)(dataset())
+    made = quietly(Episodes, data)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        part = made.take([0])
+        made.split({"one": ["a"], "rest": ["b", "c"]})
+    assert any(note.startswith("constant features: 'food', 'entities'") for note in part.notes())
+
+
+def test_chunked_data_is_validated_without_loading_all_of_it():
+    n, horizon, d, block = 4000, 100, 25, 100
+    data = xr.Dataset(
+        {
+            "features": (("episode", "feature"), np.arange(n)[:, None]),
+            "diagnostics": (("episode", "step", "diagnostic"), da.ones((n, horizon, d), chunks=(block, horizon, d))),
+            "n_steps": ("episode", np.full(n, horizon)),
+            "cheap_success": ("episode", np.ones(n)),
+            "strong_success": ("episode", np.ones(n)),
+        },
+        coords={"episode": np.arange(n), "feature": ["x"], "diagnostic": [f"u{k}" for k in range(d)]},
+    )
+    tracemalloc.start()
+    made = Episodes(data)
+    made.summary()
+    made.fingerprint()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert made.dataset["diagnostics"].chunks is not None
+    assert peak < 0.2 * n * horizon * d * 8

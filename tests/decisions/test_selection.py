@@ -1,0 +1,448 @@
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+from handoff_worlds import random_world
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from bayes_tacit import Counterfactuals, Outcomes, StepCost, choose, operating_points
+from bayes_tacit.data.timing import NEVER, handoff_steps
+from bayes_tacit.decisions.crossings import first_crossings
+from bayes_tacit.decisions.selection import (
+    Candidates,
+    bootstrap,
+    efficient_frontier,
+    fixed_grid,
+    score_quantiles,
+    target_switch_rates,
+)
+from bayes_tacit.errors import InvalidDataError
+from bayes_tacit.review.plots import plot_operating_points
+
+NAN = np.nan
+FEW = st.integers(0, 3)
+TABLES = st.lists(st.tuples(FEW, FEW, FEW, FEW, FEW), min_size=1, max_size=12)
+"""Tables with few values, so that ties of every kind are common."""
+
+
+def table_from(rows):
+    table = pd.DataFrame(rows, columns=["success", "cost", "intervention_rate", "target", "alpha"])
+    return table.assign(success=table["success"] / 3, intervention_rate=table["intervention_rate"] / 3)
+
+
+# Candidates
+
+
+def test_the_fixed_grid_is_the_papers():
+    assert fixed_grid().alpha.tolist() == [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9]
+    assert fixed_grid(0.5, 0.5, n=3).alpha.tolist() == [0.5]
+
+
+def test_quantiles_are_of_the_scores_of_all_checkpoints():
+    scores = np.full((2, 3), NAN)
+    scores[0], scores[1, :2] = [0.1, 0.2, 0.3], [0.4, 0.9]
+    np.testing.assert_allclose(score_quantiles(scores, n=5).alpha, [0.1, 0.2, 0.3, 0.4, 0.9])
+    np.testing.assert_allclose(score_quantiles(scores, n=3).alpha, [0.1, 0.3, 0.9])
+
+
+def test_there_are_101_quantiles_by_default(rng):
+    scores = np.sort(rng.uniform(0.01, 1, (300, 10)), axis=1)
+    alpha = score_quantiles(scores).alpha
+    assert len(alpha) == 101
+    assert (alpha[0], alpha[-1]) == (scores.min(), scores.max())
+    np.testing.assert_allclose(alpha[50], np.median(scores))
+
+
+def test_equal_quantiles_count_once_and_no_candidate_is_zero():
+    scores = [[0.0, 0.0, 0.0, 0.2, 0.5]]
+    np.testing.assert_allclose(score_quantiles(scores, n=5).alpha, [0.2, 0.5])
+    np.testing.assert_allclose(score_quantiles(scores, n=5, above=-np.inf).alpha, [0.0, 0.2, 0.5])
+
+
+WORKED = np.array(
+    [
+        [0.10, 0.50, 0.60, NAN],
+        [0.10, 0.20, 0.30, 0.40],
+        [0.05, 0.10, NAN, NAN],
+        [0.20, 0.30, NAN, NAN],
+        [0.10, 0.15, 0.20, 0.70],
+    ]
+)
+"""Highest scores before the last action: .50, .30, .05, .20, .20; at proposals: .60, .40, .10, .30, .70."""
+
+
+def test_rates_hand_off_their_share_of_the_training_episodes():
+    candidates = target_switch_rates(WORKED, [0, 0.2, 0.4, 0.6, 1], quantiles=[])
+    assert candidates.alpha.tolist() == [0.05, 0.2, 0.3, 0.5, 1.0]
+    assert candidates.target.tolist() == [1.0, 0.6, 0.4, 0.2, 0.0]
+    assert target_switch_rates(WORKED, [0.35], quantiles=[]).alpha.tolist() == [0.3]
+    proposal = target_switch_rates(WORKED, [0, 0.2, 0.4, 0.6, 1], quantiles=[], timing="proposal")
+    assert proposal.alpha.tolist() == [0.1, 0.4, 0.6, 0.7, 1.0]
+
+
+def test_candidates_with_the_same_policy_count_once():
+    """Rates 0.6 and 0.8 both hand off at 0.20, where two scores are equal; 0.4 and 0.45 round to the same count."""
+    candidates = target_switch_rates(WORKED, [0.4, 0.45, 0.6, 0.8], quantiles=[])
+    assert candidates.alpha.tolist() == [0.2, 0.3]
+    assert candidates.target.tolist() == [0.6, 0.4]
+
+
+def test_quantiles_join_with_the_rate_that_they_induce():
+    """The sorted 15 scores have the median 0.20, which rate 0.6 has already, and the largest 0.70, which never acts."""
+    candidates = target_switch_rates(WORKED, [0.4, 0.6], quantiles=[0, 0.5, 1])
+    assert candidates.alpha.tolist() == [0.05, 0.2, 0.3, 0.7]
+    assert candidates.target.tolist() == [1.0, 0.6, 0.4, 0.0]
+
+
+def test_thinning_keeps_both_ends_and_even_ranks():
+    scores = np.repeat(np.arange(1, 21)[:, None] / 40, 2, axis=1)
+    rates = np.arange(21) / 20
+    every = target_switch_rates(scores, rates, quantiles=[], n=21)
+    assert len(every) == 21
+    thinned = target_switch_rates(scores, rates, quantiles=[], n=6)
+    assert thinned.target.tolist() == every.target[[0, 4, 8, 12, 16, 20]].tolist()
+    assert thinned.target.tolist() == [1.0, 0.8, 0.6, 0.4, 0.2, 0.0]
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10_000), st.integers(2, 12), st.sampled_from(["post_action", "proposal"]))
+def test_target_rates_are_distinct_policies_with_both_ends(seed, n, timing):
+    scores = random_world(seed, n=12).scores
+    candidates = target_switch_rates(scores, n=n, timing=timing)
+    every = target_switch_rates(scores, n=1000, timing=timing)
+    assert 1 <= len(candidates) <= n
+    assert (candidates.alpha[0], candidates.alpha[-1]) == (every.alpha[0], every.alpha[-1])
+    length = np.count_nonzero(~np.isnan(scores), axis=1)
+    handoffs = handoff_steps(first_crossings(scores, every.alpha), timing)
+    handoffs[handoffs == length] = NEVER
+    assert len(np.unique(handoffs, axis=0)) == len(every)
+    assert (handoffs[-1] == NEVER).all()
+
+
+def test_a_rate_of_zero_is_never_also_where_a_score_is_one():
+    assert target_switch_rates([[1.0, 1.0], [0.5, 0.5]], [0, 0.5], quantiles=[]).alpha.tolist() == [1.0, np.inf]
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Candidates([]), r"alpha is \[\]; expected a list of at least one number"),
+        (lambda: Candidates([NAN]), r"alpha is \[nan\]; expected numbers"),
+        (lambda: Candidates(["x"]), r"alpha is \['x'\]; expected a list of numbers"),
+        (lambda: Candidates([0.1, 0.2], [0.5]), "number of targets is 1; expected 2, one for each alpha"),
+        (lambda: fixed_grid(0), "lowest is 0; expected a number above 0 and at most 1"),
+        (lambda: fixed_grid(0.5, 0.4), "highest is 0.4; expected a number from 0.5 to 1"),
+        (lambda: fixed_grid(n=0), "n is 0; expected a whole number >= 1"),
+        (lambda: score_quantiles([[0.1]], n=1), "n is 1; expected a whole number >= 2"),
+        (lambda: score_quantiles([[0.0, 0.0]]), "largest score is 0.0; expected a score above 0"),
+        (lambda: score_quantiles([0.1]), "shape of scores"),
+        (lambda: target_switch_rates(WORKED, [1.5]), r"rates is \[1.5\]; expected numbers from 0 to 1"),
+        (lambda: target_switch_rates(WORKED, [0.5], quantiles=[-1]), r"quantiles is \[-1.0\]; expected numbers from"),
+        (lambda: target_switch_rates(WORKED, [], quantiles=[]), r"rates is \[\]; expected at least one"),
+        (lambda: target_switch_rates(WORKED, n=1), "n is 1; expected a whole number >= 2"),
+        (lambda: target_switch_rates(WORKED, timing="x"), "timing is 'x'"),
+    ],
+)
+def test_what_is_no_candidate_is_refused(make, message):
+    with pytest.raises(InvalidDataError, match=message):
+        make()
+
+
+# Operating points
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 10_000), st.sampled_from(["post_action", "proposal"]))
+def test_points_are_averages_over_episodes_run_one_by_one(seed, timing):
+    world = random_world(seed, n=8)
+    alphas = [0.2, 0.5, 0.9]
+    points = operating_points(world.scores, world.counterfactuals, alphas, timing)
+    cells, n_steps = world.counterfactuals.dataset, world.counterfactuals.n_steps
+    for alpha, point in zip(alphas, points.itertuples(), strict=True):
+        success, cheap, strong = [], [], []
+        for i, n in enumerate(n_steps):
+            k = next((t + (timing == "post_action") for t in range(n) if world.scores[i, t] >= alpha), n)
+            cell = cells.isel(episode=i)
+            success.append(float(cell["success"][k] if k < n else cell["never_success"]))
+            cheap.append(k + (timing == "proposal" and k < n))
+            strong.append(float(cell["strong_calls"][k]) if k < n else 0)
+        assert point.success == pytest.approx(np.mean(success))
+        assert point.cost == pytest.approx(np.mean(cheap) + 3 * np.mean(strong))
+        assert point.strong_share == pytest.approx(sum(strong) / (sum(cheap) + sum(strong)))
+        assert point.intervention_rate == pytest.approx(np.mean(np.array(strong) > 0))
+
+
+@pytest.mark.parametrize("timing", ["post_action", "proposal"])
+def test_points_are_those_of_the_outcomes_at_each_handoff(timing):
+    world = random_world(5, n=200)
+    candidates = score_quantiles(world.scores)
+    points = operating_points(world.scores, world.counterfactuals, candidates, timing)
+    handoffs = handoff_steps(first_crossings(world.scores, candidates.alpha), timing)
+    lookup = [world.counterfactuals.outcomes_at(k, discards_proposal=timing == "proposal").point() for k in handoffs]
+    pd.testing.assert_frame_equal(points[list(lookup[0])], pd.DataFrame(lookup))
+
+
+def test_the_ends_are_the_pure_policies():
+    world = random_world(7)
+    points = operating_points(world.scores, world.counterfactuals, [0, np.inf], "proposal").set_index("alpha")
+    strong, cheap = world.counterfactuals.pure_strong.point(), world.counterfactuals.pure_cheap.point()
+    assert points.loc[np.inf, list(cheap)].to_dict() == cheap
+    assert points.loc[0, "success"] == strong["success"]
+    # One discarded proposal for each episode.
+    assert points.loc[0, "cost"] == pytest.approx(strong["cost"] + 1)
+
+
+def test_labelled_scores_are_matched_by_id():
+    world = random_world(7)
+    order = np.random.default_rng(1).permutation(len(world.scores))
+    coords = {"episode": world.counterfactuals.ids[order]}
+    labelled = xr.DataArray(world.scores[order], dims=("episode", "step"), coords=coords)
+    expected = operating_points(world.scores, world.counterfactuals, fixed_grid(), "post_action")
+    got = operating_points(labelled, world.counterfactuals, fixed_grid(), "post_action")
+    pd.testing.assert_frame_equal(got, expected)
+    some = operating_points(labelled[:3], world.counterfactuals, fixed_grid(), "post_action")
+    chosen = world.counterfactuals.select(coords["episode"][:3])
+    pd.testing.assert_frame_equal(some, operating_points(labelled.values[:3], chosen, fixed_grid(), "post_action"))
+
+
+def test_targets_stay_with_their_thresholds():
+    world = random_world(7)
+    points = operating_points(world.scores, world.counterfactuals, Candidates([0.8, 0.2], [0.1, 0.9]), "post_action")
+    assert points["alpha"].tolist() == [0.2, 0.8]
+    assert points["target"].tolist() == [0.9, 0.1]
+
+
+def test_scores_that_do_not_fit_the_counterfactuals_are_refused():
+    world = random_world(7)
+    run = lambda scores: operating_points(scores, world.counterfactuals, [0.5], "post_action")  # noqa: E731
+    with pytest.raises(InvalidDataError, match="number of episodes in scores is 29; expected 30"):
+        run(world.scores[1:])
+    with pytest.raises(
+        InvalidDataError, match=r"episode 'task-\d+': number of scores is .*length of its Cheap rollout"
+    ):
+        run(world.scores[::-1])
+    with pytest.raises(InvalidDataError, match="episode 'x': episode is 'x'; expected an id of these 30"):
+        run(xr.DataArray(world.scores[:1], dims=("episode", "step"), coords={"episode": ["x"]}))
+    with pytest.raises(InvalidDataError, match="timing is 'x'"):
+        operating_points(world.scores, world.counterfactuals, [0.5], "x")
+
+
+# The choice
+
+
+def test_success_within_the_cap_decides():
+    points = {"success": [0.9, 0.8, 0.7], "cost": [11, 10, 1]}
+    assert choose(points, 10).position == 1
+    assert choose(points, 11).position == 0
+    assert choose(points, 9.9).position == 2
+
+
+@pytest.mark.parametrize(
+    ("columns", "position"),
+    [
+        ({"cost": [9, 8], "intervention_rate": [0.1, 0.2], "target": [0.1, 0.2], "alpha": [0.9, 0.1]}, 1),
+        ({"cost": [9, 9], "intervention_rate": [0.2, 0.1], "target": [0.1, 0.2], "alpha": [0.9, 0.1]}, 1),
+        ({"cost": [9, 9], "intervention_rate": [0.2, 0.2], "target": [0.2, 0.1], "alpha": [0.9, 0.1]}, 1),
+        ({"cost": [9, 9], "intervention_rate": [0.2, 0.2], "target": [0.2, 0.2], "alpha": [0.1, 0.9]}, 1),
+        ({"cost": [9, 9], "intervention_rate": [0.2, 0.2], "target": [0.2, 0.2], "alpha": [0.9, 0.9]}, 0),
+        ({"cost": [9, 9], "target": [NAN, 0.2]}, 1),
+        ({"cost": [9, 9], "target": [NAN, NAN], "alpha": [0.1, 0.9]}, 1),
+        ({"cost": [9, 9]}, 0),
+    ],
+)
+def test_ties_are_broken_in_order(columns, position):
+    choice = choose({"success": [0.5, 0.5], **columns}, 10)
+    assert choice.position == position
+    assert choice.n_tied == 2
+
+
+@settings(deadline=None)
+@given(TABLES, st.integers(0, 3))
+def test_the_choice_is_the_best_by_brute_force(rows, cap):
+    table = table_from(rows)
+    within = [i for i, row in enumerate(rows) if row[1] <= cap]
+    if not within:
+        with pytest.raises(InvalidDataError, match=f"expected at least {table['cost'].min()}, the lowest cost"):
+            choose(table, cap)
+        return
+    key = lambda i: (-rows[i][0], rows[i][1], rows[i][2], rows[i][3], -rows[i][4], i)  # noqa: E731
+    choice = choose(table, cap)
+    assert choice.position == min(within, key=key)
+    assert choice.n_within == len(within)
+    assert choice.point == table.iloc[choice.position].to_dict()
+    assert choose(table.to_dict("list"), cap).position == choice.position
+
+
+def test_rounding_neither_breaks_a_tie_nor_the_cap():
+    third = 0.1 + 0.2
+    assert third > 0.3
+    assert choose({"success": [0.3, third], "cost": [1, 2]}, 5).position == 0
+    assert choose({"success": [0.5], "cost": [third]}, 0.3).position == 0
+
+
+def test_a_choice_says_what_it_is():
+    choice = choose({"alpha": [0.25], "success": [0.5], "cost": [4]}, 5)
+    assert (choice.alpha, choice.success, choice.cost, choice.cap) == (0.25, 0.5, 4, 5)
+    assert str(choice) == "alpha = 0.25: success 50.0% at cost 4 (1 of 1 candidates within the cap of 5)"
+    unnamed = choose({"success": [0.5], "cost": [4]}, 5)
+    assert str(unnamed).startswith("candidate 0: ")
+    with pytest.raises(InvalidDataError, match="expected a column 'alpha'"):
+        _ = unnamed.alpha
+
+
+@pytest.mark.parametrize(
+    ("points", "cap", "message"),
+    [
+        ({"success": [1, 1], "cost": [4.25, 5]}, 3, "cap is 3.0; expected at least 4.25, the lowest cost of the 2"),
+        ({"success": [1], "cost": [4]}, -1, "cap is -1; expected a finite number >= 0"),
+        ({"success": [1], "cost": [4]}, np.inf, "cap is inf; expected a finite number >= 0"),
+        ({"success": [1]}, 3, r"columns of the points is \['success'\]; expected a column 'cost'"),
+        ({"success": [1, NAN], "cost": [1, 1]}, 3, "row 1: success is nan; expected a number"),
+        ({"success": ["x"], "cost": [1]}, 3, r"success is \['x'\]; expected numbers"),
+        ({"success": [1, 2], "cost": [1]}, 3, "points is .*; expected columns of one length"),
+        ({"success": [], "cost": []}, 3, r"points is \[\]; expected at least one candidate"),
+        ([1], 3, r"points is \[1\]; expected a table of operating points"),
+    ],
+)
+def test_what_cannot_be_chosen_from_is_refused(points, cap, message):
+    with pytest.raises(InvalidDataError, match=message):
+        choose(points, cap)
+
+
+@settings(deadline=None)
+@given(TABLES)
+def test_the_frontier_is_what_no_other_point_beats(rows):
+    table = table_from(rows)
+    frontier = efficient_frontier(table)
+    pairs = list(zip(table["success"], table["cost"], strict=True))
+    unbeaten = {(s, c) for s, c in pairs if not any(s2 >= s and c2 <= c and (s2 > s or c2 < c) for s2, c2 in pairs)}
+    kept = list(zip(frontier["success"], frontier["cost"], strict=True))
+    assert sorted(kept, key=lambda pair: pair[1]) == kept
+    assert len(kept) == len(set(kept))
+    assert set(kept) == unbeaten
+    for cap in range(4):
+        if (table["cost"] <= cap).any():
+            chosen = choose(table, cap)
+            assert (chosen.success, chosen.cost) in unbeaten
+
+
+# The bootstrap
+
+
+def outcomes(success, cost):
+    return Outcomes(success, cost, cheap_calls=np.ones(len(success)), strong_calls=np.ones(len(success)))
+
+
+def test_the_interval_of_a_success_rate_is_the_binomial_one():
+    success = np.repeat([1, 0], [49, 18])
+    table = bootstrap(outcomes(success, np.ones(67)), seed=3)
+    exact = stats.binom.ppf([0.025, 0.975], 67, 49 / 67) / 67
+    np.testing.assert_allclose(table.loc["success", ["lower", "upper"]].astype(float), exact, atol=0.5 / 67 + 1e-12)
+    assert table.loc["success", "estimate"] == 49 / 67
+    assert table.loc["cost"].tolist() == [1, 1, 1]
+
+
+def test_the_interval_of_a_mean_cost_has_its_standard_error(rng):
+    cost = rng.gamma(4, 2, 400)
+    row = bootstrap(outcomes(np.ones(400), cost), probability=0.9, seed=4).loc["cost"]
+    reach = stats.norm.ppf(0.95) * cost.std() / 20
+    np.testing.assert_allclose([row["lower"], row["upper"]], [cost.mean() - reach, cost.mean() + reach], rtol=0.01)
+
+
+def test_differences_are_paired_by_task(rng):
+    cost = rng.gamma(4, 2, 60)
+    success = rng.integers(0, 2, 60)
+    table = bootstrap(outcomes(success, cost + 3), outcomes(success, cost), seed=1)
+    np.testing.assert_allclose(table.loc["cost_difference"].astype(float), 3)
+    assert table.loc["success_difference"].tolist() == [0, 0, 0]
+    assert table.loc["cost", "upper"] - table.loc["cost", "lower"] > 1
+
+
+def test_the_difference_of_success_is_the_multinomial_one():
+    """Of 67 tasks 12 are won and 8 lost: the mean of n draws from {+1, -1, 0}."""
+    ours, theirs = np.repeat([1, 0, 1, 0], [12, 8, 27, 20]), np.repeat([0, 1, 1, 0], [12, 8, 27, 20])
+    row = bootstrap(outcomes(ours, np.ones(67)), outcomes(theirs, np.ones(67)), seed=5).loc["success_difference"]
+    sums = np.array([1.0])
+    for _ in range(67):
+        sums = np.convolve(sums, np.array([8, 47, 12]) / 67)
+    exact = (np.searchsorted(np.cumsum(sums), [0.025, 0.975]) - 67) / 67
+    np.testing.assert_allclose([row["lower"], row["upper"]], exact, atol=1 / 67 + 1e-12)
+
+
+def test_the_seed_decides_the_draws(rng):
+    some = outcomes(rng.integers(0, 2, 50), rng.random(50))
+    assert bootstrap(some, seed=1, resamples=500).equals(bootstrap(some, seed=1, resamples=500))
+    assert not bootstrap(some, seed=1, resamples=500).equals(bootstrap(some, seed=2, resamples=500))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: bootstrap(outcomes([1], [1]), outcomes([1, 1], [1, 1])), "episodes of the baseline is 2; expected 1"),
+        (lambda: bootstrap([1]), r"outcomes is \[1\]; expected Outcomes"),
+        (lambda: bootstrap(outcomes([1], [1]), 3), "baseline is 3; expected Outcomes"),
+        (lambda: bootstrap(outcomes([1], [1]), resamples=0), "resamples is 0; expected a whole number >= 1"),
+        (lambda: bootstrap(outcomes([1], [1]), probability=1), "probability is 1; expected a number between 0 and 1"),
+        (lambda: bootstrap(outcomes([1], [1]), seed=-1), "seed is -1; expected a whole number >= 0"),
+    ],
+)
+def test_a_wrong_bootstrap_is_refused(make, message):
+    with pytest.raises(InvalidDataError, match=message):
+        make()
+
+
+# The figure
+
+
+@pytest.fixture
+def closed_figures():
+    with mpl.rc_context({"backend": "Agg"}):
+        yield
+        plt.close("all")
+
+
+@pytest.mark.usefixtures("closed_figures")
+def test_the_figure_joins_the_candidates_and_rings_the_chosen_one():
+    points = {"alpha": [0.3, 0.1, 0.2], "success": [0.5, 0.7, 0.65], "cost": [8, 20, 22]}
+    choice = choose(points, cap=21)
+    ax = plot_operating_points(points, choice, unit="4B calls")
+    lines = {line.get_label(): line for line in ax.lines}
+    assert list(lines) == ["efficient frontier", "candidates", "cap 21", r"candidates, chosen, $\alpha$ = 0.1"]
+    assert lines["candidates"].get_xdata().tolist() == [20, 22, 8]
+    assert lines["efficient frontier"].get_xdata().tolist() == [8, 20]
+    assert (
+        lines[r"candidates, chosen, $\alpha$ = 0.1"].get_xdata()[0],
+        lines[r"candidates, chosen, $\alpha$ = 0.1"].get_ydata()[0],
+    ) == (
+        20,
+        0.7,
+    )
+    assert ax.get_xlabel() == "mean cost of an episode (4B calls)"
+
+
+@pytest.mark.usefixtures("closed_figures")
+def test_policies_share_axes():
+    _, ax = plt.subplots()
+    points = {"success": [0.5, 0.7], "cost": [8, 20]}
+    assert plot_operating_points(points, choose(points, 10), label="Task Router", frontier=False, ax=ax) is ax
+    plot_operating_points(points, choose(points, 10), label="TACIT-Switch", frontier=False, color="k", ax=ax)
+    labels = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert labels == ["Task Router", "cap 10", "Task Router, chosen", "TACIT-Switch", "TACIT-Switch, chosen"]
+    assert len(plt.get_fignums()) == 1
+
+
+# Baselines
+
+
+def test_any_policy_is_chosen_by_its_outcomes_alone():
+    table = Counterfactuals.from_calls(
+        ["a", "b"], success=[[1], [1]], strong_calls=[[5], [5]], never_success=[0, 1], cost=StepCost(1, 3)
+    )
+    policies = {"cheap": table.pure_cheap, "strong": table.pure_strong, "router": table.outcomes_at([0, -1])}
+    points = pd.DataFrame([policy.point() for policy in policies.values()])
+    assert list(policies)[choose(points, cap=10).position] == "router"
+    assert list(policies)[choose(points, cap=7).position] == "cheap"

@@ -1,0 +1,317 @@
+import json
+import re
+import shutil
+
+import numpy as np
+import nutpie
+import pandas as pd
+import pymc as pm
+import pytest
+import xarray as xr
+from simulate import TRUTH, quietly, simulate_model
+
+from bayes_tacit import (
+    Episodes,
+    RidgePrior,
+    WeaklyInformativePrior,
+    build_model,
+    fit_map,
+    judge,
+    load_posterior,
+    sample_posterior,
+    save_posterior,
+)
+from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileError, TacitWarning
+from bayes_tacit.model.evidence import collect_evidence
+from simulations.studies.sbc import rank_table
+from simulations.studies.sbc_design import RANKED_DRAWS, ranks
+
+SHORT = {"draws": 300, "tune": 400, "chains": 2, "seed": 5, "predictive_draws": 20, "progress": False}
+
+
+@pytest.fixture(scope="module")
+def episodes() -> Episodes:
+    return simulate_model(np.random.default_rng(21), 400)
+
+
+@pytest.fixture(scope="module")
+def tree(episodes: Episodes) -> xr.DataTree:
+    return sample_posterior(episodes, **SHORT)
+
+
+def draws_of(tree: xr.DataTree, name: str) -> np.ndarray:
+    values = tree["posterior"][name].values
+    return values.reshape(-1, *values.shape[2:])
+
+
+def test_groups_dims_and_names_are_those_of_the_design(posterior, example):
+    assert set(posterior.children) == {
+        "posterior",
+        "sample_stats",
+        "prior",
+        "posterior_predictive",
+        "log_likelihood",
+        "observed_data",
+        "constant_data",
+    }
+    assert posterior["posterior"]["w"].dims == ("chain", "draw", "diagnostic")
+    assert posterior["posterior"]["gamma"].dims == ("chain", "draw", "feature")
+    assert posterior["posterior"]["diagnostic"].values.tolist() == list(example.diagnostic_names)
+    assert posterior["posterior"]["feature"].values.tolist() == list(example.feature_names)
+    np.testing.assert_allclose(posterior["posterior"]["w"].sum("diagnostic"), 1.0)
+
+
+def test_provenance_says_where_the_draws_came_from(posterior, example):
+    attrs = posterior.attrs
+    assert attrs["seed"] == 1
+    assert attrs["prior"] == repr(WeaklyInformativePrior())
+    assert attrs["data_fingerprint"] == collect_evidence(example).fingerprint()
+    assert attrs["timing"] == "post_action"
+    assert attrs["family"] == "lognormal"
+    assert {"bayes_tacit_version", "pymc_version", "nutpie_version", "created_at"} <= attrs.keys()
+
+
+def test_the_example_samples_well_and_agrees_with_the_map(posterior, example):
+    assert judge(posterior).passed
+    fit = fit_map(example, ridge=0.0)
+    for name in ("w", "gamma0", "gamma", "beta0", "beta", "s"):
+        z = (draws_of(posterior, name).mean(axis=0) - getattr(fit, name)) / fit.standard_errors[name]
+        assert np.abs(z).max() < 0.5, name
+
+
+def test_the_same_seed_gives_the_same_draws_and_another_seed_others(episodes, tree):
+    again = sample_posterior(episodes, **SHORT)
+    np.testing.assert_array_equal(draws_of(again, "beta0"), draws_of(tree, "beta0"))
+    other = sample_posterior(episodes, **(SHORT | {"seed": 6}))
+    assert not np.array_equal(draws_of(other, "beta0"), draws_of(tree, "beta0"))
+
+
+@pytest.mark.usefixtures("tree")
+def test_nothing_is_compiled_twice_for_the_same_shape_of_model(monkeypatch, example):
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("compiled again")
+
+    monkeypatch.setattr(nutpie, "compile_pymc_model", refuse)
+    more = simulate_model(np.random.default_rng(22), 250)
+    swapped = sample_posterior(more, **SHORT)
+    fit = fit_map(more, ridge=0.0)
+    for name in ("gamma", "beta", "s", "w"):
+        z = (draws_of(swapped, name).mean(axis=0) - getattr(fit, name)) / fit.standard_errors[name]
+        assert np.abs(z).max() < 1.2, name
+    named = sample_posterior(example.take(slice(0, 300)), **SHORT)
+    for group in ("posterior", "prior"):
+        assert named[group]["diagnostic"].values.tolist() == list(example.diagnostic_names)
+        assert named[group]["feature"].values.tolist() == list(example.feature_names)
+
+
+def test_pointwise_log_likelihood_is_pymcs(tree, episodes):
+    model = build_model(episodes)
+    logp = model.compile_logp(vars=model.observed_RVs, sum=False)
+    posterior = tree["posterior"].isel(chain=1, draw=17)
+    logits = np.log(posterior["w"].values)
+    point = {name: posterior[name].values for name in ("gamma0", "gamma", "beta0", "beta")}
+    point |= {"s_log__": np.log(posterior["s"].values), "w_simplex__": (logits - logits.mean())[:-1]}
+    strong, threshold = logp(point)
+    ours = tree["log_likelihood"].isel(chain=1, draw=17)
+    np.testing.assert_allclose(ours["strong_success"], strong, atol=1e-10)
+    np.testing.assert_allclose(ours["threshold"], threshold, atol=1e-9)
+    total = strong.copy()
+    total[collect_evidence(episodes).timed] += threshold
+    np.testing.assert_allclose(ours["total"], total, atol=1e-9)
+
+
+def test_predictions_look_like_the_data(posterior):
+    predicted = posterior["posterior_predictive"]
+    observed = posterior["observed_data"]
+    rate = predicted["strong_success"].mean().item()
+    assert rate == pytest.approx(observed["strong_success"].mean().item(), abs=0.02)
+    assert predicted["threshold"].mean().item() == pytest.approx(observed["threshold"].mean().item(), rel=0.1)
+
+
+def test_nutpie_agrees_with_pymcs_own_nuts(episodes):
+    settings = {"draws": 1000, "tune": 800, "chains": 2, "predictive_draws": 20, "progress": False}
+    ours = sample_posterior(episodes, seed=1, **settings)
+    theirs = sample_posterior(episodes, seed=2, sampler="pymc", cores=1, **settings)
+    assert theirs.attrs["sampler"] == "pymc"
+    effective = min(judge(ours).table["ess_bulk"].min(), judge(theirs).table["ess_bulk"].min())
+    for name in ("gamma0", "gamma", "beta0", "beta", "s", "w"):
+        one, other = draws_of(ours, name), draws_of(theirs, name)
+        sd = one.std(axis=0)
+        assert np.abs((one.mean(axis=0) - other.mean(axis=0)) / sd).max() < 4.5 * np.sqrt(2 / effective), name
+        np.testing.assert_allclose(other.std(axis=0), sd, rtol=4.5 / np.sqrt(effective), err_msg=name)
+        assert np.abs((other.mean(axis=0) - TRUTH[name]) / sd).max() < 4, name
+
+
+def test_many_episodes_give_the_map_and_its_standard_errors():
+    """They outweigh the prior."""
+    episodes = simulate_model(np.random.default_rng(4), 4000)
+    tree = sample_posterior(episodes, **(SHORT | {"draws": 1000}))
+    fit = fit_map(episodes, ridge=0.0)
+    for name in ("w", "gamma0", "gamma", "beta0", "beta", "s"):
+        draws, error = draws_of(tree, name), fit.standard_errors[name]
+        assert np.abs((draws.mean(axis=0) - getattr(fit, name)) / error).max() < 0.25, name
+        np.testing.assert_allclose(draws.std(axis=0), error, rtol=0.12, err_msg=name)
+
+
+def odd_episodes(episodes: Episodes, oddity: str, rng: np.random.Generator) -> Episodes:
+    dataset = episodes.dataset.copy(deep=True)
+    last = dataset["diagnostics"].isel(diagnostic=3)
+    if oddity == "near-zero weight":
+        dataset["diagnostics"][..., 3] = last * 0 + 5 * rng.random(last.shape)
+    elif oddity == "zero diagnostic":
+        dataset["diagnostics"][..., 3] = last * 0
+    elif oddity == "separating feature":
+        dataset["features"][:, 0] = dataset["strong_success"].astype(float)
+    else:
+        dataset = dataset.isel(episode=np.flatnonzero(np.isin(episodes.outcomes, ["11", "00"])))
+    return quietly(dataset)
+
+
+@pytest.mark.parametrize("oddity", ["near-zero weight", "zero diagnostic", "separating feature", "no AB = 01"])
+def test_odd_data_sample_well_and_gaps_are_told(episodes, oddity, rng):
+    odd = odd_episodes(episodes, oddity, rng)
+    longer = SHORT | {"chains": 4, "draws": 400, "target_accept": 0.95}
+    if oddity == "no AB = 01":
+        with pytest.warns(TacitWarning, match=r"usable teacher window.*stays as the prior has it"):
+            tree = sample_posterior(odd, **longer)
+    else:
+        tree = sample_posterior(odd, **longer)
+    verdict = judge(tree)
+    assert int(tree["sample_stats"]["diverging"].sum()) <= 5
+    assert float(verdict.table.loc[["gamma0", "gamma[x0]", "beta[x1]", "s"], "rhat"].max()) < 1.03, verdict
+    # A weight that nothing speaks of is free to trade with beta0, and mixes slowly; then the verdict must say so.
+    slow = verdict.table.index[verdict.table["rhat"] > 1.05].tolist()
+    assert not slow or any("R-hat" in reason for reason in verdict.reasons)
+    if oddity == "near-zero weight":
+        assert draws_of(tree, "w")[:, 3].mean() < 0.05
+
+
+def test_a_small_calibration_study_finds_nothing_wrong():
+    """Twelve data sets from the prior: ranks neither all low nor all high nor all extreme."""
+    results = pd.DataFrame([ranks(number, seed=99) for number in range(12)])
+    found = results[rank_table(results).index].to_numpy() / RANKED_DRAWS
+    assert 0.38 < found.mean() < 0.62
+    assert 0.2 < found.std() < 0.38
+    assert 0.75 < results["coverage 90%"].mean() <= 1
+    assert 0.25 < results["coverage 50%"].mean() < 0.75
+
+
+@pytest.mark.parametrize("suffix", [".nc", ".zarr"])
+def test_a_saved_posterior_is_read_back_exactly(posterior, tmp_path, suffix):
+    path = tmp_path / f"posterior{suffix}"
+    save_posterior(posterior, path)
+    save_posterior(posterior, path)
+    loaded = load_posterior(path)
+    assert loaded.attrs == posterior.attrs
+    for group in posterior.children:
+        xr.testing.assert_equal(loaded[group].to_dataset(), posterior[group].to_dataset())
+    assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
+
+
+def cut_short(path):
+    if path.is_dir():
+        shutil.rmtree(path / "posterior")
+    else:
+        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+@pytest.mark.parametrize("suffix", [".nc", ".zarr"])
+def test_a_damaged_or_foreign_posterior_is_refused(posterior, tmp_path, suffix):
+    path = tmp_path / f"posterior{suffix}"
+    save_posterior(posterior, path)
+    cut_short(path)
+    with pytest.raises(FileFormatError, match=f"posterior{suffix}.*expected"):
+        load_posterior(path)
+    foreign = tmp_path / f"foreign{suffix}"
+    dataset = xr.Dataset({"x": ("a", [1.0])})
+    dataset.to_netcdf(foreign, engine="h5netcdf") if suffix == ".nc" else dataset.to_zarr(foreign, consolidated=False)
+    with pytest.raises(FileFormatError, match=r"format is None; expected 'bayes_tacit\.posterior'"):
+        load_posterior(foreign)
+
+
+def test_a_posterior_of_a_newer_schema_is_refused(tree, tmp_path):
+    newer = tree.copy()
+    newer.attrs = tree.attrs | {"schema_version": 2}
+    with pytest.raises(FileFormatError, match="schema_version is 2; expected at most 1"):
+        save_posterior(newer, tmp_path / "newer.nc")
+
+
+def test_paths_that_cannot_hold_a_posterior_are_refused(tree, tmp_path):
+    with pytest.raises(FileFormatError, match=r"suffix is '.pickle'; expected .nc or .zarr"):
+        save_posterior(tree, tmp_path / "draws.pickle")
+    with pytest.raises(MissingFileError, match=r"nothing\.nc: no such file"):
+        load_posterior(tmp_path / "nothing.nc")
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ("shift", "R-hat of beta0 .* is above 1.01: the chains disagree"),
+        ("short", "Bulk effective sample size of .* is below 200: raise `draws`"),
+        ("diverge", "3 of 600 draws diverged: raise `target_accept`"),
+        ("saturate", "100.0% of the draws reached the largest tree depth"),
+        ("energy", "The energy fraction .* is 0.0"),
+        ("one chain", "There is one chain"),
+        ("interrupt", "Sampling was interrupted after 300 of 1000 draws"),
+    ],
+)
+def test_the_verdict_names_what_is_wrong_and_what_to_do(tree, change, reason):
+    groups = {name: tree[name].to_dataset().copy(deep=True) for name in ("posterior", "sample_stats")}
+    attrs = dict(tree.attrs)
+    if change == "shift":
+        groups["posterior"]["beta0"][0] += 1.0
+    elif change == "short":
+        groups = {name: dataset.isel(draw=slice(0, 40)) for name, dataset in groups.items()}
+    elif change == "diverge":
+        groups["sample_stats"]["diverging"][0, :3] = True
+    elif change == "saturate":
+        groups["sample_stats"]["reached_max_treedepth"][:] = True
+    elif change == "energy":
+        walk = np.cumsum(np.random.default_rng(0).normal(size=(2, 300)), axis=1)
+        groups["sample_stats"]["energy"][:] = 100 * walk
+    elif change == "one chain":
+        groups = {name: dataset.isel(chain=[0]) for name, dataset in groups.items()}
+    else:
+        attrs |= {"interrupted": 1, "draws": 1000}
+    changed = xr.DataTree.from_dict(groups)
+    changed.attrs = attrs
+    verdict = judge(changed)
+    assert not verdict.passed
+    assert any(re.search(reason, found) for found in verdict.reasons), verdict.reasons
+    assert json.loads(str(verdict.as_attrs()["verdict_reasons"])) == list(verdict.reasons)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"prior": RidgePrior(0.01)}, "prior is RidgePrior.*expected a WeaklyInformativePrior"),
+        ({"draws": 0}, "draws is 0; expected a whole number >= 4"),
+        ({"tune": 1.5}, "tune is 1.5"),
+        ({"chains": 0}, "chains is 0; expected a whole number >= 1"),
+        ({"seed": -3}, "seed is -3"),
+        ({"target_accept": 1.0}, "target_accept is 1.0; expected a number between 0 and 1"),
+        ({"sampler": "stan"}, "sampler is 'stan'; expected 'nutpie' or 'pymc'"),
+        ({"family": "gamma"}, "family is 'gamma'; expected one of lognormal, loglogistic"),
+        ({"predictive_draws": 0}, "predictive_draws is 0"),
+    ],
+)
+def test_bad_sampling_settings_are_named(episodes, settings, message):
+    with pytest.raises(InvalidDataError, match=message):
+        sample_posterior(episodes, **settings)
+
+
+def test_an_interrupted_run_keeps_what_it_has_and_says_so(episodes, monkeypatch):
+    """On Ctrl-C nutpie returns the draws it has; here it stops after 60."""
+    complete = nutpie.sample
+    monkeypatch.setattr(nutpie, "sample", lambda model, **settings: complete(model, **(settings | {"draws": 60})))
+    partial = sample_posterior(episodes, **SHORT)
+    assert partial["posterior"].sizes["draw"] == 60
+    assert partial.attrs["interrupted"] == 1
+    assert not partial.attrs["verdict_passed"]
+
+
+def test_pymc_can_extend_the_model(episodes):
+    """The built model is an ordinary PyMC model: a user can add to it."""
+    with build_model(episodes) as model:
+        pm.Deterministic("median_threshold", pm.math.exp(model["beta0"]))
+    assert "median_threshold" in model.named_vars

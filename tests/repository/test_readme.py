@@ -1,0 +1,95 @@
+"""The README: what it shows runs, prints what it says, and can be read."""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import warnings
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from command_line import PROGRAM, call
+
+from bayes_tacit import Episodes
+from bayes_tacit.data.episodes.formats import jsonl
+from bayes_tacit.errors import TacitWarning
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", README, flags=re.MULTILINE | re.DOTALL)
+
+
+def blocks(language):
+    return [body for name, body in BLOCKS if name == language]
+
+
+def test_python_blocks_run_from_top_to_bottom_and_print_what_follows_them(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert blocks("python")
+    namespace, printed, compared = {}, "", 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TacitWarning)
+        for language, body in BLOCKS:
+            if language == "python":
+                exec(compile(body, "README.md", "exec"), namespace)
+                printed = capsys.readouterr().out
+            elif language == "text":
+                assert printed == body
+                compared += 1
+    assert compared
+    assert len(namespace["episodes"]) == 3
+
+
+@pytest.mark.filterwarnings("ignore::bayes_tacit.errors.TacitWarning")
+def test_json_block_is_a_line_of_a_file_that_can_be_read(tmp_path):
+    (example,) = blocks("json")
+    (tmp_path / "e.jsonl").write_text(example)
+    made = Episodes.read(tmp_path / "e.jsonl")
+    assert made.ids.tolist() == ["task-17"]
+    assert made.has_window.all()
+    assert made.n_steps.tolist() == [2]
+
+
+def test_documentation_of_the_format_shows_the_same_line():
+    (example,) = blocks("json")
+    assert f"\n    {example}" in jsonl.__doc__
+
+
+def test_the_command_lines_work_one_after_the_other(tmp_path):
+    (block,) = [body for body in blocks("sh") if "bayes-tacit" in body]
+    lines = block.strip().splitlines()
+    assert len(lines) == 5
+    for line in lines[:-1]:
+        program, *words = shlex.split(line)
+        assert program == "bayes-tacit"
+        done = call(*words, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    path = os.pathsep.join([str(Path(PROGRAM).parent), os.environ["PATH"]])
+    done = subprocess.run(
+        ["bash", "-c", lines[-1]], cwd=tmp_path, env={**os.environ, "PATH": path}, capture_output=True, check=False
+    )
+    assert json.loads(done.stdout) == {"episode": "a", "started": True}
+
+
+def test_figures_are_those_of_the_pages_that_are_linked():
+    checked = 0
+    for row in re.findall(r"^\|.*\]\(simulations/results/.*\|$", README, flags=re.MULTILINE):
+        *_, ours, link, _ = row.split("|")
+        (page,) = re.findall(r"\((simulations/results/[^)#]*)", link)
+        text = (ROOT / page).read_text(encoding="utf-8")
+        for figure in re.findall(r"-?\d+\.\d+", ours):
+            assert figure in text, (row, figure)
+            checked += 1
+    assert checked > 20
+
+
+def test_figures_of_the_agents_are_those_of_the_committed_episodes():
+    episodes = pd.read_parquet(ROOT / "simulations/results/alfworld/episodes.parquet")
+    means = episodes.groupby("policy")[["success", "cost"]].mean()
+    section = " ".join(README.split("## With agents")[1].split("## Results")[0].split())
+    for policy in ("TACIT-Switch", "TACIT-Switch, posterior 0.1 quantile", "Task Router", "Step Deferral"):
+        share = means.loc[policy, "cost"] / means.loc["Pure Strong", "cost"]
+        assert f"{means.loc[policy, 'success']:.1%} at {share:.0%}" in section
+    assert f"Pure Strong {means.loc['Pure Strong', 'success']:.1%}" in section

@@ -1,0 +1,263 @@
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+import xarray as xr
+from matplotlib.colors import to_hex
+from posteriors import random_posterior
+
+from bayes_tacit import credible_band, fit_map, handoff_score, incidence
+from bayes_tacit.errors import InvalidDataError
+from bayes_tacit.review.plots import (
+    plot_calibration,
+    plot_crossing_steps,
+    plot_handoff_score,
+    plot_handoff_scores,
+    plot_weights,
+    style,
+)
+from bayes_tacit.review.predictions import crossed_by_step, incidence_calibration
+
+WITH_WINDOW = "task-0001"
+WITHOUT_WINDOW = "task-0000"
+
+
+@pytest.fixture(autouse=True)
+def closed_figures(monkeypatch):
+    monkeypatch.setattr(plt, "show", lambda: None)
+    with mpl.rc_context({"backend": "Agg"}):
+        yield
+        plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def tree(example):
+    return random_posterior(np.random.default_rng(1), example, chains=2, draws=50)
+
+
+def labelled(ax):
+    handles, labels = ax.get_legend_handles_labels()
+    return dict(zip(labels, handles, strict=True))
+
+
+def outline(band):
+    """Lower and upper edge of a filled band, from its polygon."""
+    x, y = band.get_paths()[0].vertices.T
+    return np.array([(y[x == t].min(), y[x == t].max()) for t in np.unique(x)]).T
+
+
+def shown_texts(figure):
+    """Every text that is drawn; Matplotlib keeps tick labels beyond the axes without drawing them."""
+    hidden = set()
+    for axis in (axis for ax in figure.axes for axis in (ax.xaxis, ax.yaxis)):
+        low, high = sorted(axis.get_view_interval())
+        hidden |= {tick.label1 for tick in axis.get_major_ticks() if not low <= tick.get_loc() <= high}
+    texts = figure.findobj(mpl.text.Text)
+    return [text for text in texts if text.get_text().strip() and text.get_visible() and text not in hidden]
+
+
+def fits_in_its_figure(figure):
+    """Whether no text leaves the figure and no two texts overlap."""
+    figure.canvas.draw()
+    boxes = [text.get_window_extent(figure.canvas.get_renderer()) for text in shown_texts(figure)]
+    width, height = figure.bbox.max
+    inside = all(box.x0 >= -1 and box.y0 >= -1 and box.x1 <= width + 1 and box.y1 <= height + 1 for box in boxes)
+    return inside and not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
+
+
+def test_a_fits_score_is_drawn_with_its_ceiling(example, example_fit):
+    ax = plot_handoff_score(example_fit, example, WITHOUT_WINDOW)
+    n = int(example.n_steps[0])
+    parts = labelled(ax)
+    assert set(parts) == {"q(t)", r"incidence $\pi$"}
+    np.testing.assert_array_equal(parts["q(t)"].get_ydata(), handoff_score(example_fit, example).values[0, :n])
+    np.testing.assert_array_equal(parts["q(t)"].get_xdata(), np.arange(n))
+    assert set(parts[r"incidence $\pi$"].get_ydata()) == {float(incidence(example_fit, example)[0])}
+    assert ax.get_xlabel() == "step (checkpoints, counted from 0)"
+    assert ax.get_ylabel() == "handoff score q(t) (probability)"
+    assert ax.get_title(loc="left") == WITHOUT_WINDOW
+    assert ax.get_ylim() == (0, 1)
+
+
+def test_a_posteriors_score_is_drawn_as_its_mean_inside_its_band(example, tree):
+    ax = plot_handoff_score(tree, example, WITH_WINDOW, probability=0.8)
+    band = credible_band(tree, example.select([WITH_WINDOW]), probability=0.8).isel(episode=0)
+    parts = labelled(ax)
+    np.testing.assert_array_equal(parts["mean of q(t)"].get_ydata(), band["mean"])
+    lower, upper = outline(parts["80% band"])
+    np.testing.assert_allclose(lower, band["lower"])
+    np.testing.assert_allclose(upper, band["upper"])
+    ceiling = float(incidence(tree, example).sel(episode=WITH_WINDOW).mean())
+    assert parts[r"incidence $\pi$"].get_ydata()[0] == pytest.approx(ceiling)
+
+
+def test_the_first_crossing_is_marked_where_the_score_reaches_alpha(example, example_fit):
+    ax = plot_handoff_score(example_fit, example, WITH_WINDOW, alpha=0.3)
+    q = handoff_score(example_fit, example).sel(episode=WITH_WINDOW).values
+    step = int(np.argmax(q >= 0.3))
+    parts = labelled(ax)
+    assert set(parts[r"$\alpha$ = 0.3"].get_ydata()) == {0.3}
+    assert parts["first crossing"].get_xdata().tolist() == [step]
+    assert parts["first crossing"].get_ydata().tolist() == [q[step]]
+    assert "first crossing" not in labelled(plot_handoff_score(example_fit, example, WITH_WINDOW, alpha=0.99))
+
+
+def test_the_teacher_window_is_shaded_at_its_checkpoints(example, example_fit):
+    row = example.select([WITH_WINDOW]).dataset.isel(episode=0)
+    first, last = float(row["window_start"]), float(row["window_end"])
+    window = labelled(plot_handoff_score(example_fit, example, WITH_WINDOW))["teacher window"]
+    assert (window.get_x(), window.get_x() + window.get_width()) == (first - 0.5, last + 0.5)
+    proposal = fit_map(example, timing="proposal", restarts=1)
+    shifted = labelled(plot_handoff_score(proposal, example, WITH_WINDOW))["teacher window"]
+    assert shifted.get_x() == window.get_x() + 1
+
+
+def test_small_multiples_draw_each_episode_in_its_own_panel(example, tree):
+    ids = example.ids[[4, 2, 7, 0]].tolist()
+    figure = plot_handoff_scores(tree, example, ids, alpha=0.3, columns=3)
+    assert [ax.get_title(loc="left") for ax in figure.axes] == ids
+    band = credible_band(tree, example.select(ids))
+    for i, ax in enumerate(figure.axes):
+        n = int(example.select([ids[i]]).n_steps[0])
+        np.testing.assert_array_equal(labelled(ax)["mean of q(t)"].get_ydata(), band["mean"].values[i, :n])
+    (legend,) = figure.legends
+    assert {text.get_text() for text in legend.get_texts()} == {label for ax in figure.axes for label in labelled(ax)}
+    assert figure.get_supxlabel() == "step (checkpoints, counted from 0)"
+    assert figure.get_supylabel() == "handoff score q(t) (probability)"
+
+
+def test_nine_episodes_are_drawn_unless_told(example, example_fit):
+    assert len(plot_handoff_scores(example_fit, example).axes) == 9
+
+
+def test_weights_of_a_posterior_are_drawn_with_their_intervals(example, tree):
+    parts = labelled(ax := plot_weights(tree, probability=0.5))
+    w = tree["posterior"]["w"].values.reshape(100, 4)
+    np.testing.assert_allclose(parts["posterior mean"].get_xdata(), w.mean(axis=0))
+    segments = np.array([[start[0], end[0]] for start, end in parts["50% interval"].get_segments()])
+    np.testing.assert_allclose(segments.T, np.quantile(w, [0.25, 0.75], axis=0))
+    assert [label.get_text() for label in ax.get_yticklabels()] == list(example.diagnostic_names)
+    assert set(parts["equal weights"].get_xdata()) == {0.25}
+
+
+def test_weights_of_a_fit_are_drawn_with_normal_intervals_inside_the_unit_interval(example, example_fit):
+    parts = labelled(plot_weights(example_fit, probability=0.95))
+    np.testing.assert_array_equal(parts["estimate"].get_xdata(), example_fit.w)
+    segments = np.array([[start[0], end[0]] for start, end in parts["95% interval"].get_segments()])
+    errors = example_fit.standard_errors["w"]
+    np.testing.assert_allclose(segments[:, 1] - segments[:, 0], 2 * 1.959964 * errors, rtol=1e-6)
+    fixed = fit_map(example, weights=[0.7, 0.1, 0.1, 0.1])
+    parts = labelled(plot_weights(fixed))
+    np.testing.assert_array_equal(parts["estimate"].get_xdata(), fixed.w)
+
+
+def test_calibration_draws_its_table(example, example_fit):
+    ax = plot_calibration(example_fit, example, bins=6, probability=0.8)
+    table = incidence_calibration(example_fit, example, bins=6, probability=0.8)
+    points, _, (bars,) = labelled(ax)["observed, 80% interval"]
+    np.testing.assert_array_equal(points.get_xdata(), table["predicted"])
+    np.testing.assert_array_equal(points.get_ydata(), table["observed"])
+    ends = np.array([[start[1], end[1]] for start, end in bars.get_segments()])
+    np.testing.assert_allclose(ends, table[["lower", "upper"]])
+    smallest, largest = table["episodes"].min(), table["episodes"].max()
+    assert ax.get_title(loc="left") == f"6 bins of {smallest} to {largest} episodes"
+    assert ax.get_ylabel() == "share of episodes where Strong succeeds"
+
+
+def test_crossing_steps_draw_their_table(example, example_fit):
+    ax = plot_crossing_steps(example_fit, example, replicates=30, seed=3)
+    table = crossed_by_step(example_fit, example, replicates=30, seed=3)
+    parts = labelled(ax)
+    for label, column in (
+        ("predicted mean", "predicted"),
+        ("window has begun", "began"),
+        ("window has ended", "ended"),
+    ):
+        np.testing.assert_array_equal(parts[label].get_ydata(), table[column])
+    lower, upper = outline(parts["predicted, 90% interval"])
+    np.testing.assert_allclose(lower, table["lower"])
+    np.testing.assert_allclose(upper, table["upper"])
+    assert ax.get_xlabel() == "step (checkpoints, counted from 0)"
+
+
+FIGURES = {
+    "score": lambda fitted, episodes, ax: plot_handoff_score(fitted, episodes, episodes.ids[1], alpha=0.3, ax=ax),
+    "weights": lambda fitted, _, ax: plot_weights(fitted, ax=ax),
+    "calibration": lambda fitted, episodes, ax: plot_calibration(fitted, episodes, ax=ax),
+    "crossing": lambda fitted, episodes, ax: plot_crossing_steps(fitted, episodes, replicates=3, ax=ax),
+}
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_given_axes_are_drawn_on_and_returned(example, example_fit, name):
+    _, ax = plt.subplots()
+    assert FIGURES[name](example_fit, example, ax) is ax
+    assert len(plt.get_fignums()) == 1
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_no_text_is_cut_off_or_overlaps(example, tree, name):
+    long_names = example.dataset.assign_coords(
+        episode=[f"alfworld/valid_unseen/pick_and_place_simple-Mug-None-Desk-308/trial_T2019_{i}" for i in range(1200)],
+    )
+    with pytest.warns(UserWarning, match="window"):
+        episodes = type(example)(long_names)
+    assert fits_in_its_figure(FIGURES[name](tree, episodes, None).figure)
+    if name == "score":
+        assert fits_in_its_figure(plot_handoff_scores(tree, episodes, alpha=0.3))
+        assert fits_in_its_figure(plot_handoff_scores(tree, episodes, episodes.ids[:1]))
+
+
+def test_names_are_drawn_as_they_are_even_if_they_look_like_mathematics(example, tree):
+    odd = example.dataset.assign_coords(
+        episode=[f"task_$x_{i}$" for i in range(1200)], diagnostic=["$a_1$", "b_c", "$", "d^2"]
+    )
+    with pytest.warns(UserWarning, match="window"):
+        episodes = type(example)(odd)
+    renamed = xr.DataTree.from_dict(
+        {
+            "posterior": tree["posterior"].to_dataset().assign_coords(diagnostic=["$a_1$", "b_c", "$", "d^2"]),
+            "constant_data": tree["constant_data"].to_dataset(),
+        }
+    )
+    renamed.attrs = dict(tree.attrs)
+    ax = plot_weights(renamed)
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["$a_1$", "b_c", "$", "d^2"]
+    assert not any(label.get_parse_math() for label in ax.get_yticklabels())
+    assert fits_in_its_figure(ax.figure)
+    for drawn in (
+        plot_handoff_score(renamed, episodes, "task_$x_3$"),
+        plot_handoff_scores(renamed, episodes, ["task_$x_3$"]).axes[0],
+    ):
+        (title,) = [text for text in drawn.findobj(mpl.text.Text) if text.get_text() == "task_$x_3$"]
+        assert not title.get_parse_math()
+
+
+def test_the_users_settings_are_left_alone(example_fit):
+    before = dict(mpl.rcParams)
+    ax = plot_weights(example_fit)
+    assert dict(mpl.rcParams) == before
+    assert not ax.spines["top"].get_visible()
+
+
+def test_colours_come_from_the_style_sheets_palette():
+    with style.house_style():
+        palette = {to_hex(colour) for colour in mpl.rcParams["axes.prop_cycle"].by_key()["color"]}
+    ours = {to_hex(c) for c in (style.SCORE, style.DECISION, style.WINDOW, style.OBSERVED, style.PREDICTED)}
+    assert len(ours) == 5
+    assert ours <= palette
+
+
+def test_what_cannot_be_drawn_is_refused(example, example_fit):
+    with pytest.raises(InvalidDataError, match="expected an id of these 1200 episodes"):
+        plot_handoff_score(example_fit, example, "task-9999")
+    with pytest.raises(InvalidDataError, match=r"alpha is 1.5; expected a number above 0 and at most 1"):
+        plot_handoff_score(example_fit, example, WITH_WINDOW, alpha=1.5)
+    with pytest.raises(InvalidDataError, match="number of episodes to draw is 50; expected at most 40"):
+        plot_handoff_scores(example_fit, example, example.ids[:50])
+    with pytest.raises(InvalidDataError, match="columns is 0; expected a whole number >= 1"):
+        plot_handoff_scores(example_fit, example, columns=0)
+    with pytest.raises(InvalidDataError, match="probability is 2; expected a number between 0 and 1"):
+        plot_weights(example_fit, probability=2)
+    with pytest.raises(InvalidDataError, match="expected a group 'posterior'"):
+        plot_weights(xr.DataTree())

@@ -1,0 +1,315 @@
+"""The report is one sound HTML file, says what the checks say, and opens in a browser."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import re
+import shutil
+import subprocess
+import xml.etree.ElementTree as ET
+from html.parser import HTMLParser
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+import xarray as xr
+from simulate import quietly, simulate_model
+
+from bayes_tacit import Episodes, crossing_probability, fit_map, judge, report, run_checks, sample_posterior
+from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileError
+from bayes_tacit.review.reporting import contents, html
+from bayes_tacit.review.reporting.write import PARTS
+
+VOID = {"meta", "link", "img", "br"}
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+class Page(HTMLParser):
+    """Collects what is on a page, and refuses tags that are not closed in order."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(convert_charrefs=True)
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str]]] = []
+        self.words: list[str] = []
+        self.content = path.read_text(encoding="utf-8")
+        self.feed(self.content)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] != "style":
+            self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(self.words)
+
+    def all(self, tag: str) -> list[dict[str, str]]:
+        return [attrs for name, attrs in self.tags if name == tag]
+
+
+@pytest.fixture(scope="module")
+def written(posterior, example, tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("report") / "report.html"
+    assert report(posterior, example, path, alpha=0.3, title="Which tasks <b>& when</b>") == path
+    assert plt.get_fignums() == []
+    return path
+
+
+@pytest.fixture(scope="module")
+def page(written) -> Page:
+    return Page(written)
+
+
+def test_every_section_is_there_and_linked(page):
+    sections = [attrs["id"] for attrs in page.all("section")]
+    assert [name for name in sections if name in PARTS] == list(PARTS)
+    links = [attrs["href"] for attrs in page.all("a")]
+    assert {f"#{name}" for name in PARTS} <= set(links)
+    assert {link.removeprefix("#") for link in links} <= set(sections)
+
+
+def test_nothing_is_loaded_from_elsewhere(page):
+    for tag, attrs in page.tags:
+        for name in ("src", "href"):
+            assert attrs.get(name, "#").startswith(("data:", "#")), (tag, attrs)
+    assert "url(" not in page.content
+    assert "@import" not in page.content
+    assert page.all("script") == []
+
+
+def test_every_picture_is_inline_has_a_size_and_is_described(page):
+    pictures = page.all("img")
+    # Two forest plots, traces, ranks, energy, six checks, six episodes.
+    assert len(pictures) == 17
+    for attrs in pictures:
+        media, encoded = re.fullmatch(r"data:image/(svg\+xml|png);base64,(.+)", attrs["src"]).groups()
+        content = base64.b64decode(encoded, validate=True)
+        if media == "png":
+            assert content.startswith(b"\x89PNG")
+        else:
+            assert ET.fromstring(content).tag.endswith("svg")
+        assert int(attrs["width"]) > 100
+        assert int(attrs["height"]) > 100
+        assert len(attrs["alt"]) > 20
+
+
+def test_tables_and_headings_can_be_read_aloud(page):
+    assert page.all("html")[0]["lang"] == "en"
+    assert len(page.all("caption")) == len(page.all("table"))
+    assert all(attrs["scope"] in ("row", "col") for attrs in page.all("th"))
+    levels = [int(tag[1]) for tag, _ in page.tags if re.fullmatch("h[1-6]", tag)]
+    assert levels[0] == 1
+    assert all(after <= before + 1 for before, after in itertools.pairwise(levels))
+
+
+def test_the_title_is_escaped(page):
+    assert "Which tasks <b>& when</b>" in page.text
+    assert "<b>" not in page.content
+
+
+def test_it_says_what_the_checks_say(page, posterior, example):
+    results = run_checks(posterior, example)
+    for result in results:
+        assert result.sentence in page.text
+    assert contents.headline(results).sentence in page.text
+    assert "verdict good" in {attrs.get("class") for attrs in page.all("div")}
+    assert "Nothing: no check gave a warning." in page.text
+
+
+def test_the_parameter_table_holds_means_and_intervals(posterior):
+    table = contents.parameter_table(posterior, judge(posterior).table)
+    w = posterior["posterior"]["w"].sel(diagnostic="repeat").values.ravel()
+    row = table.loc["w[repeat]"]
+    assert row["mean"] == pytest.approx(w.mean())
+    assert (row["lower"], row["upper"]) == pytest.approx(tuple(np.quantile(w, [0.05, 0.95])))
+    assert len(table) == 13
+    assert table.notna().all().all()
+
+
+def test_the_default_episodes_differ(example):
+    chosen = example.select(contents.choose(example, None))
+    assert chosen.outcomes.tolist() == ["01", "01", "01", "11", "11", "00"]
+    assert chosen.has_window.tolist() == [True] * 3 + [False] * 3
+    place = (chosen.dataset["window_start"].values / chosen.n_steps)[:3]
+    assert place[0] < place[1] < place[2]
+
+
+def test_the_handoff_of_an_episode_is_where_most_draws_have_crossed(posterior, example):
+    some = example.select(contents.choose(example, None))
+    table = contents.chosen_table(posterior, some, 0.3)
+    crossing = crossing_probability(posterior, some, 0.3)
+    for position, said in enumerate(table["likely handoff"]):
+        by_step = crossing["by_step"].values[position]
+        reached = np.flatnonzero(by_step >= 0.5)
+        assert said == (f"step {reached[0]}" if reached.size else "never")
+
+
+@pytest.fixture(scope="module")
+def failing(posterior, example, tmp_path_factory) -> Page:
+    """A report in which the sampler, the calibration and the point estimate are off."""
+    off = posterior.copy()
+    draws = off["posterior"].to_dataset().copy(deep=True)
+    draws["gamma0"][0] += 1.0
+    off["posterior"] = xr.DataTree(draws)
+    path = tmp_path_factory.mktemp("report") / "failing.html"
+    report(off, example, path, fit=fit_map(example, ridge=0.5), chosen=["task-0001"])
+    return Page(path)
+
+
+def test_a_failing_posterior_is_said_to_be_so_at_the_top(failing):
+    assert "verdict bad" in {attrs.get("class") for attrs in failing.all("div")}
+    assert "Do not trust these draws yet" in failing.text
+    to_do = failing.text[failing.text.index("What to do") :]
+    assert "R-hat of gamma0" in to_do
+    assert "ridge of 0.5" in to_do
+    assert "Failed" in failing.text
+
+
+def test_a_failed_check_of_the_model_is_a_warning(posterior, example):
+    results = run_checks(posterior, example, fit_map(example, ridge=0.5))
+    found = contents.headline(results)
+    assert found.level == "warning"
+    assert "1 of 5 checks of the model failed (MAP against posterior)" in found.sentence
+
+
+@pytest.fixture(scope="module")
+def bare() -> tuple[xr.DataTree, Episodes]:
+    """No feature, fixed weights, numbers as ids, proposal timing."""
+    episodes = quietly(simulate_model(np.random.default_rng(3), 60, widest=1).dataset.isel(feature=slice(0, 0)))
+    tree = sample_posterior(
+        episodes,
+        draws=250,
+        tune=300,
+        chains=2,
+        seed=1,
+        weights=[0.4, 0.3, 0.2, 0.1],
+        timing="proposal",
+        progress=False,
+    )
+    return tree, episodes
+
+
+def test_a_model_without_features_or_learned_weights_gets_a_report_too(bare, tmp_path):
+    tree, episodes = bare
+    page = Page(report(tree, episodes, tmp_path / "bare.html", chosen=[0, 1]))
+    assert [attrs["id"] for attrs in page.all("section") if attrs["id"] in PARTS] == list(PARTS)
+    assert "fixed" in page.text
+    assert "gamma[" not in page.text
+
+
+def test_names_may_hold_what_html_tex_and_paths_would_interpret(posterior, example, tmp_path):
+    names = {
+        "diagnostic": ["$x^$", "a & <b>", "a long name " * 20, "\"q\"/'r'"],
+        "feature": [r"$\frac{$", "<script>alert(1)</script>", "\u65e5\u672c"],
+    }
+    ids = [f"task/{number}<i>$_" for number in range(len(example))]
+    tree = posterior.copy()
+    for group, dataset in posterior.children.items():
+        renamed = {name: labels for name, labels in names.items() if name in dataset.dims}
+        if "episode" in dataset.dims:
+            timed = posterior["constant_data"]["timed_position"].values
+            renamed |= {"episode": ids, "timed": [ids[position] for position in timed]}
+        tree[group] = xr.DataTree(dataset.to_dataset().assign_coords(renamed))
+    episodes = quietly(example.dataset.assign_coords(names | {"episode": ids}))
+    page = Page(report(tree, episodes, tmp_path / "odd.html", alpha=0.3, chosen=ids[:2]))
+    for name in [*names["diagnostic"], *names["feature"], *ids[:2]]:
+        assert name in page.text
+    assert {"i", "b", "script"}.isdisjoint(tag for tag, _ in page.tags)
+
+
+def test_html_pieces_escape_what_they_are_given():
+    assert html.text("<&>") == "&lt;&amp;&gt;"
+    assert html.tag("a", html.text("x"), href='"><script>') == '<a href="&quot;&gt;&lt;script&gt;">x</a>'
+    assert "<script>" not in html.listing({"<script>": "<script>"})
+
+
+def test_other_episodes_are_refused(posterior, example, tmp_path):
+    with pytest.raises(InvalidDataError, match="number of episodes is 1199"):
+        report(posterior, quietly(example.dataset.isel(episode=slice(1, None))), tmp_path / "r.html")
+    with pytest.raises(InvalidDataError, match="features of the episodes"):
+        report(posterior, quietly(example.dataset.isel(feature=[0])), tmp_path / "r.html")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_unknown_ids_and_settings_are_refused(posterior, example, tmp_path):
+    with pytest.raises(InvalidDataError, match=r"chosen is \['task-9'\]; expected ids of the episodes, such as"):
+        report(posterior, example, tmp_path / "r.html", chosen=["task-0001", "task-9"])
+    with pytest.raises(InvalidDataError, match="number of chosen episodes is 41"):
+        report(posterior, example, tmp_path / "r.html", chosen=example.ids[:41])
+    with pytest.raises(InvalidDataError, match=r"alpha is 1\.5"):
+        report(posterior, example, tmp_path / "r.html", alpha=1.5)
+    with pytest.raises(FileFormatError, match="format is 'MapFit'"):
+        report(fit_map(example), example, tmp_path / "r.html")
+    with pytest.raises(FileFormatError, match="format is None"):
+        report(xr.DataTree(), example, tmp_path / "r.html")
+
+
+def test_paths_that_cannot_be_written_are_refused(posterior, example, tmp_path):
+    (tmp_path / "folder.html").mkdir()
+    (tmp_path / "old.html").write_text("old")
+    for name, error, message in (
+        ("report.pdf", FileFormatError, "expected .html or .htm"),
+        ("folder.html", FileFormatError, "is a folder"),
+        ("nowhere/report.html", MissingFileError, "no such folder"),
+    ):
+        with pytest.raises(error, match=message):
+            report(posterior, example, tmp_path / name)
+    with pytest.raises(FileFormatError, match="exists; expected a new name"):
+        report(posterior, example, tmp_path / "old.html", overwrite=False)
+    assert (tmp_path / "old.html").read_text() == "old"
+
+
+def test_a_disk_that_is_full_leaves_the_old_file(posterior, example, tmp_path, monkeypatch):
+    path = tmp_path / "report.html"
+    path.write_text("old")
+
+    def no_room(*_args, **_kwargs):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", no_room)
+    with pytest.raises(FileFormatError, match=r"cannot be written \(No space left on device\)"):
+        report(posterior, example, path, chosen=["task-0001"])
+    monkeypatch.undo()
+    assert path.read_text() == "old"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["report.html"]
+
+
+PROBE = """
+<script>
+window.addEventListener("load", () => {
+  const pictures = [...document.images];
+  const bad = pictures.filter((image) => !image.complete || image.naturalWidth === 0 || image.naturalHeight === 0);
+  const wide = document.documentElement.scrollWidth > document.documentElement.clientWidth;
+  document.title = `pictures ${pictures.length} bad ${bad.length} wide ${wide}`;
+});
+</script>
+"""
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs a browser: apt-get install chromium")
+@pytest.mark.parametrize("width", [1366, 500])
+def test_it_opens_in_chromium_without_errors_and_with_its_pictures(written, tmp_path, width):
+    probed = tmp_path / "probed.html"
+    probed.write_text(written.read_text(encoding="utf-8").replace("</head>", f"{PROBE}</head>"), encoding="utf-8")
+    command = [
+        *(CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+        *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+        *(f"--user-data-dir={tmp_path / 'profile'}", f"--window-size={width},900"),
+        *("--enable-logging=stderr", "--virtual-time-budget=10000", "--dump-dom", probed.as_uri()),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    title = re.search("<title>(.*?)</title>", done.stdout)[1]
+    assert title == "pictures 17 bad 0 wide false"
+    assert [line for line in done.stderr.splitlines() if "CONSOLE" in line] == []

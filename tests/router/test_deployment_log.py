@@ -1,0 +1,306 @@
+import json
+import threading
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from routers import FEATURES, ROLLOUTS, ROUTERS, random_router
+
+from bayes_tacit import Router
+from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileError, TacitWarning
+from bayes_tacit.router import DecisionLog, Mismatch, Replay, replay
+from bayes_tacit.router.decision import Decision
+
+
+def lines(path: Path) -> list[dict]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def write(path: Path, content: list[dict]) -> Path:
+    path.write_text("".join(json.dumps(line) + "\n" for line in content))
+    return path
+
+
+@pytest.fixture
+def router() -> Router:
+    return random_router(draws=5)
+
+
+@pytest.fixture
+def logged(tmp_path, router) -> Path:
+    """Two interleaved episodes, one restored on the way, one in shadow mode."""
+    path = tmp_path / "decisions.jsonl"
+    with DecisionLog(path) as log:
+        first = router.start({"x0": 1, "x1": 0.5}, episode="task-17", log=log)
+        second = router.start([0, 0], episode=3, log=log, shadow=True)
+        for step in range(4):
+            first.observe([step, 0.1, 0])
+            second.observe({"u0": 0.0, "u1": 1, "u2": step})
+            if step == 1:
+                first = router.restore(first.snapshot(), log=log)
+        first.finish()
+    return path
+
+
+def test_a_line_holds_what_the_score_needs_and_what_was_decided(logged, router):
+    start, _, observed, *_ = lines(logged)
+    assert start == {
+        "event": "start",
+        "episode": "task-17",
+        "schema_version": 1,
+        "router": router.fingerprint,
+        "alpha": 0.3,
+        "rule": "mean",
+        "timing": "post_action",
+        "shadow": False,
+        "features": {"x0": 1.0, "x1": 0.5},
+    }
+    expected = router.start([1, 0.5]).observe([0, 0.1, 0])
+    assert observed.pop("event") == "observe"
+    assert observed.pop("episode") == "task-17"
+    assert observed.pop("diagnostics") == {"u0": 0.0, "u1": 0.1, "u2": 0.0}
+    assert Decision(**observed) == expected
+
+
+def test_events_are_in_the_order_in_which_they_happened(logged):
+    events = [(line["event"], line["episode"]) for line in lines(logged)]
+    both = [("observe", "task-17"), ("observe", 3)]
+    expected = [("start", "task-17"), ("start", 3), *both, *both, ("restore", "task-17"), *both, *both]
+    assert events == [*expected, ("finish", "task-17")]
+
+
+def test_replaying_gives_the_same_decisions(logged, router):
+    assert replay(logged, router) == Replay(episodes=3, decisions=8, mismatches=())
+    assert replay(logged, router, tolerance=0).agrees
+
+
+@given(ROUTERS, FEATURES, ROLLOUTS)
+def test_every_log_can_be_computed_again_to_the_last_bit(tmp_path_factory, router, features, rollout):
+    path = tmp_path_factory.mktemp("log") / "decisions.jsonl"
+    with DecisionLog(path) as log:
+        state = router.start(features, episode=0, log=log)
+        for diagnostics in rollout:
+            state.observe(diagnostics)
+    done = replay(path, Router.from_json(router.to_json()), tolerance=0)
+    assert done == Replay(episodes=1, decisions=len(rollout), mismatches=())
+
+
+def test_a_log_of_several_routers_needs_all_of_them(tmp_path):
+    routers = [random_router(alpha=alpha) for alpha in (0.2, 0.4)]
+    path = tmp_path / "decisions.jsonl"
+    with DecisionLog(path) as log:
+        for router in routers:
+            router.start([0, 0], episode="again", log=log).observe([1, 1, 1])
+    assert replay(path, *routers).agrees
+    with pytest.raises(
+        FileFormatError, match=r"line 3: router is '\w+.*; expected that of a router to replay with: \w+"
+    ):
+        replay(path, routers[0])
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("score", 0.5),
+        ("risk", 0),
+        ("handoff", True),
+        ("handoff_step", 0),
+        ("lower", None),
+        ("step", 1),
+        ("alpha", "0.3"),
+    ],
+)
+def test_a_changed_decision_is_found(logged, router, field, value):
+    content = lines(logged)
+    computed = content[2][field]
+    content[2][field] = value
+    done = replay(write(logged, content), router)
+    assert done.mismatches == (Mismatch(3, "task-17", 0, field, value, computed),)
+    assert not done.agrees
+
+
+def test_a_changed_diagnostic_is_found(logged, router):
+    content = lines(logged)
+    content[2]["diagnostics"]["u1"] = 0.2
+    done = replay(write(logged, content), router)
+    assert {"risk", "cumulative_risk", "score"} <= {
+        mismatch.field for mismatch in done.mismatches if mismatch.line == 3
+    }
+
+
+@pytest.mark.parametrize(
+    ("line", "changes", "message"),
+    [
+        (1, {"event": "begin"}, "event is 'begin'; expected one of start, observe, restore, finish"),
+        (1, {"episode": None}, "episode is None; expected a string or a whole number"),
+        (1, {"episode": "other"}, "REST"),
+        (1, {"schema_version": 2}, "schema_version is 2; expected 1"),
+        (1, {"alpha": 0.2}, "alpha is 0.2; expected 0.3, as its router has it"),
+        (1, {"shadow": "no"}, "shadow is 'no'; expected true or false"),
+        (1, {"features": {"x0": 1}}, r"expected features\['x1'\], which is missing"),
+        (1, {"router": None}, "router is None; expected that of a router to replay with"),
+        (
+            3,
+            {"diagnostics": {"u0": 1, "u1": -1, "u2": 1}},
+            r"step 0: diagnostics\['u1'\] is -1; expected a finite number",
+        ),
+        (3, {"diagnostics": None}, "diagnostics is None"),
+        (3, {"more": 1}, "a key is 'more'"),
+        (7, {"snapshot": {}}, "router is None"),
+        (7, {"schema_version": None}, "schema_version is None"),
+        (12, {"more": 1}, "a key is 'more'"),
+    ],
+)
+def test_a_line_that_no_log_has_is_refused(logged, router, line, changes, message):
+    content = lines(logged)
+    content[line - 1] |= changes
+    if message == "REST":
+        line, message = 3, "episode is 'task-17'; expected an episode that was started in an earlier line"
+    with pytest.raises(FileFormatError, match=f"decisions.jsonl, line {line}: .*{message}"):
+        replay(write(logged, content), router)
+
+
+def test_lines_that_are_no_objects_and_files_that_do_not_exist_are_refused(logged, router, tmp_path):
+    with pytest.raises(FileFormatError, match=r"line 1: it is \[\]; expected an object"):
+        replay(write(logged, [[]]), router)
+    with pytest.raises(MissingFileError, match=r"none.jsonl: no such file"):
+        replay(tmp_path / "none.jsonl", router)
+    with pytest.raises(MissingFileError, match="no such folder"):
+        DecisionLog(tmp_path / "none" / "decisions.jsonl")
+
+
+def test_observing_after_the_finish_line_is_refused(logged, router):
+    content = lines(logged)
+    with pytest.raises(FileFormatError, match=r"line 13: .*expected an episode that was started"):
+        replay(write(logged, [*content, {**content[2]}]), router)
+
+
+@pytest.mark.parametrize("cut", [1, 2, 50, 200])
+def test_a_last_line_cut_by_a_crash_is_left_out_with_a_warning(logged, router, cut):
+    with DecisionLog(logged) as log:
+        router.start([0, 0], episode="last", log=log).observe([1, 1, 1])
+    text = logged.read_bytes()
+    logged.write_bytes(text[: -1 - cut])
+    with pytest.warns(TacitWarning, match="line 14: cut short, left out"):
+        assert replay(logged, router) == Replay(episodes=4, decisions=8, mismatches=())
+    with pytest.warns(TacitWarning, match="removed a last line that was cut short"), DecisionLog(logged) as log:
+        router.start([0, 0], episode="next", log=log).observe([1, 1, 1])
+    assert replay(logged, router) == Replay(episodes=5, decisions=9, mismatches=())
+
+
+def test_a_last_line_without_its_newline_counts(logged, router):
+    logged.write_bytes(logged.read_bytes().rstrip(b"\n"))
+    assert replay(logged, router).decisions == 8
+
+
+def test_a_line_cut_in_the_middle_is_refused(logged, router):
+    content = logged.read_text().splitlines()
+    content[3] = content[3][:40]
+    logged.write_text("\n".join(content) + "\n")
+    with pytest.raises(FileFormatError, match="line 4: not valid JSON"):
+        replay(logged, router)
+
+
+def test_a_file_of_one_long_cut_line_is_emptied(tmp_path):
+    path = tmp_path / "decisions.jsonl"
+    path.write_text("x" * 200_000)
+    with pytest.warns(TacitWarning, match="cut short"):
+        DecisionLog(path).close()
+    assert path.read_bytes() == b""
+    path.write_text("y\n" + "x" * 200_000)
+    with pytest.warns(TacitWarning, match="cut short"):
+        DecisionLog(path).close()
+    assert path.read_bytes() == b"y\n"
+
+
+def test_opening_a_whole_log_again_changes_nothing(logged):
+    before = logged.read_bytes()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        DecisionLog(logged).close()
+    assert logged.read_bytes() == before
+
+
+def test_a_log_needs_names_and_an_open_file(tmp_path, router):
+    with DecisionLog(tmp_path / "decisions.jsonl") as log:
+        with pytest.raises(InvalidDataError, match="episode is None; expected a name"):
+            router.start([0, 0], log=log)
+        state = router.start([0, 0], episode="a", log=log)
+        state.observe([0, 0, 0])
+    before = state.snapshot()
+    with pytest.raises(InvalidDataError, match=r"decisions.jsonl: log is 'closed'; expected one that is open"):
+        state.observe([1, 1, 1])
+    with pytest.raises(InvalidDataError, match="expected one that is open"):
+        state.finish()
+    assert state.snapshot() == before
+    assert len(lines(tmp_path / "decisions.jsonl")) == 2
+
+
+def test_a_bad_observation_is_not_logged(tmp_path, router):
+    with DecisionLog(tmp_path / "decisions.jsonl") as log:
+        state = router.start([0, 0], episode="a", log=log)
+        with pytest.raises(InvalidDataError):
+            state.observe([-1, 0, 0])
+    assert [line["event"] for line in lines(tmp_path / "decisions.jsonl")] == ["start"]
+
+
+def test_a_full_disk_leaves_state_and_log_as_they_were(tmp_path, router, monkeypatch):
+    path = tmp_path / "decisions.jsonl"
+    with DecisionLog(path) as log:
+        state = router.start([0, 0], episode="a", log=log)
+        before, content = state.snapshot(), path.read_bytes()
+        with monkeypatch.context() as patched:
+            patched.setattr(log, "_file", FullDisk(log._file))
+            with pytest.raises(OSError, match="no room"):
+                state.observe([1, 1, 1])
+        assert (state.snapshot(), path.read_bytes()) == (before, content)
+        state.observe([1, 1, 1])
+    assert replay(path, router).agrees
+
+
+class Disk:
+    def __init__(self, file):
+        self.file = file
+        self.closed = False
+        self.truncate = file.truncate
+        self.close = file.close
+
+
+class FullDisk(Disk):
+    """Takes ten bytes of every line."""
+
+    def write(self, line: bytes) -> int:
+        return self.file.write(line[:10])
+
+
+class SlowDisk(Disk):
+    """Lets other threads run in the middle of every line."""
+
+    def write(self, line: bytes) -> int:
+        written = self.file.write(line[:10])
+        time.sleep(1e-4)
+        return written + self.file.write(line[10:])
+
+
+def test_many_threads_write_whole_lines(tmp_path, router):
+    path = tmp_path / "decisions.jsonl"
+    rollouts = np.random.default_rng(0).gamma(0.3, size=(16, 25, 3))
+
+    def run(log: DecisionLog, worker: int) -> None:
+        for i in range(worker, 16, 8):
+            state = router.start([i, 0], episode=i, log=log)
+            for diagnostics in rollouts[i]:
+                state.observe(diagnostics)
+            state.finish()
+
+    with DecisionLog(path) as log:
+        log._file = SlowDisk(log._file)
+        threads = [threading.Thread(target=run, args=(log, worker)) for worker in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert replay(path, router, tolerance=0) == Replay(episodes=16, decisions=400, mismatches=())

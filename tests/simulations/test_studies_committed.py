@@ -1,0 +1,60 @@
+"""The committed results: one replicate of each study, computed again, gives the committed numbers."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from simulations.studies import registry
+from simulations.studies.execute import Task, perform
+from simulations.studies.results import PAGE
+from simulations.studies.table_file import TABLE, read_identity, read_table
+
+RESULTS = Path(__file__).parents[2] / "simulations" / "results"
+COMMITTED = [name for name in registry.STUDIES if (RESULTS / name / TABLE).exists()]
+
+
+def test_every_study_has_committed_results():
+    assert set(COMMITTED) == set(registry.STUDIES)
+
+
+@pytest.mark.parametrize("name", COMMITTED)
+def test_one_replicate_computed_again_is_as_committed(name):
+    study = registry.load(name)
+    identity, table = read_identity(RESULTS / name / TABLE), read_table(RESULTS / name / TABLE)
+    assert identity["design"] == study.design()
+    setting = study.cheapest or study.settings[0].name
+    number = min(1, table.loc[table["setting"] == setting, "replicate"].max())
+    finished = perform(study, identity["seed"], Task(study.position(setting), number))
+    assert finished.failure is None
+    committed = table[(table["setting"] == setting) & (table["replicate"] == number)].to_dict("records")
+    assert len(finished.rows) == len(committed)
+    for row, expected in zip(finished.rows, committed, strict=True):
+        for column, value in row.items():
+            if isinstance(value, str):
+                assert expected[column] == value
+            else:
+                relative, absolute = study.agreement
+                np.testing.assert_allclose(value, expected[column], rtol=relative, atol=absolute, err_msg=column)
+
+
+@pytest.mark.parametrize("name", COMMITTED)
+def test_the_page_says_what_made_it_and_shows_every_figure(name):
+    study, identity = registry.load(name), read_identity(RESULTS / name / TABLE)
+    page = (RESULTS / name / PAGE).read_text(encoding="utf-8")
+    table = read_table(RESULTS / name / TABLE)
+    replicates = table["replicate"].max() + 1
+    assert f"python -m simulations {name} --replicates {replicates} --seed {identity['seed']}" in page
+    assert f"bayes_tacit {identity['version']}" in page
+    for figure in (RESULTS / name).glob("*.png"):
+        assert f"]({figure.name})" in page
+    for position, setting in enumerate(study.settings):
+        numbers = table.loc[table["setting"] == setting.name, "replicate"].unique()
+        assert sorted(numbers) == list(range(study.count(position, replicates)))
+
+
+@pytest.mark.parametrize("name", COMMITTED)
+def test_the_page_is_what_the_table_gives(name, tmp_path):
+    body = registry.load(name).summarize(read_table(RESULTS / name / TABLE), tmp_path)
+    assert body.strip() in (RESULTS / name / PAGE).read_text(encoding="utf-8")
+    assert {path.name for path in tmp_path.iterdir()} == {path.name for path in (RESULTS / name).glob("*.png")}

@@ -1,0 +1,265 @@
+"""Running studies: numbers depend on the seed alone; whatever goes wrong is said in a line and loses nothing."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from test_studies_storage import files
+from toy_study import FAILING, broken_replicate, counting_replicate, failing_replicate, toy
+
+from bayes_tacit.errors import InvalidDataError, MissingDependencyError
+from simulations.__main__ import main
+from simulations.studies import registry
+from simulations.studies.execute import SchedulerError, Task, perform
+from simulations.studies.run import StudyError, run_study
+from simulations.studies.storage import Kept
+from simulations.studies.table_file import TABLE, read_table
+
+ROOT = Path(__file__).parents[2]
+SMALL = ["recovery", "--replicates", "6", "--seed", "5"]
+
+
+def command(*words, **options):
+    return subprocess.Popen(
+        [sys.executable, "-m", "simulations", *map(str, words)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        # Tests that run in the background of a shell have inherited that this signal is ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        **options,
+    )
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory):
+    """A small real study, computed in this process."""
+    folder = tmp_path_factory.mktemp("uninterrupted")
+    run_study(registry.load("recovery"), folder, replicates=6, seed=5)
+    return folder
+
+
+def test_numbers_do_not_depend_on_the_number_of_jobs(tmp_path):
+    run_study(toy(), tmp_path / "one", jobs=1)
+    run_study(toy(), tmp_path / "two", jobs=2)
+    assert files(tmp_path / "one") == files(tmp_path / "two")
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_replicate_is_computed_on_one_thread(tmp_path, jobs):
+    """Sums over several threads would be rounded differently, depending on how many there are."""
+    run_study(toy(replicate=counting_replicate), tmp_path, jobs=jobs)
+    assert set(read_table(tmp_path / TABLE)["threads"]) == {1}
+
+
+def test_a_replicate_does_not_depend_on_those_before_it(tmp_path):
+    run_study(toy(), tmp_path, replicates=4)
+    alone = perform(toy(), 11, Task(1, 1)).rows
+    table = read_table(tmp_path / TABLE)
+    rows = table[(table["setting"] == "b") & (table["replicate"] == 1)]
+    assert rows.drop(columns=["setting", "replicate"]).to_dict("records") == alone
+
+
+def test_every_replicate_has_seeds_of_its_own_unless_settings_are_paired():
+    def states(study):
+        return [tuple(study.seeds(s, k, 11).generate_state(4)) for s in range(2) for k in range(5)]
+
+    assert len(set(states(toy()))) == 10
+    assert states(toy(paired=True))[:5] == states(toy(paired=True))[5:]
+    assert len(set(states(toy(paired=True)))) == 5
+    assert tuple(toy().seeds(0, 0, 12).generate_state(4)) not in states(toy())
+    expected = np.random.SeedSequence(11, spawn_key=(1, 3)).generate_state(4)
+    assert tuple(toy().seeds(1, 3, 11).generate_state(4)) == tuple(expected)
+
+
+def test_a_dask_cluster_of_two_workers_gives_the_same_numbers(tmp_path, uninterrupted, monkeypatch):
+    from distributed import LocalCluster
+
+    monkeypatch.chdir(ROOT)
+    with LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster:
+        address = cluster.scheduler_address
+        run_study(registry.load("recovery"), tmp_path / "real", replicates=6, seed=5, scheduler=address)
+        with pytest.raises(StudyError, match="study toy, setting b, replicate 2: no candidate within the cap"):
+            run_study(toy(replicate=failing_replicate), tmp_path / "toy", scheduler=address)
+        assert len(cluster.scheduler_info["workers"]) == 2
+    assert files(tmp_path / "real") == files(uninterrupted)
+    assert len(Kept(tmp_path / "toy", toy(), 11).done) == 8
+
+
+def wait_for_lines(path, count, process):
+    deadline = time.monotonic() + 120
+    while not path.exists() or path.read_bytes().count(b"\n") < count:
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_a_killed_study_goes_on_and_ends_with_the_same_bytes(tmp_path, uninterrupted):
+    kept = tmp_path / "replicates-5.jsonl"
+    process = command(*SMALL, "--jobs", 2, "--out", tmp_path)
+    wait_for_lines(kept, 4, process)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    survived = kept.read_bytes()
+    assert not (tmp_path / TABLE).exists()
+    with kept.open("ab") as file:
+        file.write(b'{"setting": "n=8000", "replicate": 5, "rows": [{"q_rm')
+    assert main([*SMALL, "--out", str(tmp_path)]) == 0
+    assert files(tmp_path) == files(uninterrupted)
+    assert kept.read_bytes().startswith(survived[: survived.rfind(b"\n") + 1])
+    assert kept.read_bytes().count(b"\n") == 1 + 18
+
+
+def test_an_interrupted_study_says_how_to_go_on(tmp_path):
+    process = command("recovery", "--replicates", 300, "--seed", 5, "--out", tmp_path)
+    wait_for_lines(tmp_path / "replicates-5.jsonl", 3, process)
+    os.killpg(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "the same command goes on from there" in err
+    assert "Traceback" not in out + err
+    assert len(Kept(tmp_path, registry.load("recovery"), 5).done) >= 2
+
+
+def test_a_failing_replicate_is_named_and_the_others_are_kept(tmp_path):
+    for jobs in (1, 2):
+        with pytest.raises(
+            StudyError, match=r"study toy, setting b, replicate 2: no candidate within the cap; .* kept"
+        ):
+            run_study(toy(replicate=failing_replicate), tmp_path, jobs=jobs)
+        done = Kept(tmp_path, toy(), 11).done
+        assert len(done) == 8
+        assert ("b", FAILING) not in done
+        assert not (tmp_path / TABLE).exists()
+
+
+def test_an_unforeseen_error_says_what_and_where(tmp_path):
+    with pytest.raises(StudyError, match=r"ZeroDivisionError in toy_study\.py:\d+: .*2 replicates failed"):
+        run_study(toy(replicate=broken_replicate), tmp_path)
+
+
+def test_chosen_settings_are_kept_and_the_results_written_once_all_are_there(tmp_path):
+    assert not run_study(toy(), tmp_path / "parts", only=["b"])
+    assert {path.name for path in (tmp_path / "parts").iterdir()} == {"replicates-11.jsonl"}
+    assert run_study(toy(), tmp_path / "parts", only=["a"])
+    run_study(toy(), tmp_path / "whole")
+    assert files(tmp_path / "parts") == files(tmp_path / "whole")
+
+
+def test_replicates_are_not_held_in_memory(tmp_path):
+    """What a replicate returned is gone from memory by the time that a later one is computed."""
+
+    class Row(dict):
+        alive = 0
+
+        def __init__(self, *args):
+            super().__init__(*args)
+            Row.alive += 1
+
+        def __del__(self):
+            Row.alive -= 1
+
+    most = []
+
+    def replicate(setting, number, seeds):  # noqa: ARG001
+        most.append(Row.alive)
+        return [Row({"mean": float(number)})]
+
+    run_study(toy(replicate=replicate), tmp_path, replicates=40)
+    assert len(most) == 60
+    assert max(most) <= 2
+
+
+BAD = [
+    (["nosuch"], "study is 'nosuch'; expected one of recovery, noise, "),
+    (["recovery", "--setting", "n=7"], "setting is 'n=7'; expected one of n=500, n=2000, n=8000"),
+    (["recovery", "--scheduler", "tcp://127.0.0.1:9"], "no Dask scheduler answers at tcp://127.0.0.1:9"),
+    (["recovery", "--seed", "6"], "has seed 5, this run has 6; give another folder with --out, or --fresh"),
+]
+
+
+@pytest.mark.parametrize(("words", "message"), BAD, ids=[" ".join(words) for words, _ in BAD])
+def test_bad_input_ends_in_one_line_and_exit_code_2(tmp_path, words, message):
+    run_study(registry.load("recovery"), tmp_path, replicates=1, seed=5, only=["n=500"])
+    before = (tmp_path / "replicates-5.jsonl").read_bytes()
+    process = command(*words, *([] if "--seed" in words else ["--seed", 5]), "--replicates", 2, "--out", tmp_path)
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 2
+    assert "Traceback" not in out + err
+    (line,) = [line for line in err.splitlines() if line.startswith("error: ")]
+    assert message in line
+    assert (tmp_path / "replicates-5.jsonl").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "no study was named"),
+        (["recovery", "--replicates", "0"], "replicates is 0; expected a whole number >= 1"),
+        (["recovery", "--replicates", "x"], "--replicates: invalid int value: 'x'"),
+        (["recovery", "--jobs", "0"], "jobs is 0"),
+        (["recovery", "--seed", "-1"], "seed is -1"),
+        (["recovery", "--nonsense"], "unrecognized arguments: --nonsense"),
+        (["recovery", "--out", __file__], "cannot be the folder of the results"),
+        (["recovery", "--scheduler", "nowhere"], "the scheduler's address is 'nowhere'"),
+        (["all", "--setting", "n=500"], "no --setting when all studies are run"),
+    ],
+)
+def test_bad_words_end_in_one_line_too(tmp_path, capsys, words, message):
+    assert main([*words, *([] if "--out" in words else ["--out", str(tmp_path)])]) == 2
+    line = capsys.readouterr().err.strip().splitlines()[-1]
+    assert line.startswith("error: ")
+    assert message in line
+
+
+def test_without_dask_the_extra_is_named(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(MissingDependencyError, match=r"bayes_tacit\[scale\]"):
+        run_study(toy(), tmp_path, scheduler="tcp://127.0.0.1:8786")
+
+
+def test_a_scheduler_that_does_not_answer_loses_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr("simulations.studies.execute.CONNECT_SECONDS", 0.3)
+    run_study(toy(), tmp_path, replicates=2)
+    with pytest.raises(SchedulerError, match="no Dask scheduler answers"):
+        run_study(toy(), tmp_path, scheduler="tcp://127.0.0.1:9")
+    assert len(Kept(tmp_path, toy(), 11).done) == 3
+
+
+def test_list_and_help_have_a_sentence_for_every_study(capsys, monkeypatch):
+    assert main(["--list"]) == 0
+    listed = capsys.readouterr().out
+    monkeypatch.setattr(sys, "argv", ["simulations", "--help"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 0
+    for name in registry.STUDIES:
+        study = registry.load(name)
+        assert study.name == name
+        assert study.description.endswith(".")
+        assert f"  {name}" in listed
+        assert study.description in listed
+    assert listed.strip() in capsys.readouterr().out
+
+
+def test_studies_can_be_told_apart_and_their_designs_written_down():
+    studies = [registry.load(name) for name in registry.STUDIES]
+    assert len({study.design() for study in studies}) == len(studies)
+    for study in studies:
+        json.dumps([study.parameters, [setting.values for setting in study.settings]])
+        assert len({setting.name for setting in study.settings}) == len(study.settings)
+        if study.cheapest is not None:
+            study.position(study.cheapest)
+
+
+def test_an_unknown_study_is_refused():
+    with pytest.raises(InvalidDataError, match="expected one of recovery"):
+        registry.load("nosuch")
