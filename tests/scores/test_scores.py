@@ -18,9 +18,10 @@ from bayes_tacit import (
     incidence,
 )
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.scores import as_draws, bands, blocks, score
+from bayes_tacit.scores import bands, blocks, score
 from bayes_tacit.scores.bands import shortest_interval
 from bayes_tacit.scores.blocks import computed, score_kernel
+from bayes_tacit.scores.fitted import as_draws
 
 
 @pytest.fixture(scope="module")
