@@ -252,8 +252,7 @@ def _decision_scores(estimate: MapFit | xr.DataTree, episodes: Episodes, rule: s
 def _rule(given: str) -> str | float:
     if given == "mean":
         return given
-    expected = "'mean' or a quantile between 0 and 1"
     try:
-        return validate.number("--rule", float(given), expected, above=0, below=1)
+        return validate.rule("--rule", float(given))
     except ValueError:
-        raise InvalidDataError(expected, field="--rule", value=given) from None
+        return validate.rule("--rule", given)

@@ -146,7 +146,7 @@ def _score_table(fitted: Path, data: Path, probability: float) -> pd.DataFrame:
     from bayes_tacit.scores.bands import credible_band
     from bayes_tacit.scores.score import handoff_score
 
-    validate.number("--probability", probability, "a number between 0 and 1", above=0, below=1)
+    validate.probability("--probability", probability)
     estimate, episodes = read_fitted(fitted), read_episodes(data)
     if isinstance(estimate, MapFit):
         scores = handoff_score(estimate, episodes).to_dataset(name="score")

@@ -12,6 +12,7 @@ from typing import IO, TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from bayes_tacit import validate
 from bayes_tacit.cli.common import BAD_INPUT, AnySeed
 from bayes_tacit.errors import FileFormatError, InvalidDataError, TacitError
 
@@ -112,9 +113,7 @@ def _answer(
     router: Router, states: dict[object, HandoffState], line: bytes, shadow: bool, log: DecisionLog | None
 ) -> str:
     message = _parse(line)
-    episode = message.get("episode")
-    if isinstance(episode, bool) or not isinstance(episode, str | int):
-        raise InvalidDataError("a text or a whole number", field="episode", value=episode)
+    episode = validate.episode_id("episode", message.get("episode"))
     if "diagnostics" in message:
         state = states.get(episode)
         if state is None:

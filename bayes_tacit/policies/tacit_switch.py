@@ -24,7 +24,6 @@ from bayes_tacit.policies.decisive_scores import decisive_scores
 from bayes_tacit.policies.view import Seen, visible
 from bayes_tacit.policies.world import World
 from bayes_tacit.router import Router
-from bayes_tacit.router.checks import rule as checked_rule
 
 if TYPE_CHECKING:
     from bayes_tacit.data.timing import Timing
@@ -127,7 +126,7 @@ class PosteriorTacitSwitch:
     def __post_init__(self) -> None:
         """Check the settings, and take a name from the rule."""
         _check(self.candidates, self.view)
-        rule = checked_rule(self.rule)
+        rule = validate.rule("rule", self.rule)
         validate.whole("draws", self.draws, 1)
         if self.posterior is not None and self.options:
             raise InvalidDataError("none with a posterior of your own", field="options", value=dict(self.options))

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bayes_tacit import validate
 from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileError, TacitError, TacitWarning
-from bayes_tacit.router import checks
 from bayes_tacit.router.decision import Decision
 from bayes_tacit.router.log import SCHEMA_VERSION
 
@@ -117,10 +117,10 @@ def replay(path: str | os.PathLike[str], *routers: Router, tolerance: float = 1e
             if episode not in running:
                 raise InvalidDataError("an episode that was started in an earlier line", field="episode", value=episode)
             if event == "finish":
-                checks.record(content, FINISH)
+                validate.record("", content, FINISH)
                 running.pop(episode).finish()
                 continue
-            logged = checks.record(content, OBSERVE)
+            logged = validate.record("", content, OBSERVE)
             decision = running[episode].observe(logged["diagnostics"])  # type: ignore[arg-type]
         except TacitError as error:
             raise FileFormatError(f"{path}, line {number}: {error}") from None
@@ -149,15 +149,12 @@ def _lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, object]]:
 def _event(content: object) -> tuple[str, str | int]:
     if not isinstance(content, dict):
         raise InvalidDataError("an object", field="it", value=content)
-    event = checks.choice(content.get("event"), ("start", "observe", "restore", "finish"), "event")
-    episode = checks.episode_id(content.get("episode"))
-    if episode is None:
-        raise InvalidDataError("a string or a whole number", field="episode", value=None)
-    return event, episode
+    event = validate.choice("event", content.get("event"), ("start", "observe", "restore", "finish"))
+    return event, validate.episode_id("episode", content.get("episode"))
 
 
 def _begin(event: str, content: object, known: dict[str, Router]) -> HandoffState:
-    line = checks.record(content, START if event == "start" else RESTORE)
+    line = validate.record("", content, START if event == "start" else RESTORE)
     if line["schema_version"] != SCHEMA_VERSION:
         raise InvalidDataError(f"{SCHEMA_VERSION}", field="schema_version", value=line["schema_version"])
     if event == "start":
@@ -165,8 +162,8 @@ def _begin(event: str, content: object, known: dict[str, Router]) -> HandoffStat
         for name in ("alpha", "rule", "timing"):
             if line[name] != getattr(router, name):
                 raise InvalidDataError(f"{getattr(router, name)!r}, as its router has it", field=name, value=line[name])
-        shadow = checks.flag(line["shadow"], "shadow")
-        return router.start(line["features"], shadow=shadow, episode=checks.episode_id(line["episode"]))  # type: ignore[arg-type]
+        shadow = validate.flag("shadow", line["shadow"])
+        return router.start(line["features"], shadow=shadow, episode=validate.episode_id("episode", line["episode"]))  # type: ignore[arg-type]
     snapshot = line["snapshot"]
     router = _router(snapshot.get("router") if isinstance(snapshot, dict) else None, known)
     return router.restore(snapshot)  # type: ignore[arg-type]

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bayes_tacit import validate
 from bayes_tacit.data.timing import TIMINGS
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.router import checks, sources, storage
+from bayes_tacit.router import sources, storage
 from bayes_tacit.router.fields import Fields, Given
 from bayes_tacit.router.layout import PARAMETERS, shape_of
 from bayes_tacit.router.log import DecisionLog
@@ -81,14 +82,14 @@ class Router:
     def __post_init__(self) -> None:
         """Keep own, read-only arrays, and check everything."""
         settled = {
-            "diagnostic_names": checks.names(self.diagnostic_names, "diagnostics"),
-            "feature_names": checks.names(self.feature_names, "features"),
+            "diagnostic_names": validate.names("diagnostics", self.diagnostic_names),
+            "feature_names": validate.names("features", self.feature_names),
             "feature_mean": _own(self.feature_mean),
             "feature_scale": _own(self.feature_scale),
             "draws": _own_draws(self.draws),
-            "rule": checks.rule(self.rule),
-            "alpha": checks.alpha(self.alpha),
-            "timing": checks.choice(self.timing, TIMINGS, "timing"),
+            "rule": validate.rule("rule", self.rule),
+            "alpha": validate.threshold("alpha", self.alpha),
+            "timing": validate.choice("timing", self.timing, TIMINGS),
             "provenance": sources.check_provenance(self.provenance),
         }
         for name, value in settled.items():
@@ -101,13 +102,13 @@ class Router:
             raise InvalidDataError(
                 "at least one", field="number of diagnostics" if d == 0 else "number of draws", value=0
             )
-        checks.finite(self.feature_mean, (p,), "feature mean")
-        checks.finite(self.feature_scale, (p,), "feature scale")
-        checks.positive(self.feature_scale, "feature scale")
+        validate.finite("feature mean", self.feature_mean, (p,))
+        validate.finite("feature scale", self.feature_scale, (p,))
+        validate.positive("feature scale", self.feature_scale)
         for name in PARAMETERS:
-            checks.finite(getattr(self.draws, name), shape_of(name, n, d, p), name)
-        checks.simplex(self.draws.w, "w")
-        checks.positive(self.draws.s, "s")
+            validate.finite(name, getattr(self.draws, name), shape_of(name, n, d, p))
+        validate.simplex("w", self.draws.w)
+        validate.positive("s", self.draws.s)
 
     @classmethod
     def from_fit(cls, fit: MapFit, alpha: float = 0.3, timing: str | None = None) -> Router:
@@ -176,7 +177,8 @@ class Router:
             Where to write every decision. Episodes that run at the same time need different names in it.
         """
         values = self.features.read(() if features is None else features)
-        progress = Progress(values, checks.flag(shadow, "shadow"), checks.episode_id(episode))
+        name = None if episode is None else validate.episode_id("episode", episode)
+        progress = Progress(values, validate.flag("shadow", shadow), name)
         state = HandoffState(self, progress, log)
         if log is not None:
             log.started(self, progress)

@@ -6,8 +6,8 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, NamedTuple
 
+from bayes_tacit import validate
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.router import checks
 from bayes_tacit.router.scorers import Total
 
 if TYPE_CHECKING:
@@ -73,25 +73,27 @@ def read_snapshot(snapshot: object, router: Router) -> Progress:
 
 
 def _read(snapshot: object, router: Router) -> Progress:
-    content = checks.record(snapshot, (*HEADER, *Progress._fields, "checksum"))
-    checks.choice(content["format"], (FORMAT,), "format")
+    content = validate.record("", snapshot, (*HEADER, *Progress._fields, "checksum"))
+    validate.choice("format", content["format"], (FORMAT,))
     if content["schema_version"] != SCHEMA_VERSION:
         raise InvalidDataError(f"{SCHEMA_VERSION}", field="schema_version", value=content["schema_version"])
     if content["router"] != router.fingerprint:
         expected = f"{router.fingerprint!r}: the snapshot was taken under another router"
         raise InvalidDataError(expected, field="router", value=content["router"])
-    step = checks.count(content["step"], "step")
-    handoff_step = content["handoff_step"]
-    if handoff_step is not None and checks.count(handoff_step, "handoff_step") >= step:
+    step = validate.whole("step", content["step"], 0)
+    handoff_step = None
+    if content["handoff_step"] is not None:
+        handoff_step = validate.whole("handoff_step", content["handoff_step"], 0)
+    if handoff_step is not None and handoff_step >= step:
         raise InvalidDataError(f"a step before {step}, the next one", field="handoff_step", value=handoff_step)
     progress = Progress(
-        features=_numbers(content["features"], len(router.feature_names), "features"),
-        shadow=checks.flag(content["shadow"], "shadow"),
-        episode=checks.episode_id(content["episode"]),
+        features=_numbers("features", content["features"], len(router.feature_names)),
+        shadow=validate.flag("shadow", content["shadow"]),
+        episode=None if content["episode"] is None else validate.episode_id("episode", content["episode"]),
         step=step,
         total=_total(content["total"], router),
-        handoff_step=handoff_step,  # type: ignore[arg-type]
-        finished=checks.flag(content["finished"], "finished"),
+        handoff_step=handoff_step,
+        finished=validate.flag("finished", content["finished"]),
     )
     if content["checksum"] != _checksum(progress, router):
         expected = "the digest of its content: the snapshot was changed after it was taken"
@@ -99,16 +101,15 @@ def _read(snapshot: object, router: Router) -> Progress:
     return progress
 
 
-def _numbers(value: object, length: int, field: str) -> tuple[float, ...]:
-    array = checks.numbers(value, (length,), field)
-    checks.finite(array, (length,), field)
-    return tuple(array.tolist())
+def _numbers(name: str, value: object, length: int) -> tuple[float, ...]:
+    array = validate.numbers(name, value, (length,))
+    return tuple(validate.finite(name, array, (length,)).tolist())
 
 
 def _total(value: object, router: Router) -> Total | None:
     if value is None:
         return None
-    total = _numbers(value, 1 if len(router.draws) == 1 else len(router.diagnostic_names), "total")
+    total = _numbers("total", value, 1 if len(router.draws) == 1 else len(router.diagnostic_names))
     if min(total) < 0:
         raise InvalidDataError("numbers >= 0", field="total", value=value)
     return total

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy
 
+from bayes_tacit import validate
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.router import checks
 from bayes_tacit.router.layout import PARAMETERS
 from bayes_tacit.scores.core import Draws
 
@@ -42,21 +42,21 @@ def provenance(
 
 def check_provenance(given: object) -> dict[str, object]:
     """Check that it has the keys and types that `provenance` gives."""
-    found = checks.record(given, PROVENANCE_KEYS, "provenance")
-    checks.text(found["created_by"], "provenance.created_by")
+    found = validate.record("provenance", given, PROVENANCE_KEYS)
+    validate.text("provenance.created_by", found["created_by"])
     versions = found["versions"]
     if not isinstance(versions, Mapping):
         raise InvalidDataError("an object of version numbers", field="provenance.versions", value=versions)
     found["versions"] = {
-        checks.text(name, "a key of provenance.versions"): checks.text(version, f"provenance.versions.{name}")
+        validate.text("a key of provenance.versions", name): validate.text(f"provenance.versions.{name}", version)
         for name, version in versions.items()
     }
     for name in ("inference_method", "data_fingerprint"):
         if found[name] is not None:
-            checks.text(found[name], f"provenance.{name}")
+            validate.text(f"provenance.{name}", found[name])
     for name in ("draws_available", "seed"):
         if found[name] is not None:
-            checks.count(found[name], f"provenance.{name}")
+            found[name] = validate.whole(f"provenance.{name}", found[name], 0)
     return found
 
 
@@ -70,15 +70,14 @@ def of_fit(fit: object) -> dict[str, Any]:
     return {**_fitted(fit), "provenance": provenance("map", 1, fit.data_fingerprint, fit.seed)}
 
 
-def of_tree(tree: object, draws: object) -> dict[str, Any]:
+def of_tree(tree: object, draws: int) -> dict[str, Any]:
     """Take what a router needs from a posterior, with at most so many draws, at even distances."""
     import xarray as xr
 
     if not isinstance(tree, xr.DataTree):
         expected = "a DataTree, as sample_posterior gives it (Router.from_fit takes a fit)"
         raise InvalidDataError(expected, field="tree", value=tree)
-    if type(draws) is not int or draws < 1:
-        raise InvalidDataError("a whole number >= 1", field="draws", value=draws)
+    draws = validate.whole("draws", draws, 1)
     found = _fitted(tree)
     available = len(found["draws"])
     if draws < available:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bayes_tacit import validate
 from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileError
 from bayes_tacit.files import atomic_path
-from bayes_tacit.model.families import FAMILIES
-from bayes_tacit.router import checks
+from bayes_tacit.model.families import family_named
 from bayes_tacit.router.layout import PARAMETERS, shape_of
 from bayes_tacit.scores.core import Draws
 
@@ -140,17 +140,17 @@ def _parts(given: object) -> dict[str, object]:
     if type(version) is int and version > SCHEMA_VERSION:
         expected = f"at most {SCHEMA_VERSION}: it was written by a newer bayes_tacit"
         raise InvalidDataError(expected, field="schema_version", value=version)
-    content = checks.record(given, KEYS)
+    content = validate.record("", given, KEYS)
     if type(version) is not int or version != SCHEMA_VERSION:
         raise InvalidDataError(f"{SCHEMA_VERSION}", field="schema_version", value=version)
-    diagnostics = checks.names(content["diagnostics"], "diagnostics")
+    diagnostics = validate.names("diagnostics", content["diagnostics"])
     names, mean, scale = _features(content["features"])
-    parameters = checks.record(content["parameters"], PARAMETERS, "parameters")
+    parameters = validate.record("parameters", content["parameters"], PARAMETERS)
     if not isinstance(parameters["s"], list):
         raise InvalidDataError("a list of numbers", field="parameters.s", value=parameters["s"])
     shapes = {name: shape_of(name, len(parameters["s"]), len(diagnostics), len(names)) for name in PARAMETERS}
-    arrays = {name: checks.numbers(parameters[name], shapes[name], f"parameters.{name}") for name in PARAMETERS}
-    family = FAMILIES[checks.choice(content["family"], tuple(FAMILIES), "family")]
+    arrays = {name: validate.numbers(f"parameters.{name}", parameters[name], shapes[name]) for name in PARAMETERS}
+    family = family_named(content["family"])
     return {
         "diagnostic_names": diagnostics,
         "feature_names": names,
@@ -164,9 +164,9 @@ def _parts(given: object) -> dict[str, object]:
 def _features(given: object) -> tuple[tuple[str, ...], list[float], list[float]]:
     if not isinstance(given, list):
         raise InvalidDataError("a list of objects", field="features", value=given)
-    records = [checks.record(each, ("name", "mean", "scale"), f"features[{i}]") for i, each in enumerate(given)]
+    records = [validate.record(f"features[{i}]", each, ("name", "mean", "scale")) for i, each in enumerate(given)]
     return (
-        checks.names([record["name"] for record in records], "features"),
-        [checks.number(record["mean"], f"features[{i}].mean") for i, record in enumerate(records)],
-        [checks.number(record["scale"], f"features[{i}].scale") for i, record in enumerate(records)],
+        validate.names("features", [record["name"] for record in records]),
+        [validate.number(f"features[{i}].mean", record["mean"]) for i, record in enumerate(records)],
+        [validate.number(f"features[{i}].scale", record["scale"]) for i, record in enumerate(records)],
     )

@@ -8,12 +8,12 @@ import numpy as np
 import xarray as xr
 from rich.progress import Progress
 
+from bayes_tacit import validate
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.estimates.map_fit import MapFit
 from bayes_tacit.scores.blocks import BLOCK, GROUP, groups, score_kernel, slices
 from bayes_tacit.scores.fitted import Fitted, as_draws
-from bayes_tacit.validate import choice, number
 
 Kind = Literal["equal_tailed", "highest_density"]
 
@@ -109,7 +109,7 @@ def crossing_probability(tree: xr.DataTree, episodes: Episodes, alpha: float, *,
     >>> crossing_probability(tree, episodes, 0.3)["never"].values[:3]
     array([1., 0., 0.])
     """
-    alpha = number("alpha", alpha, "a number above 0 and at most 1", above=0, most=1)
+    alpha = validate.threshold("alpha", alpha)
     fitted = _posterior(tree, "a distribution of crossing steps")
     features, diagnostics = fitted.columns_of(episodes)
     kernel = score_kernel(fitted)
@@ -170,8 +170,8 @@ def _posterior(tree: xr.DataTree | MapFit, what: str) -> Fitted:
 
 
 def _check_interval(probability: float, kind: Kind, n_draws: int) -> None:
-    number("probability", probability, "a number between 0 and 1", above=0, below=1)
-    choice("kind", kind, get_args(Kind))
+    validate.probability("probability", probability)
+    validate.choice("kind", kind, get_args(Kind))
     needed = int(np.ceil(round(2 * TAIL_DRAWS / (1 - probability), 6)))
     if n_draws < needed:
         raise InvalidDataError(

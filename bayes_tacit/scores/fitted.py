@@ -12,9 +12,9 @@ from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.estimates.map_fit import MapFit
 from bayes_tacit.model.families import family_named
 from bayes_tacit.scores.core import Draws
+from bayes_tacit.validate import sums_to_one
 
 SOURCE = "as sample_posterior and MapFit.to_datatree give it"
-SIMPLEX_TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True)
@@ -198,7 +198,7 @@ def _check_values(draws: Draws) -> None:
             raise InvalidDataError("finite draws", field=name, value=float(values[~np.isfinite(values)][0]))
     if (draws.s <= 0).any():
         raise InvalidDataError("positive draws", field="s", value=float(draws.s.min()))
-    if (draws.w < 0).any() or (np.abs(draws.w.sum(axis=1) - 1) > SIMPLEX_TOLERANCE).any():
+    if (draws.w < 0).any() or not sums_to_one(draws.w.sum(axis=1)).all():
         worst = int(np.abs(draws.w.clip(min=0).sum(axis=1) - 1).argmax())
         raise InvalidDataError("nonnegative weights that sum to 1", field="w", value=draws.w[worst].tolist())
 

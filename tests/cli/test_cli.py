@@ -91,7 +91,7 @@ BAD = {
     "an existing output": (("fit", "episodes.jsonl", "--out", "fit.json"), "fit.json: exists already"),
     "a bad number": (("fit", "episodes.jsonl", "--out", "x.json", "--ridge", "-1"), "ridge is -1.0; expected"),
     "a word for a number": (("fit", "episodes.jsonl", "--out", "x.json", "--ridge", "much"), "--ridge"),
-    "an unknown family": (("fit", "episodes.jsonl", "--out", "x.json", "--family", "gamma"), "expected one of"),
+    "an unknown family": (("fit", "episodes.jsonl", "--out", "x.json", "--family", "gamma"), "expected 'lognormal' or"),
     "an unknown timing": (("fit", "episodes.jsonl", "--out", "x.json", "--timing", "later"), "timing is 'later'"),
     "a missing option": (("fit", "episodes.jsonl"), "--out"),
     "an unknown command": (("guess",), "No such command 'guess'"),

@@ -400,7 +400,7 @@ def test_evidence_that_bounds_the_threshold_on_one_side_is_refused(example):
         ({"seed": -1}, "seed is -1; expected a whole number >= 0"),
         ({"seed": None}, "seed is None"),
         ({"floor": "x"}, "floor is 'x'"),
-        ({"family": []}, "expected one of lognormal, loglogistic"),
+        ({"family": []}, "expected 'lognormal' or 'loglogistic'"),
         ({"timing": None}, "timing is None"),
         ({"zero_mass": "zzz"}, "zero_mass is 'zzz'; expected 'refuse' or 'drop_window'"),
         ({"weights": ["a"] * 4}, "weights is .*expected 4 nonnegative numbers"),

@@ -291,7 +291,7 @@ def test_the_verdict_names_what_is_wrong_and_what_to_do(tree, change, reason):
         ({"seed": -3}, "seed is -3"),
         ({"target_accept": 1.0}, "target_accept is 1.0; expected a number between 0 and 1"),
         ({"sampler": "stan"}, "sampler is 'stan'; expected 'nutpie' or 'pymc'"),
-        ({"family": "gamma"}, "family is 'gamma'; expected one of lognormal, loglogistic"),
+        ({"family": "gamma"}, "family is 'gamma'; expected 'lognormal' or 'loglogistic'"),
         ({"predictive_draws": 0}, "predictive_draws is 0"),
     ],
 )

@@ -81,5 +81,5 @@ def test_loglogistic_fit_is_the_maximum_of_its_pymc_model(example):
 
 
 def test_an_unknown_family_is_refused_with_the_known_ones(example):
-    with pytest.raises(InvalidDataError, match="family is 'weibull'; expected one of lognormal, loglogistic"):
+    with pytest.raises(InvalidDataError, match="family is 'weibull'; expected 'lognormal' or 'loglogistic'"):
         fit_map(example, family="weibull")

@@ -80,6 +80,19 @@ def test_scores_of_a_posterior_are_the_librarys_after_a_round_trip(rng, example,
     np.testing.assert_allclose(routed(router, example), expected, rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("fixed_weights", [False, True])
+def test_a_posterior_in_32_bits_that_can_be_scored_makes_a_router_with_the_same_scores(rng, example, fixed_weights):
+    tree = random_posterior(rng, example, draws=40, fixed_weights=fixed_weights)
+    for group in ("posterior", "constant_data"):
+        for name, variable in tree[group].data_vars.items():
+            tree[f"{group}/{name}"] = variable.astype(np.float32)
+    weights = tree["constant_data/w"] if fixed_weights else tree["posterior/w"]
+    assert np.abs(weights.astype(float).sum("diagnostic") - 1).max() > 1e-9
+    router = Router.from_json(Router.from_posterior(tree, alpha=0.3).to_json())
+    expected = handoff_score(tree, example).mean(("chain", "draw"))
+    np.testing.assert_allclose(routed(router, example), expected, rtol=0, atol=1e-12)
+
+
 def test_a_fit_and_its_tree_make_the_same_decisions(example, example_fit):
     of_fit = Router.from_fit(example_fit)
     of_tree = Router.from_posterior(example_fit.to_datatree())
@@ -448,7 +461,7 @@ def test_bad_features_are_refused(draws, bad, message):
         ({"rule": None}, "rule is None"),
         ({"draws": 0}, "draws is 0; expected a whole number >= 1"),
         ({"draws": 10.0}, "draws is 10.0"),
-        ({"timing": "later"}, "timing is 'later'; expected one of post_action, proposal"),
+        ({"timing": "later"}, "timing is 'later'; expected 'post_action' or 'proposal'"),
     ],
 )
 def test_bad_settings_are_refused(rng, example, settings, message):
@@ -484,7 +497,7 @@ def snapshot_of(router: Router) -> dict:
     [
         (
             {"format": "bayes_tacit.router"},
-            "snapshot: format is 'bayes_tacit.router'; expected one of bayes_tacit.hand",
+            "snapshot: format is 'bayes_tacit.router'; expected 'bayes_tacit.hand",
         ),
         ({"schema_version": 2}, "snapshot: schema_version is 2; expected 1"),
         ({"router": "0" * 64}, "snapshot: router is '000.*the snapshot was taken under another router"),

@@ -134,7 +134,7 @@ def test_a_changed_diagnostic_is_found(logged, router):
 @pytest.mark.parametrize(
     ("line", "changes", "message"),
     [
-        (1, {"event": "begin"}, "event is 'begin'; expected one of start, observe, restore, finish"),
+        (1, {"event": "begin"}, "event is 'begin'; expected 'start' or 'observe' or 'restore' or 'finish'"),
         (1, {"episode": None}, "episode is None; expected a string or a whole number"),
         (1, {"episode": "other"}, "REST"),
         (1, {"schema_version": 2}, "schema_version is 2; expected 1"),

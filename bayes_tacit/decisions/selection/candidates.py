@@ -60,7 +60,7 @@ def fixed_grid(lowest: float = 0.1, highest: float = 0.9, n: int = 9) -> Candida
     >>> fixed_grid(0.2, 0.4, n=3).alpha
     array([0.2, 0.3, 0.4])
     """
-    lowest = validate.number("lowest", lowest, "a number above 0 and at most 1", above=0, most=1)
+    lowest = validate.threshold("lowest", lowest)
     highest = validate.number("highest", highest, f"a number from {lowest:g} to 1", least=lowest, most=1)
     # A threshold of 0.3 is 0.3 to its reader, not 0.30000000000000004.
     return Candidates(np.unique(np.linspace(lowest, highest, validate.whole("n", n, 1)).round(12)))

@@ -54,7 +54,7 @@ def bootstrap(
     cost_difference         2.00   1.25   2.75
     """
     resamples = validate.whole("resamples", resamples, 1)
-    probability = validate.number("probability", probability, "a number between 0 and 1", above=0, below=1)
+    probability = validate.probability("probability", probability)
     rng = np.random.default_rng(validate.whole("seed", seed, 0))
     columns = _columns(outcomes, baseline)
     values = np.column_stack(list(columns.values()))

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from bayes_tacit.data.timing import Timing
 from bayes_tacit.errors import FileFormatError, MissingFileError
 from bayes_tacit.files import as_path, atomic_path
+from bayes_tacit.validate import sums_to_one
 
 if TYPE_CHECKING:
     from bayes_tacit.estimates.map_fit.result import MapFit
@@ -80,7 +81,7 @@ class _FitRecord(BaseModel):
                 )
         if len(self.w) != len(self.diagnostic_names):
             raise ValueError(f"w has {len(self.w)} numbers for {len(self.diagnostic_names)} diagnostics")
-        if abs(sum(self.w) - 1) > 1e-9:
+        if not sums_to_one(sum(self.w)):
             raise ValueError(f"w sums to {sum(self.w)}, expected 1")
         return self
 

@@ -122,7 +122,7 @@ def sample_posterior(
     draws, tune = validate.whole("draws", draws, 4), validate.whole("tune", tune, 1)
     chains, seed = validate.whole("chains", chains, 1), validate.whole("seed", seed, 0)
     predictive_draws = validate.whole("predictive_draws", predictive_draws, 1)
-    target_accept = validate.number("target_accept", target_accept, "a number between 0 and 1", above=0, below=1)
+    target_accept = validate.probability("target_accept", target_accept)
     validate.choice("sampler", sampler, get_args(Sampler))
     evidence = collect_evidence(episodes, timing=timing, weights=weights).settle_zero_mass(zero_mass)
     threshold_family = family_named(family)

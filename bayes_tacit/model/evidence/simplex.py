@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from bayes_tacit.errors import InvalidDataError
+from bayes_tacit.validate import sums_to_one
 
 Weights = Sequence[float] | np.ndarray | Mapping[str, float] | pd.Series
 """Simplex weights in the order of the diagnostics, or by their names."""
@@ -35,7 +36,7 @@ def simplex(weights: Weights, diagnostic_names: tuple[str, ...]) -> np.ndarray:
         raise InvalidDataError(expected, field="weights", value=given) from error
     if values.dtype.kind not in "iuf" or values.shape != (len(diagnostic_names),):
         raise InvalidDataError(expected, field="weights", value=_plain(given))
-    if not (np.isfinite(values) & (values >= 0)).all() or abs(values.sum() - 1) > 1e-9:
+    if not (np.isfinite(values) & (values >= 0)).all() or not sums_to_one(values.sum()):
         raise InvalidDataError(expected, field="weights", value=_plain(given))
     return values.astype(float)
 
