@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -17,13 +19,10 @@ from bayes_tacit.data.timing import Timing
 from bayes_tacit.errors import InvalidDataError, TacitWarning
 from bayes_tacit.model.crossing import CrossingSteps
 from bayes_tacit.model.evidence import Evidence, Weights, ZeroMass, collect_evidence, typical_log_threshold
-from bayes_tacit.model.families import Family, family_named
+from bayes_tacit.model.families import family_named
 from bayes_tacit.model.likelihood import threshold_log_likelihood
 from bayes_tacit.model.priors import Prior, RidgePrior, WeaklyInformativePrior
 from bayes_tacit.model.symbolic import PYTENSOR
-
-# Crossing steps are drawn by a NumPy function, which reads the rollouts only when somebody asks for draws.
-warnings.filterwarnings("ignore", message="Numba will use object mode to run CustomDist_(threshold|strong_success)_rv")
 
 
 def build_model(
@@ -92,10 +91,16 @@ def build_model(
     evidence = collect_evidence(episodes, timing=timing, weights=weights).settle_zero_mass(zero_mass, floor)
     if isinstance(prior, RidgePrior):
         evidence.refuse_gaps()
+    crossing = CrossingSteps(episodes, evidence, family_named(family), timing)
+    return state_model(model_data(episodes, evidence, crossing), evidence, crossing, prior, floor)
+
+
+def state_model(
+    values: dict[str, np.ndarray], evidence: Evidence, crossing: CrossingSteps, prior: Prior, floor: float | None = None
+) -> pm.Model:
+    """State the model of evidence that was collected already; `values` are its `model_data`."""
     for gap in evidence.gaps():
-        warnings.warn(f"{gap}; what is not learned stays as the prior has it", TacitWarning, stacklevel=2)
-    threshold_family = family_named(family)
-    crossing = CrossingSteps(episodes, evidence, threshold_family, timing)
+        warnings.warn(f"{gap}; what is not learned stays as the prior has it", TacitWarning, stacklevel=3)
     coords = {
         "episode": evidence.episode,
         "timed": evidence.episode[evidence.timed],
@@ -104,14 +109,24 @@ def build_model(
         "risk": ["risk"],
     }
     with pm.Model(coords=coords) as model:
-        data = _register(model_data(episodes, evidence, crossing), learned=evidence.weights is None)
+        data = _register(values, learned=evidence.weights is None)
         gamma0, gamma, beta0, beta, s = _coefficients(prior, evidence, data)
         w = _weights(prior, evidence)
         logit = gamma0 + data["features"] @ gamma
         location = (beta0 + data["features"] @ beta)[data["timed_position"]]
         _observe_strong_success(evidence, data, logit, floor)
-        _observe_threshold(evidence, data, threshold_family, crossing, location, s, w, logit, floor)
+        _observe_threshold(evidence, data, crossing, location, s, w, logit, floor)
     return model
+
+
+@contextmanager
+def forward_draws() -> Iterator[None]:
+    """Draw outcomes from the model without a word on how: by NumPy functions, which Numba does not compile."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings(
+            "ignore", message="Numba will use object mode to run CustomDist_(threshold|strong_success)_rv"
+        )
+        yield
 
 
 def model_data(episodes: Episodes, evidence: Evidence, crossing: CrossingSteps) -> dict[str, np.ndarray]:
@@ -208,7 +223,6 @@ def _observe_strong_success(
 def _observe_threshold(
     evidence: Evidence,
     data: dict[str, TensorVariable],
-    family: Family,
     crossing: CrossingSteps,
     location: TensorVariable,
     s: TensorVariable,
@@ -235,7 +249,7 @@ def _observe_threshold(
         _: TensorVariable, mu: TensorVariable, scale: TensorVariable, eta: TensorVariable, *given: TensorVariable
     ) -> TensorVariable:
         simplex = pt.stack([weight.ravel()[0] for weight in given]) if learned else np.ones(1)
-        log_mass = threshold_log_likelihood(symbolic, simplex, mu, scale, family, PYTENSOR)
+        log_mass = threshold_log_likelihood(symbolic, simplex, mu, scale, crossing.family, PYTENSOR)
         if floor is None:
             return log_mass
         log_pi = -pt.softplus(-eta)

@@ -32,7 +32,8 @@ class CrossingSteps:
     def __init__(self, episodes: Episodes, evidence: Evidence, family: Family, timing: Timing) -> None:
         self._episodes = episodes
         self._timed = evidence.timed
-        self._family = family
+        self.family = family
+        """Distribution of the threshold."""
         dataset = episodes.dataset
         shift = mark_moves_by(timing)
         n_steps = dataset["n_steps"].values[self._timed]
@@ -63,7 +64,7 @@ class CrossingSteps:
         """
         rng = np.random.default_rng(rng)
         shape = (len(self._timed),) if size is None else size
-        kappa = np.exp(location + scale * self._family.draw(rng, shape))
+        kappa = np.exp(location + scale * self.family.draw(rng, shape))
         risk = np.cumsum(self._diagnostics @ np.array([np.ravel(weight)[0] for weight in w]), axis=1)
         # Past the end of a rollout the risk is NaN, which is below nothing.
         return (risk < kappa[..., None]).sum(axis=-1)

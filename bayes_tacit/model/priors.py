@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+import json
+from dataclasses import asdict, dataclass, fields
 
 import numpy as np
 
 from bayes_tacit import validate
+from bayes_tacit.errors import InvalidDataError
 
 
 @dataclass(frozen=True)
@@ -86,3 +88,31 @@ scale_median=0.7, scale_spread=0.5, concentration=1.0)
 
 
 Prior = RidgePrior | WeaklyInformativePrior
+
+
+def prior_to_json(prior: Prior) -> str:
+    """Write a prior as data: its name and its settings.
+
+    Examples
+    --------
+    >>> prior_to_json(RidgePrior(strength=0.1))
+    '{"name": "RidgePrior", "strength": 0.1}'
+    """
+    return json.dumps({"name": type(prior).__name__} | asdict(prior))
+
+
+def prior_from_json(text: str) -> Prior:
+    """Read a prior that `prior_to_json` wrote.
+
+    Examples
+    --------
+    >>> prior_from_json('{"name": "RidgePrior", "strength": 0.1}')
+    RidgePrior(strength=0.1)
+    """
+    kinds = {kind.__name__: kind for kind in (RidgePrior, WeaklyInformativePrior)}
+    try:
+        settings = json.loads(text)
+        return kinds[settings.pop("name")](**settings)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        expected = f"JSON with the name ({' or '.join(kinds)}) and settings of a prior"
+        raise InvalidDataError(expected, field="prior", value=text) from error

@@ -17,6 +17,7 @@ from scipy import special
 from bayes_tacit import Episodes, build_model
 from bayes_tacit.errors import TacitWarning
 from bayes_tacit.estimates.posterior import sample_posterior
+from bayes_tacit.model.build import forward_draws
 from bayes_tacit.model.families import LOGNORMAL
 from bayes_tacit.model.standardization import Standardization
 from bayes_tacit.scores.core import Draws, score
@@ -65,7 +66,7 @@ class Design:
         """Draw from the prior of the PyMC model itself."""
         flat = {"gamma": np.zeros(2), "beta": np.zeros(2), "w": np.full(3, 1 / 3)}
         some = flat | {name: np.array(value) for name, value in (("gamma0", 0.0), ("beta0", 0.5), ("s", 0.5))}
-        with build_model(self.simulate(some, np.random.default_rng(seed))):
+        with build_model(self.simulate(some, np.random.default_rng(seed))), forward_draws():
             forward = pm.sample_prior_predictive(replicates, random_seed=seed, compile_kwargs={"mode": "FAST_COMPILE"})
         return {name: values.values[0] for name, values in forward["prior"].data_vars.items()}
 

@@ -1,6 +1,8 @@
 import json
 import re
 import shutil
+import subprocess
+import sys
 
 import numpy as np
 import nutpie
@@ -22,7 +24,11 @@ from bayes_tacit import (
     save_posterior,
 )
 from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileError, TacitWarning
+from bayes_tacit.estimates.posterior import sampling
+from bayes_tacit.model import build
 from bayes_tacit.model.evidence import collect_evidence
+from bayes_tacit.model.priors import prior_from_json
+from bayes_tacit.review.checks import check_prior_sensitivity
 from simulations.studies.sbc import rank_table
 from simulations.studies.sbc_design import RANKED_DRAWS, ranks
 
@@ -64,7 +70,7 @@ def test_groups_dims_and_names_are_those_of_the_design(posterior, example):
 def test_provenance_says_where_the_draws_came_from(posterior, example):
     attrs = posterior.attrs
     assert attrs["seed"] == 1
-    assert attrs["prior"] == repr(WeaklyInformativePrior())
+    assert prior_from_json(attrs["prior"]) == WeaklyInformativePrior()
     assert attrs["data_fingerprint"] == collect_evidence(example).fingerprint()
     assert attrs["timing"] == "post_action"
     assert attrs["family"] == "lognormal"
@@ -231,8 +237,8 @@ def test_a_damaged_or_foreign_posterior_is_refused(posterior, tmp_path, suffix):
 
 def test_a_posterior_of_a_newer_schema_is_refused(tree, tmp_path):
     newer = tree.copy()
-    newer.attrs = tree.attrs | {"schema_version": 2}
-    with pytest.raises(FileFormatError, match="schema_version is 2; expected at most 1"):
+    newer.attrs = tree.attrs | {"schema_version": 3}
+    with pytest.raises(FileFormatError, match="schema_version is 3; expected at most 2"):
         save_posterior(newer, tmp_path / "newer.nc")
 
 
@@ -279,6 +285,94 @@ def test_the_verdict_names_what_is_wrong_and_what_to_do(tree, change, reason):
     assert not verdict.passed
     assert any(re.search(reason, found) for found in verdict.reasons), verdict.reasons
     assert json.loads(str(verdict.as_attrs()["verdict_reasons"])) == list(verdict.reasons)
+
+
+def sick(tree: xr.DataTree, sickness: str) -> xr.DataTree:
+    """Give a well sampled posterior draws that no diagnostic should pass."""
+    groups = {name: tree[name].to_dataset().copy(deep=True) for name in ("posterior", "sample_stats")}
+    s, energy = groups["posterior"]["s"], groups["sample_stats"]["energy"]
+    if sickness == "NaN draw":
+        s[1, 7] = np.nan
+    elif sickness == "infinite draw":
+        s[0, 3] = np.inf
+    elif sickness == "constant":
+        s[:] = 0.7
+    elif sickness == "stuck chain":
+        s[1] = s[1, 0]
+    elif sickness == "stuck elsewhere":
+        s[0], s[1] = 0.7, 0.8
+    elif sickness == "NaN energy":
+        energy[0, 5] = np.nan
+    elif sickness == "constant energy":
+        energy[:] = 1.0
+    elif sickness == "too few draws":
+        groups = {name: dataset.isel(draw=slice(0, 3)) for name, dataset in groups.items()}
+    elif sickness == "one draw":
+        groups = {name: dataset.isel(draw=[0]) for name, dataset in groups.items()}
+    elif sickness == "twenty draws":
+        groups = {name: dataset.isel(draw=slice(0, 20)) for name, dataset in groups.items()}
+    out = xr.DataTree.from_dict(groups)
+    out.attrs = dict(tree.attrs)
+    return out
+
+
+@pytest.mark.parametrize(
+    ("sickness", "reason"),
+    [
+        ("NaN draw", "^s is NaN or infinite in 1 of 600 draws"),
+        ("infinite draw", "^s is NaN or infinite in 1 of 600 draws"),
+        ("constant", "^s does not move in any chain: the sampler is stuck"),
+        ("stuck chain", "^s does not move in chain 1: the sampler is stuck"),
+        ("stuck elsewhere", "^s does not move in any chain"),
+        ("NaN energy", r"^The energy fraction \(BFMI\) cannot be computed"),
+        ("constant energy", r"^The energy fraction \(BFMI\) cannot be computed"),
+        ("too few draws", "^There are 3 draws a chain, too few"),
+        ("one draw", "^There are 1 draws a chain, too few"),
+        ("twenty draws", "^Bulk effective sample size of .* is below 200"),
+    ],
+)
+def test_what_cannot_be_computed_or_is_stuck_does_not_pass(tree, sickness, reason):
+    verdict = judge(sick(tree, sickness))
+    assert not verdict.passed
+    assert any(re.search(reason, found) for found in verdict.reasons), verdict.reasons
+
+
+def test_there_are_at_most_as_many_predictive_draws_as_asked_for(episodes):
+    for asked, chains, kept in ((17, 2, 16), (3, 2, 3), (1, 2, 1)):
+        few = SHORT | {"draws": 30, "tune": 30, "chains": chains, "predictive_draws": asked}
+        predicted = sample_posterior(episodes.take(slice(0, 60)), **few)["posterior_predictive"]
+        assert predicted.sizes["chain"] * predicted.sizes["draw"] == kept, asked
+
+
+def test_the_evidence_is_collected_once(episodes, monkeypatch):
+    calls = []
+
+    def counted(*arguments: object, **settings: object):
+        calls.append(arguments)
+        return collect_evidence(*arguments, **settings)
+
+    for module in (sampling, build):
+        monkeypatch.setattr(module, "collect_evidence", counted)
+    sample_posterior(episodes.take(slice(0, 60)), **(SHORT | {"draws": 30, "tune": 30}))
+    assert len(calls) == 1
+
+
+def test_importing_the_model_leaves_the_warning_filters_alone():
+    program = (
+        "import warnings, bayes_tacit.estimates.posterior, bayes_tacit.model.build; "
+        "assert not any('CustomDist' in str(entry) for entry in warnings.filters)"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
+
+
+def test_a_posterior_whose_prior_is_a_printed_value_loads_and_is_refused_where_the_prior_is_needed(tree, tmp_path):
+    """As version 1 of the schema had it."""
+    old = tree.copy()
+    old.attrs = tree.attrs | {"schema_version": 1, "prior": repr(WeaklyInformativePrior())}
+    save_posterior(old, tmp_path / "old.nc")
+    loaded = load_posterior(tmp_path / "old.nc")
+    with pytest.raises(InvalidDataError, match="must be sampled again"):
+        check_prior_sensitivity(loaded)
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.estimates.posterior.log_likelihood import pointwise_log_likelihood
 from bayes_tacit.model.evidence import collect_evidence
 from bayes_tacit.model.families import LOGNORMAL
+from bayes_tacit.model.priors import prior_to_json
 from bayes_tacit.review.checks import (
     CheckResult,
     check_crossing_steps,
@@ -293,7 +294,10 @@ def test_log_prior_is_that_of_the_model(posterior, example):
 
 def test_log_prior_follows_the_settings_of_the_prior(posterior):
     other = posterior.copy()
-    other.attrs = {**posterior.attrs, "prior": repr(WeaklyInformativePrior(concentration=3.0, scale_spread=0.1))}
+    other.attrs = {
+        **posterior.attrs,
+        "prior": prior_to_json(WeaklyInformativePrior(concentration=3.0, scale_spread=0.1)),
+    }
     one, two = log_prior(posterior), log_prior(other)
     assert prior_of(other) == WeaklyInformativePrior(concentration=3.0, scale_spread=0.1)
     assert [name for name in one if not np.allclose(one[name], two[name])] == ["s", "w"]
@@ -303,7 +307,7 @@ def test_log_prior_follows_the_settings_of_the_prior(posterior):
 
 def test_prior_sensitivity_fails_under_a_tight_prior(posterior, caplog):
     tight = posterior.copy()
-    tight.attrs = {**posterior.attrs, "prior": repr(WeaklyInformativePrior(location_slope=0.02))}
+    tight.attrs = {**posterior.attrs, "prior": prior_to_json(WeaklyInformativePrior(location_slope=0.02))}
     result = check_prior_sensitivity(tight)
     assert result.passed is False
     assert result.table["diagnosis"]["beta[subgoals]"] == "prior and data pull apart"

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from importlib.metadata import version
+from math import isqrt
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -23,11 +24,11 @@ from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.estimates.posterior.log_likelihood import pointwise_log_likelihood
 from bayes_tacit.estimates.posterior.storage import FORMAT, SCHEMA_VERSION
 from bayes_tacit.estimates.posterior.verdict import judge
-from bayes_tacit.model.build import build_model, model_data
+from bayes_tacit.model.build import forward_draws, model_data, state_model
 from bayes_tacit.model.crossing import CrossingSteps
 from bayes_tacit.model.evidence import Evidence, Weights, ZeroMass, collect_evidence
 from bayes_tacit.model.families import Family, family_named
-from bayes_tacit.model.priors import WeaklyInformativePrior
+from bayes_tacit.model.priors import WeaklyInformativePrior, prior_to_json
 
 Sampler = Literal["nutpie", "pymc"]
 
@@ -126,11 +127,12 @@ def sample_posterior(
     validate.choice("sampler", sampler, get_args(Sampler))
     evidence = collect_evidence(episodes, timing=timing, weights=weights).settle_zero_mass(zero_mass)
     threshold_family = family_named(family)
-    model = build_model(episodes, prior, weights=weights, family=family, timing=timing, zero_mass=zero_mass)
+    crossing = CrossingSteps(episodes, evidence, threshold_family, timing)
+    data = model_data(episodes, evidence, crossing)
+    model = state_model(data, evidence, crossing, prior)
     shown = sys.stderr.isatty() if progress is None else progress
     lengths: dict[str, Any] = {"draws": draws, "tune": tune, "chains": chains, "cores": cores}
     if sampler == "nutpie":
-        data = model_data(episodes, evidence, CrossingSteps(episodes, evidence, threshold_family, timing))
         compiled = _compile(model, data, evidence, prior, threshold_family)
         raw = nutpie.sample(
             compiled, seed=seed, target_accept=target_accept, save_warmup=False, progress_bar=shown, **lengths
@@ -152,7 +154,7 @@ def sample_posterior(
         "sampler": sampler,
         "family": threshold_family.name,
         "timing": timing,
-        "prior": repr(prior),
+        "prior": prior_to_json(prior),
         "seed": seed,
         "draws": draws,
         "tune": tune,
@@ -198,9 +200,8 @@ def _assemble(
     # What was compiled may have been compiled for other names.
     names = {"feature": evidence.feature_names, "diagnostic": evidence.diagnostic_names}
     posterior = posterior.assign_coords({dim: list(map(str, names[dim])) for dim in names if dim in posterior.dims})
-    every = -(-posterior.sizes["chain"] * posterior.sizes["draw"] // predictive_draws)
-    thinned = xr.DataTree.from_dict({"posterior": posterior.isel(draw=slice(None, None, every))})
-    with model, _quiet_pymc():
+    thinned = xr.DataTree.from_dict({"posterior": _at_most(predictive_draws, posterior)})
+    with model, forward_draws(), _quiet_pymc():
         forward = pm.sample_prior_predictive(predictive_draws, random_seed=seed, compile_kwargs=QUICK)
         predicted = pm.sample_posterior_predictive(
             thinned,
@@ -223,6 +224,13 @@ def _assemble(
     for dataset in groups.values():
         dataset.attrs = {}
     return xr.DataTree.from_dict(groups)
+
+
+def _at_most(number: int, posterior: xr.Dataset) -> xr.Dataset:
+    """Take evenly spaced draws, equally many of every chain; of fewer chains if they outnumber the draws."""
+    chains = min(posterior.sizes["chain"], isqrt(number))
+    every = -(-posterior.sizes["draw"] // (number // chains))
+    return posterior.isel(chain=slice(0, chains), draw=slice(None, None, every))
 
 
 @contextmanager

@@ -12,7 +12,8 @@ from bayes_tacit.errors import FileFormatError, MissingFileError
 from bayes_tacit.files import atomic_path
 
 FORMAT = "bayes_tacit.posterior"
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+"""In version 1 the prior stood as Python prints it; since 2 it is JSON."""
 GROUPS = ("posterior", "sample_stats", "constant_data", "observed_data")
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import ast
-
 import numpy as np
 import xarray as xr
 from scipy import special
 
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.model.priors import WeaklyInformativePrior
+from bayes_tacit.model.priors import WeaklyInformativePrior, prior_from_json
 from bayes_tacit.review.checks.base import group_of
 
 LOG_SQRT_2PI = float(np.log(2 * np.pi) / 2)
@@ -45,25 +43,24 @@ def log_prior(tree: xr.DataTree) -> xr.Dataset:
 
 
 def prior_of(tree: xr.DataTree) -> WeaklyInformativePrior:
-    """Read the prior from a posterior's provenance, where it stands as Python writes it.
+    """Read the prior from a posterior's provenance.
 
     Examples
     --------
     >>> tree = xr.DataTree()
-    >>> tree.attrs["prior"] = repr(WeaklyInformativePrior(location_slope=0.25))
+    >>> tree.attrs["prior"] = '{"name": "WeaklyInformativePrior", "location_slope": 0.25}'
     >>> prior_of(tree).location_slope
     0.25
     """
-    text = str(tree.attrs.get("prior"))
+    text = tree.attrs.get("prior")
     try:
-        call = ast.parse(text, mode="eval").body
-        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and not call.args:
-            settings = {str(keyword.arg): float(ast.literal_eval(keyword.value)) for keyword in call.keywords}
-            if call.func.id == WeaklyInformativePrior.__name__:
-                return WeaklyInformativePrior(**settings)
-    except (SyntaxError, TypeError, ValueError):
-        pass
-    raise InvalidDataError("a WeaklyInformativePrior as it prints", field="prior of the tree", value=text)
+        prior = prior_from_json(str(text))
+    except InvalidDataError:
+        prior = None
+    if not isinstance(prior, WeaklyInformativePrior):
+        expected = "a WeaklyInformativePrior as JSON: posteriors of an older bayes_tacit must be sampled again"
+        raise InvalidDataError(expected, field="prior of the tree", value=text)
+    return prior
 
 
 def _normal(value: xr.DataArray, mean: float, sd: float) -> xr.DataArray:

@@ -12,6 +12,7 @@ from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.data.episodes.summary import OUTCOME_MEANINGS
 from bayes_tacit.model.families import family_named
 from bayes_tacit.review.checks import CheckResult
+from bayes_tacit.review.checks.log_prior import prior_of
 from bayes_tacit.review.reporting import figures
 from bayes_tacit.review.reporting.contents import PROBABILITY, Headline, chosen_table
 from bayes_tacit.review.reporting.html import bullets, listing, picture, prose, section, table, tag, text
@@ -94,7 +95,7 @@ def provenance(tree: xr.DataTree) -> str:
     run = {
         "Threshold family": family_named(attrs["family"]).label,
         "Timing": attrs["timing"],
-        "Prior": attrs["prior"],
+        "Prior": str(prior_of(tree)),
         "Weights": "learned" if "w" in tree["posterior"] else "fixed",
         "Sampler": f"{attrs['sampler']}, target acceptance {attrs['target_accept']:g}",
         "Chains": f"{attrs['chains']} of {attrs['draws']:,} draws after {attrs['tune']:,} of tuning",
