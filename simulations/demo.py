@@ -9,6 +9,7 @@ from rich.console import Console
 
 from bayes_tacit import Episodes, Router, fit_map, handoff_score, judge, load_example, sample_posterior, save_posterior
 from bayes_tacit.data.costs import StepCost
+from bayes_tacit.data.outcomes import AVERAGES
 from bayes_tacit.decisions.bounds import bounds_from_logs, suggest_alpha
 from bayes_tacit.decisions.selection import score_quantiles
 from bayes_tacit.files import atomic_path
@@ -84,7 +85,7 @@ def _compare(console: Console) -> None:
     table = contest(ALL, worlds).table.sort_values("success", ignore_index=True)
     with atomic_path(OUTPUT / "comparison.csv") as temporary:
         table.to_csv(temporary, index=False)
-    shown = table[["policy", "success", "cost", "strong_share", "intervention_rate"]]
+    shown = table[["policy", *AVERAGES]]
     console.print(shown.round(3).to_string(index=False))
     console.print("The margin depends on the mechanism: see simulations/results/random/README.md")
 

@@ -33,6 +33,7 @@ from bayes_tacit.agents.transcript.record import (
     StepRecord,
     Transcript,
 )
+from bayes_tacit.data.timing import discards_proposal
 from bayes_tacit.errors import InvalidDataError
 
 Asking = Callable[[Actor, History], tuple[Proposal, tuple[Failure, ...]]]
@@ -141,7 +142,7 @@ class Play:
         """Have Cheap propose; give the controller's word if Cheap does not simply go on."""
         before = self._history
         call = self._ask_for("cheap")
-        if self._header.timing == "post_action":
+        if not discards_proposal(self._header.timing):
             call = self._execute(call)
         diagnostics = self._diagnostics(before, call.proposal, call.result)
         choice = pilot.checkpoint(Checkpoint(before, call.proposal, call.result, diagnostics or {}))

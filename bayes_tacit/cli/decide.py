@@ -163,14 +163,14 @@ def _from_counterfactuals(
     scores: xr.DataArray, known: Counterfactuals, candidates: Candidates, timing: Timing, cap: float, seed: int
 ) -> Found:
     """Take the threshold that succeeds most within the cap, and say how sure its averages are."""
-    from bayes_tacit.data.timing import handoff_steps
+    from bayes_tacit.data.timing import discards_proposal, handoff_steps
     from bayes_tacit.decisions.crossings import first_crossings
     from bayes_tacit.decisions.selection import bootstrap, choose, operating_points
 
     points = operating_points(scores, known, candidates, timing)
     choice = choose(points, cap)
     outcomes = known.outcomes_at(
-        handoff_steps(first_crossings(scores, choice.alpha), timing), discards_proposal=timing == "proposal"
+        handoff_steps(first_crossings(scores, choice.alpha), timing), discards_proposal=discards_proposal(timing)
     )
     intervals = {
         name: bootstrap(outcomes, baseline, seed=seed)
@@ -207,11 +207,12 @@ def _rows(points: pd.DataFrame, choice: Choice) -> str:
     """Write the efficient candidates as a table, thinned to what a screen holds, the chosen one marked."""
     import numpy as np
 
+    from bayes_tacit.data.outcomes import AVERAGES
     from bayes_tacit.decisions.selection import efficient_frontier
 
     best = np.unique([*efficient_frontier(points).index, choice.position])
     kept = np.unique([*best[np.linspace(0, len(best) - 1, SHOWN_ROWS).round().astype(int)], choice.position])
-    shown = points.loc[kept, ["alpha", "success", "cost", "strong_share", "intervention_rate"]].round(4)
+    shown = points.loc[kept, ["alpha", *AVERAGES]].round(4)
     shown["alpha"] = [f"{alpha:.4g}" for alpha in points.loc[kept, "alpha"]]
     shown[""] = ["<- chosen" if row == choice.position else "" for row in kept]
     return shown.to_string(index=False)

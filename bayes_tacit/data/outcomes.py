@@ -8,6 +8,9 @@ import numpy as np
 
 from bayes_tacit.errors import InvalidDataError
 
+AVERAGES = ("success", "cost", "strong_share", "intervention_rate")
+"""What a policy is judged by, as `averages` defines it."""
+
 
 @dataclass(frozen=True, eq=False)
 class Outcomes:
@@ -61,13 +64,36 @@ class Outcomes:
             `success` and `cost`, means over episodes; `strong_share`, Strong's share of all calls of an agent;
             `intervention_rate`, the share of episodes in which Strong was called at all.
         """
-        calls = self.cheap_calls.sum() + self.strong_calls.sum()
-        return {
-            "success": float(self.success.mean()),
-            "cost": float(self.cost.mean()),
-            "strong_share": float(self.strong_calls.sum() / calls) if calls else 0.0,
-            "intervention_rate": float((self.strong_calls > 0).mean()),
-        }
+        asked = np.count_nonzero(self.strong_calls > 0)
+        sums = [self.success.sum(), self.cost.sum(), self.cheap_calls.sum(), self.strong_calls.sum(), asked]
+        return {name: float(value) for name, value in averages(np.array(sums), len(self)).items()}
+
+
+def averages(sums: np.ndarray, n: int) -> dict[str, np.ndarray]:
+    """Turn sums over n episodes into what a policy is judged by.
+
+    Parameters
+    ----------
+    sums
+        (5, ...): success, cost, Cheap's calls, Strong's calls, and episodes with a Strong call.
+    n
+        How many episodes.
+
+    Returns
+    -------
+    dict
+        What `Outcomes.point` describes, each with the shape that the sums have beside their first axis. Where no agent
+        was called Strong's share is 0.
+
+    Examples
+    --------
+    >>> averages(np.array([[1.0, 2.0], [22, 30], [10, 2], [4, 8], [1, 2]]), 2)["strong_share"].round(2)
+    array([0.29, 0.8 ])
+    """
+    success, cost, cheap, strong, asked = sums
+    calls = cheap + strong
+    share = np.divide(strong, calls, out=np.zeros_like(calls), where=calls > 0)
+    return dict(zip(AVERAGES, (success / n, cost / n, share, asked / n), strict=True))
 
 
 def _numbers(name: str, given: object) -> np.ndarray:

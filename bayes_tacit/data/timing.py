@@ -24,9 +24,14 @@ def strong_acts_after(timing: Timing) -> int:
     return 1 if timing == "post_action" else 0
 
 
+def discards_proposal(timing: Timing) -> bool:
+    """Say whether a handoff discards an action that Cheap proposed and that was not executed; the call is paid for."""
+    return strong_acts_after(timing) == 0
+
+
 def mark_moves_by(timing: Timing) -> int:
     """Give by how many checkpoints a teacher's mark after an action moves: 1 to the next proposal, else 0."""
-    return 1 - strong_acts_after(timing)
+    return int(discards_proposal(timing))
 
 
 def usable_checkpoints(n_steps: np.ndarray, timing: Timing) -> np.ndarray:

@@ -6,26 +6,11 @@ import numpy as np
 import pandas as pd
 
 from bayes_tacit import validate
-from bayes_tacit.data.outcomes import Outcomes
+from bayes_tacit.data.outcomes import Outcomes, averages
 from bayes_tacit.errors import InvalidDataError
 
 ALWAYS = 1.01
 """A threshold that every probability is below, as in the paper's grid."""
-
-
-def averages(sums: np.ndarray, n: int) -> dict[str, np.ndarray]:
-    """Turn sums (5, k) of success, cost, both calls, and episodes with a Strong call into what a policy is judged by.
-
-    The columns are those of `Outcomes.point`.
-    """
-    success, cost, cheap, strong, asked = sums
-    calls = cheap + strong
-    return {
-        "success": success / n,
-        "cost": cost / n,
-        "strong_share": np.divide(strong, calls, out=np.zeros_like(strong), where=calls > 0),
-        "intervention_rate": asked / n,
-    }
 
 
 def two_way_points(

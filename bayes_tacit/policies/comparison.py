@@ -11,14 +11,12 @@ import numpy as np
 import pandas as pd
 
 from bayes_tacit.data.episodes import Episodes
-from bayes_tacit.data.outcomes import Outcomes
+from bayes_tacit.data.outcomes import AVERAGES, Outcomes
 from bayes_tacit.decisions.selection import Choice, bootstrap, choose
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.policies.base import FittedPolicy, Policy, number_in
 from bayes_tacit.policies.pure import PureCheap, PureStrong
 from bayes_tacit.policies.world import World
-
-AVERAGES = ("success", "cost", "strong_share", "intervention_rate")
 
 
 @dataclass(frozen=True, eq=False)

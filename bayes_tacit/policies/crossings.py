@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from bayes_tacit.data.counterfactuals import Counterfactuals
+from bayes_tacit.data.outcomes import AVERAGES
 from bayes_tacit.data.timing import Timing
 from bayes_tacit.decisions.selection import operating_points
 
@@ -43,5 +44,4 @@ def crossing_points(
     points = operating_points(values, counterfactuals, alpha, timing)
     place = np.empty(len(alpha), dtype=int)
     place[np.argsort(alpha, kind="stable")] = np.arange(len(alpha))
-    columns = ("success", "cost", "strong_share", "intervention_rate")
-    return settings.assign(**{name: points[name].to_numpy()[place] for name in columns})
+    return settings.assign(**{name: points[name].to_numpy()[place] for name in AVERAGES})

@@ -11,7 +11,7 @@ import pandas as pd
 from bayes_tacit import validate
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.data.outcomes import Outcomes
-from bayes_tacit.data.timing import TIMINGS, Timing, handoff_steps, usable_checkpoints
+from bayes_tacit.data.timing import TIMINGS, Timing, discards_proposal, handoff_steps, usable_checkpoints
 from bayes_tacit.decisions.crossings import first_crossings
 from bayes_tacit.policies.base import Setting, number_in
 from bayes_tacit.policies.crossings import crossing_points
@@ -109,7 +109,7 @@ class FittedFirstAlarm:
     def outcomes(self, world: World, setting: Setting) -> Outcomes:
         """Give what comes of one setting, by episode."""
         handoffs = self.handoffs(world.episodes, setting)
-        return world.counterfactuals.outcomes_at(handoffs, discards_proposal=self.timing == "proposal")
+        return world.counterfactuals.outcomes_at(handoffs, discards_proposal=discards_proposal(self.timing))
 
     def _values(self, episodes: Episodes) -> np.ndarray:
         return Seen.of(episodes, (self.diagnostic,)).step_values(self.diagnostic)

@@ -12,7 +12,7 @@ import pandas as pd
 from bayes_tacit import validate
 from bayes_tacit.data.costs import cost_of_calls
 from bayes_tacit.data.episodes import Episodes
-from bayes_tacit.data.outcomes import Outcomes
+from bayes_tacit.data.outcomes import AVERAGES, Outcomes
 from bayes_tacit.data.timing import NEVER
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.policies.base import Setting, number_in
@@ -128,7 +128,7 @@ class FittedPrefixRouter:
         """Give the averages of each setting."""
         table = self.candidates if settings is None else settings.reset_index(drop=True)
         k, alpha = table["k"].to_numpy(int), table["alpha"].to_numpy(float)
-        points = {name: np.empty(len(table)) for name in ("success", "cost", "strong_share", "intervention_rate")}
+        points = {name: np.empty(len(table)) for name in AVERAGES}
         seen = Seen.of(world.episodes, self.features)
         for one in np.unique(k).tolist():
             probability, rows = self._probability(seen, one), k == one

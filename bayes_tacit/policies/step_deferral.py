@@ -10,11 +10,11 @@ import pandas as pd
 
 from bayes_tacit import validate
 from bayes_tacit.data.episodes import Episodes
-from bayes_tacit.data.outcomes import Outcomes
+from bayes_tacit.data.outcomes import Outcomes, averages
 from bayes_tacit.data.timing import TIMINGS, Timing, usable_checkpoints
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.policies.base import Setting, number_in
-from bayes_tacit.policies.branches import averages, numbers
+from bayes_tacit.policies.branches import numbers
 from bayes_tacit.policies.view import Seen
 from bayes_tacit.policies.world import World
 

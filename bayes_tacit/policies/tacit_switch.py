@@ -13,7 +13,7 @@ import xarray as xr
 from bayes_tacit import validate
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.data.outcomes import Outcomes
-from bayes_tacit.data.timing import handoff_steps
+from bayes_tacit.data.timing import discards_proposal, handoff_steps
 from bayes_tacit.decisions.crossings import first_crossings
 from bayes_tacit.decisions.selection import Candidates, score_quantiles, target_switch_rates
 from bayes_tacit.errors import InvalidDataError
@@ -223,7 +223,7 @@ class FittedTacitSwitch:
     def outcomes(self, world: World, setting: Setting) -> Outcomes:
         """Give what comes of one setting, by episode."""
         handoffs = self.handoffs(world.episodes, setting)
-        return world.counterfactuals.outcomes_at(handoffs, discards_proposal=self.timing == "proposal")
+        return world.counterfactuals.outcomes_at(handoffs, discards_proposal=discards_proposal(self.timing))
 
 
 def _seen(episodes: Episodes, view: View | None) -> Episodes:

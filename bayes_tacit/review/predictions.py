@@ -8,6 +8,7 @@ import xarray as xr
 from scipy import special
 
 from bayes_tacit.data.episodes import Episodes
+from bayes_tacit.data.timing import Timing, mark_moves_by
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.estimates.map_fit import MapFit
 from bayes_tacit.scores.blocks import computed, incidence_kernel, slices
@@ -143,8 +144,8 @@ def mean_incidence(fitted: Fitted, episodes: Episodes) -> np.ndarray:
     return np.concatenate(parts)
 
 
-def _share_by_step(episodes: Episodes, timed: np.ndarray, name: str, timing: str) -> np.ndarray:
+def _share_by_step(episodes: Episodes, timed: np.ndarray, name: str, timing: Timing) -> np.ndarray:
     """Give the share of timed episodes whose mark is at or before each step; a mark past the end is never reached."""
-    mark = episodes.dataset[name].values[timed] + (timing == "proposal")
+    mark = episodes.dataset[name].values[timed] + mark_moves_by(timing)
     mark = np.where(mark < episodes.n_steps[timed], mark, np.inf)
     return (mark <= np.arange(episodes.horizon)[:, None]).mean(axis=1)

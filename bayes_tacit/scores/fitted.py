@@ -8,11 +8,12 @@ import numpy as np
 import xarray as xr
 
 from bayes_tacit.data.episodes import Episodes
+from bayes_tacit.data.timing import TIMINGS, Timing
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.estimates.map_fit import MapFit
 from bayes_tacit.model.families import family_named
 from bayes_tacit.scores.core import Draws
-from bayes_tacit.validate import sums_to_one
+from bayes_tacit.validate import choice, sums_to_one
 
 SOURCE = "as sample_posterior and MapFit.to_datatree give it"
 
@@ -42,7 +43,7 @@ class Fitted:
     feature_mean: np.ndarray
     feature_scale: np.ndarray
     diagnostic_names: tuple[str, ...]
-    timing: str
+    timing: Timing
 
     @property
     def sample_coords(self) -> dict[str, np.ndarray]:
@@ -146,7 +147,7 @@ def _of_tree(tree: xr.DataTree) -> Fitted:
         feature_mean=_constant(constant, "feature_mean", "feature") if feature_names else np.zeros(0),
         feature_scale=_constant(constant, "feature_scale", "feature") if feature_names else np.ones(0),
         diagnostic_names=diagnostic_names,
-        timing=str(tree.attrs["timing"]),
+        timing=choice("timing", tree.attrs["timing"], TIMINGS),
     )
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from bayes_tacit.data.outcomes import AVERAGES
 from bayes_tacit.policies import success_cost_curve
 from bayes_tacit.review.plots.policies import policy_style
 from simulations.mechanism import calibration
@@ -52,7 +53,7 @@ def replicate(setting: Setting, number: int, seeds: np.random.SeedSequence) -> l
     pure: list[Row] = [
         {"policy": name, "cap": np.inf, **result.outcomes[name].point()} for name in ("Pure Cheap", "Pure Strong")
     ]
-    found = curves[["policy", "cap", "success", "cost", "strong_share", "intervention_rate"]].dropna()
+    found = curves[["policy", "cap", *AVERAGES]].dropna()
     return [*({str(key): value for key, value in row.items()} for row in found.to_dict("records")), *pure]
 
 

@@ -11,7 +11,9 @@ from hypothesis import given
 from routers import ROUTERS, random_router
 
 from bayes_tacit import Router
+from bayes_tacit.data.timing import TIMINGS
 from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileError, TacitError
+from bayes_tacit.model.families import FAMILIES
 from bayes_tacit.router import storage
 
 SCHEMA = json.loads(importlib.resources.files("bayes_tacit.router").joinpath("router.schema.json").read_text())
@@ -42,6 +44,8 @@ def read(content: object, tmp_path) -> Router:
 def test_the_schema_is_a_valid_one_and_names_every_key():
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
     assert tuple(SCHEMA["required"]) == tuple(SCHEMA["properties"]) == storage.KEYS
+    assert tuple(SCHEMA["properties"]["timing"]["enum"]) == TIMINGS
+    assert tuple(SCHEMA["properties"]["family"]["enum"]) == tuple(FAMILIES)
 
 
 @given(ROUTERS)

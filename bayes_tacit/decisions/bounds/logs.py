@@ -14,7 +14,7 @@ from bayes_tacit import validate
 from bayes_tacit.data.costs import CostModel, cost_of_calls
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.data.episodes.conversions import plain
-from bayes_tacit.data.timing import Timing, handoff_steps
+from bayes_tacit.data.timing import Timing, discards_proposal, handoff_steps
 from bayes_tacit.decisions.bounds.assumptions import (
     ASSUMPTIONS,
     Assumption,
@@ -123,7 +123,7 @@ def bounds_from_logs(
     candidates = candidates if isinstance(candidates, Candidates) else Candidates(np.asarray(candidates))
     certain, narrowed = [], []
     for handoff in handoff_steps(first_crossings(values, candidates.alpha), timing):
-        reach = certain_reach(logged, handoff, budget, discards_proposal=timing == "proposal")
+        reach = certain_reach(logged, handoff, budget, discards_proposal=discards_proposal(timing))
         certain.append(_row(reach, cost))
         narrowed.append(_row(narrowed_reach(reach, logged, handoff, assumed), cost))
     return Bounds(

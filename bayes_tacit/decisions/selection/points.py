@@ -9,7 +9,8 @@ import xarray as xr
 
 from bayes_tacit.data.counterfactuals import Counterfactuals
 from bayes_tacit.data.episodes.conversions import plain
-from bayes_tacit.data.timing import NEVER, Timing, handoff_steps
+from bayes_tacit.data.outcomes import averages
+from bayes_tacit.data.timing import NEVER, Timing, discards_proposal, handoff_steps
 from bayes_tacit.decisions.crossings import as_scores, n_checkpoints
 from bayes_tacit.decisions.selection.candidates import Candidates
 from bayes_tacit.decisions.selection.choice import Points, column, table_of
@@ -60,15 +61,9 @@ def operating_points(
     values = as_scores(scores)
     _check_lengths(values, counterfactuals)
     candidates = candidates if isinstance(candidates, Candidates) else Candidates(np.asarray(candidates))
-    table = counterfactuals.table(discards_proposal=timing == "proposal")
-    success, cost, cheap, strong, asked = _sums(values, candidates.alpha, np.stack([*table, table[3] > 0]), timing)
-    n = len(counterfactuals)
-    columns = {
-        "success": success / n,
-        "cost": cost / n,
-        "strong_share": np.divide(strong, cheap + strong, out=np.zeros_like(strong), where=cheap + strong > 0),
-        "intervention_rate": asked / n,
-    }
+    table = counterfactuals.table(discards_proposal=discards_proposal(timing))
+    sums = _sums(values, candidates.alpha, np.stack([*table, table[3] > 0]), timing)
+    columns = averages(sums, len(counterfactuals))
     return pd.DataFrame({"alpha": candidates.alpha, **columns, "target": candidates.target})
 
 

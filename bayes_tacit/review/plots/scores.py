@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from bayes_tacit.data.episodes import Episodes
+from bayes_tacit.data.timing import mark_moves_by
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.estimates.map_fit import MapFit
 from bayes_tacit.review.plots.style import (
@@ -153,7 +154,7 @@ def _panels(fit_or_tree: MapFit | xr.DataTree, episodes: Episodes, probability: 
     band = None if isinstance(fit_or_tree, MapFit) else credible_band(fit_or_tree, episodes, probability=probability)
     center = handoff_score(fit_or_tree, episodes).values if band is None else band["mean"].values
     ceiling = mean_incidence(fitted, episodes)
-    shift = 1 if fitted.timing == "proposal" else 0
+    shift = mark_moves_by(fitted.timing)
     marks = np.column_stack([episodes.dataset[name].values + shift for name in ("window_start", "window_end")])
     return [
         _Panel(
