@@ -10,6 +10,7 @@ from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.data.timing import Timing, mark_moves_by
 from bayes_tacit.model.evidence import Evidence
 from bayes_tacit.model.families import Family
+from bayes_tacit.model.memory import peaks, rates, with_clock
 
 
 class CrossingSteps:
@@ -32,6 +33,7 @@ class CrossingSteps:
     def __init__(self, episodes: Episodes, evidence: Evidence, family: Family, timing: Timing) -> None:
         self._episodes = episodes
         self._timed = evidence.timed
+        self._memory, self._clock = evidence.memory, evidence.clock
         self.family = family
         """Distribution of the threshold."""
         dataset = episodes.dataset
@@ -47,7 +49,7 @@ class CrossingSteps:
     def _diagnostics(self) -> np.ndarray:
         """Diagnostics of the timed episodes at every step, (timed, step, diagnostic); loaded when first drawn."""
         diagnostics: np.ndarray = self._episodes.dataset["diagnostics"].isel(episode=self._timed).values
-        return diagnostics
+        return with_clock(diagnostics) if self._clock else diagnostics
 
     def draw(
         self,
@@ -65,6 +67,17 @@ class CrossingSteps:
         rng = np.random.default_rng(rng)
         shape = (len(self._timed),) if size is None else size
         kappa = np.exp(location + scale * self.family.draw(rng, shape))
-        risk = np.cumsum(self._diagnostics @ np.array([np.ravel(weight)[0] for weight in w]), axis=1)
+        risk = self._risk(np.array([np.ravel(weight)[0] for weight in w]))
         # Past the end of a rollout the risk is NaN, which is below nothing.
         return (risk < kappa[..., None]).sum(axis=-1)
+
+    def _risk(self, w: np.ndarray) -> np.ndarray:
+        """Cumulative risk of the timed episodes, (timed, step)."""
+        if self._memory == 1:
+            return np.cumsum(self._diagnostics @ w, axis=1)
+        risk: np.ndarray = self._peaks @ w
+        return risk
+
+    @cached_property
+    def _peaks(self) -> np.ndarray:
+        return peaks(self._diagnostics, rates(self._memory, self._diagnostics.shape[-1], clock=self._clock))

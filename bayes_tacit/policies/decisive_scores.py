@@ -9,7 +9,6 @@ import xarray as xr
 
 from bayes_tacit.estimates.map_fit import MapFit
 from bayes_tacit.policies.view import Seen
-from bayes_tacit.router import Router
 from bayes_tacit.scores.blocks import BLOCK, GROUP, computed, score_kernel, slices
 from bayes_tacit.scores.fitted import as_draws
 
@@ -39,7 +38,7 @@ def decisive_scores(estimate: MapFit | xr.DataTree, seen: Seen, rule: str | floa
     features, diagnostics = seen.task_columns(fitted.feature_names), seen.step_diagnostics(fitted.diagnostic_names)
     if isinstance(estimate, MapFit):
         return computed(score_kernel(fitted), fitted.draws, features, diagnostics)[0]
-    fitted = replace(fitted, draws=Router.from_posterior(estimate, rule=rule, draws=draws).draws)
+    fitted = replace(fitted, draws=fitted.draws.thinned(draws))
     kernel, n_draws = score_kernel(fitted), len(fitted.draws)
     out = np.full(diagnostics.shape[:2], np.nan)
     for rows in slices(len(seen), max(1, GROUP // (diagnostics.shape[1] * n_draws))):

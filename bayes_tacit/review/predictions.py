@@ -12,7 +12,7 @@ from bayes_tacit.data.timing import Timing, mark_moves_by
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.estimates.map_fit import MapFit
 from bayes_tacit.scores.blocks import computed, incidence_kernel, slices
-from bayes_tacit.scores.core import cumulate, score
+from bayes_tacit.scores.core import score
 from bayes_tacit.scores.fitted import Fitted, as_draws
 from bayes_tacit.validate import number, whole
 
@@ -123,7 +123,7 @@ def crossed_by_step(
         u = diagnostics.isel(episode=timed[rows]).values
         for replicate, m in enumerate(chosen):
             draws = fitted.draws.take(slice(m, m + 1))
-            risk = cumulate(draws.risk(u))
+            risk = draws.cumulative_risk(u)
             below = score(1.0, draws.location(x)[:, None], draws.s, risk, draws.family)[..., 0]
             # Past the end of a rollout the comparison is false, and what has crossed stays crossed.
             reached = np.maximum.accumulate(below >= rng.random((len(u), 1)), axis=1)

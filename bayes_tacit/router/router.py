@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -259,7 +259,7 @@ class Router:
 
 
 def _own_draws(draws: Draws) -> Draws:
-    parameters = {name: _own(getattr(draws, name)) for name in PARAMETERS}
+    parameters: dict[str, Any] = {name: _own(getattr(draws, name)) for name in PARAMETERS}
     return Draws(**parameters, family=draws.family)
 
 

@@ -12,8 +12,6 @@ import scipy
 
 from bayes_tacit import validate
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.router.layout import PARAMETERS
-from bayes_tacit.scores.core import Draws
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -80,10 +78,7 @@ def of_tree(tree: object, draws: int) -> dict[str, Any]:
     draws = validate.whole("draws", draws, 1)
     found = _fitted(tree)
     available = len(found["draws"])
-    if draws < available:
-        kept = np.arange(draws) * available // draws
-        thinned = {name: getattr(found["draws"], name)[kept] for name in PARAMETERS}
-        found["draws"] = Draws(**thinned, family=found["draws"].family)
+    found["draws"] = found["draws"].thinned(draws)
     seed = tree.attrs.get("seed")
     origin = (tree.attrs.get("inference_method"), available, tree.attrs.get("data_fingerprint"))
     return {**found, "provenance": provenance(*origin, seed=None if seed is None else int(seed))}
@@ -93,5 +88,11 @@ def _fitted(fit_or_tree: MapFit | xr.DataTree) -> dict[str, Any]:
     from bayes_tacit.scores.fitted import as_draws
 
     fitted = as_draws(fit_or_tree)
+    if np.any(fitted.draws.memory != 1.0) or fitted.draws.clock:
+        raise InvalidDataError(
+            "1 and no clock: a router does not yet forget; handoff_score does",
+            field="memory and clock of the fit",
+            value=(fitted.draws.memory, fitted.draws.clock),
+        )
     names = ("diagnostic_names", "feature_names", "feature_mean", "feature_scale", "draws", "timing")
     return {name: getattr(fitted, name) for name in names}

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import xarray as xr
 
-from bayes_tacit.scores.core import Draws, cumulate, score
+from bayes_tacit.scores.core import Draws, score
 from bayes_tacit.scores.fitted import Fitted
 
 BLOCK = 1 << 16
@@ -27,7 +27,7 @@ def incidence_kernel(fitted: Fitted) -> Kernel:
 
 def risk_kernel(_: Fitted) -> Kernel:
     """Compute R from diagnostics: (episode, step, draw)."""
-    return lambda draws, diagnostics: cumulate(draws.risk(diagnostics))
+    return lambda draws, diagnostics: draws.cumulative_risk(diagnostics)
 
 
 def score_kernel(fitted: Fitted) -> Kernel:
@@ -36,7 +36,7 @@ def score_kernel(fitted: Fitted) -> Kernel:
     def compute(draws: Draws, features: np.ndarray, diagnostics: np.ndarray) -> np.ndarray:
         x = fitted.standardize(features)
         pi, location = draws.incidence(x)[:, None], draws.location(x)[:, None]
-        return score(pi, location, draws.s, cumulate(draws.risk(diagnostics)), draws.family)
+        return score(pi, location, draws.s, draws.cumulative_risk(diagnostics), draws.family)
 
     return compute
 

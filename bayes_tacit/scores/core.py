@@ -4,6 +4,8 @@ With draws of the parameters, a task with standardized features x and diagnostic
 
     pi = sigmoid(gamma0 + x gamma),   mu = beta0 + x beta,   R(t) = R(t-1) + w u(t),   q(t) = pi F((log R(t) - mu) / s).
 
+With a memory below 1, R(t) = w P(t) with P the peaks of the leaky sums (`bayes_tacit.model.memory`).
+
 The axis of draws is the last one of every result. Sums over features and over diagnostics are taken one term after the
 other, so that a score is the same, bit for bit, whatever else is computed with it. Only NumPy and `scipy.special` are
 imported.
@@ -17,6 +19,7 @@ import numpy as np
 from scipy import special
 
 from bayes_tacit.model.families import Family
+from bayes_tacit.model.memory import peaks, rates, with_clock
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,10 @@ class Draws:
         (draw, feature), on standardized features.
     family
         Distribution of the threshold.
+    memory
+        rho: one number that all draws share, or (draw,).
+    clock
+        Whether the last weight is the clock's, which is not among the diagnostics.
     """
 
     w: np.ndarray
@@ -42,11 +49,13 @@ class Draws:
     beta: np.ndarray
     s: np.ndarray
     family: Family
+    memory: float | np.ndarray = 1.0
+    clock: bool = False
 
     def __len__(self) -> int:
         return len(self.s)
 
-    def take(self, some: slice) -> Draws:
+    def take(self, some: slice | np.ndarray) -> Draws:
         """Give some of the draws."""
         return Draws(
             w=self.w[some],
@@ -56,7 +65,13 @@ class Draws:
             beta=self.beta[some],
             s=self.s[some],
             family=self.family,
+            memory=self.memory[some] if isinstance(self.memory, np.ndarray) else self.memory,
+            clock=self.clock,
         )
+
+    def thinned(self, most: int) -> Draws:
+        """Give at most so many draws, at even distances."""
+        return self if most >= len(self) else self.take(np.arange(most) * len(self) // most)
 
     def incidence(self, x: np.ndarray) -> np.ndarray:
         """Give pi for standardized features (..., feature): (..., draw)."""
@@ -67,8 +82,30 @@ class Draws:
         return self.beta0 + _weighted_sum(x, self.beta)
 
     def risk(self, diagnostics: np.ndarray) -> np.ndarray:
-        """Give what each checkpoint adds to R, for diagnostics (..., diagnostic): (..., draw)."""
+        """Give w u, which is what each checkpoint adds to R if nothing is forgotten: (..., draw)."""
         return _weighted_sum(diagnostics, self.w)
+
+    def cumulative_risk(self, diagnostics: np.ndarray) -> np.ndarray:
+        """Give R for the diagnostics of whole episodes (episode, step, diagnostic): (episode, step, draw)."""
+        u = with_clock(diagnostics) if self.clock else diagnostics
+        if isinstance(self.memory, np.ndarray):
+            return self._risk_by_draw(u, self.memory)
+        if self.memory == 1:
+            return cumulate(self.risk(u))
+        return _weighted_sum(peaks(u, rates(self.memory, u.shape[-1], clock=self.clock)), self.w)
+
+    def _risk_by_draw(self, u: np.ndarray, memory: np.ndarray) -> np.ndarray:
+        """Give R where every draw has a memory of its own; what is held besides it is small."""
+        out = np.zeros((*u.shape[:2], len(self)))
+        for j in range(u.shape[-1]):
+            rho = 1.0 if self.clock and j == u.shape[-1] - 1 else memory
+            level = np.zeros((len(u), len(self)))
+            peak = level.copy()
+            for t in range(u.shape[1]):
+                level = rho * level + u[:, t, j, None]
+                np.maximum(peak, level, out=peak)
+                out[:, t] += self.w[:, j] * peak
+        return out
 
 
 def _weighted_sum(values: np.ndarray, weights: np.ndarray) -> np.ndarray:

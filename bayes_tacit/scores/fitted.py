@@ -12,6 +12,7 @@ from bayes_tacit.data.timing import TIMINGS, Timing
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.estimates.map_fit import MapFit
 from bayes_tacit.model.families import family_named
+from bayes_tacit.model.memory import CLOCK
 from bayes_tacit.scores.core import Draws
 from bayes_tacit.validate import choice, sums_to_one
 
@@ -31,7 +32,7 @@ class Fitted:
     feature_names, feature_mean, feature_scale
         The features and the standardization that the fit was made with.
     diagnostic_names
-        The diagnostics, in the order of the weights.
+        The diagnostics, in the order of the weights; the clock, which is last if there is one, is not among them.
     timing
         When the router looks, "post_action" or "proposal".
     """
@@ -49,6 +50,11 @@ class Fitted:
     def sample_coords(self) -> dict[str, np.ndarray]:
         """Coordinates `chain` and `draw`; none for a point estimate."""
         return {} if self.chain is None or self.draw is None else {"chain": self.chain, "draw": self.draw}
+
+    @property
+    def weight_names(self) -> tuple[str, ...]:
+        """Names of the weights: those of the diagnostics, and the clock's if there is one."""
+        return (*self.diagnostic_names, CLOCK) if self.draws.clock else self.diagnostic_names
 
     def standardize(self, features: np.ndarray) -> np.ndarray:
         """Standardize raw features (..., feature) as the fit did; columns beyond its features are left out."""
@@ -106,6 +112,8 @@ def _of_fit(fit: MapFit) -> Fitted:
         beta=np.asarray(fit.beta)[None],
         s=np.array([fit.s]),
         family=family_named(fit.family),
+        memory=fit.memory,
+        clock=fit.clock,
     )
     return Fitted(
         draws=draws,
@@ -114,7 +122,7 @@ def _of_fit(fit: MapFit) -> Fitted:
         feature_names=fit.feature_names,
         feature_mean=np.asarray(fit.feature_mean),
         feature_scale=np.asarray(fit.feature_scale),
-        diagnostic_names=fit.diagnostic_names,
+        diagnostic_names=_without_clock(fit.diagnostic_names, clock=fit.clock),
         timing=fit.timing,
     )
 
@@ -127,6 +135,7 @@ def _of_tree(tree: xr.DataTree) -> Fitted:
     feature_names = _names(constant, "feature") if "feature_mean" in constant else ()
     by_feature = {name: _slopes(posterior, name, feature_names) for name in ("gamma", "beta") if feature_names}
     fixed = "w" not in posterior
+    clock = bool(tree.attrs.get("clock", False))
     diagnostic_names = _names(constant if fixed else posterior, "diagnostic")
     scalars = {name: _flat(posterior, name) for name in ("gamma0", "beta0", "s")}
     size = len(scalars["s"])
@@ -137,6 +146,8 @@ def _of_tree(tree: xr.DataTree) -> Fitted:
         gamma=by_feature.get("gamma", np.zeros((size, 0))),
         beta=by_feature.get("beta", np.zeros((size, 0))),
         family=family_named(tree.attrs["family"]),
+        memory=float(tree.attrs.get("memory", 1.0)),
+        clock=clock,
     )
     _check_values(draws)
     return Fitted(
@@ -146,9 +157,17 @@ def _of_tree(tree: xr.DataTree) -> Fitted:
         feature_names=feature_names,
         feature_mean=_constant(constant, "feature_mean", "feature") if feature_names else np.zeros(0),
         feature_scale=_constant(constant, "feature_scale", "feature") if feature_names else np.ones(0),
-        diagnostic_names=diagnostic_names,
+        diagnostic_names=_without_clock(diagnostic_names, clock=clock),
         timing=choice("timing", tree.attrs["timing"], TIMINGS),
     )
+
+
+def _without_clock(names: tuple[str, ...], *, clock: bool) -> tuple[str, ...]:
+    if clock and names[-1:] != (CLOCK,):
+        raise InvalidDataError(
+            f"{CLOCK!r} last among them, {SOURCE}", field="diagnostics of the fit", value=list(names)
+        )
+    return names[:-1] if clock else names
 
 
 def _group(tree: xr.DataTree, name: str) -> xr.Dataset:

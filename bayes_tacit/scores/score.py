@@ -69,6 +69,7 @@ def handoff_score(fit_or_tree: MapFit | xr.DataTree, episodes: Episodes) -> xr.D
 def cumulative_risk(fit_or_tree: MapFit | xr.DataTree, episodes: Episodes) -> xr.DataArray:
     r"""Compute the cumulative risk at every checkpoint, :math:`R_i(t) = \sum_{v \le t} w^\top u_i(v)`.
 
+    Where the fit has a memory below 1, it is the weighted sum of the peaks of leaky sums (`bayes_tacit.model.memory`).
     Parameters and dims are those of `handoff_score`.
 
     Examples

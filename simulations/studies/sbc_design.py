@@ -7,6 +7,7 @@ posterior is sampled; then each true value has a rank among the draws.
 from __future__ import annotations
 
 import warnings
+from typing import Any
 from functools import cache
 
 import numpy as np
@@ -137,7 +138,7 @@ class Design:
         return result
 
 
-def _draws(parameters: dict[str, np.ndarray]) -> Draws:
+def _draws(parameters: dict[str, Any]) -> Draws:
     return Draws(
         **{name: parameters[name] for name in ("w", "gamma0", "gamma", "beta0", "beta", "s")}, family=LOGNORMAL
     )

@@ -43,6 +43,8 @@ def fit_map(
     timing: Timing = "post_action",
     zero_mass: ZeroMass | None = None,
     max_iterations: int = 500,
+    memory: float = 1.0,
+    clock: bool = False,
 ) -> MapFit:
     r"""Fit the model by penalized maximum likelihood.
 
@@ -73,10 +75,16 @@ def fit_map(
     timing
         "post_action", or "proposal" to align a mark after step t with the proposal at step t + 1.
     zero_mass
-        What to do with a window in which every diagnostic is zero: "refuse", or "drop_window", which keeps the
-        episode's B = 1. By default it is floored if there is a floor, and refused otherwise.
+        What to do with a window in which no risk is added, so that it has no mass: "refuse", or "drop_window", which
+        keeps the episode's B = 1. By default it is floored if there is a floor, and refused otherwise.
     max_iterations
         Newton steps a start may take.
+    memory
+        rho from 0 to 1: what is left of a diagnostic's leaky sum after a step. 1, the paper's, forgets nothing; 0 keeps
+        the highest value so far. See `bayes_tacit.model.memory`.
+    clock
+        Whether the number of steps counts as one more diagnostic, "clock", with a weight of its own: the later, the
+        more due. Under it every window has mass.
 
     Returns
     -------
@@ -103,8 +111,8 @@ def fit_map(
     seed = validate.whole("seed", seed, 0)
     if floor is not None:
         floor = validate.number("floor", floor, "a number between 0 and 1, or None", above=0, below=1)
-    evidence = collect_evidence(episodes, timing=timing, weights=weights).settle_zero_mass(zero_mass, floor)
-    evidence.refuse_gaps()
+    evidence = collect_evidence(episodes, timing=timing, weights=weights, memory=memory, clock=clock)
+    evidence = evidence.settle_zero_mass(zero_mass, floor).refuse_gaps()
     objective = PaperObjective.of(evidence, ridge, floor, family_named(family))
     warn_of_dependence(objective)
 
@@ -218,6 +226,8 @@ def _result(
         timing=timing,
         seed=seed,
         data_fingerprint=evidence.fingerprint(),
+        memory=evidence.memory,
+        clock=evidence.clock,
     )
 
 

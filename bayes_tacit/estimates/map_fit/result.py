@@ -73,6 +73,8 @@ class MapFit:
         How many episodes were used, and how many said something about the threshold.
     weights_fixed, ridge, floor, family, timing, seed
         The settings.
+    memory, clock
+        rho, and whether the last diagnostic is the clock.
     data_fingerprint
         Digest of the evidence it was fitted on.
     """
@@ -102,6 +104,8 @@ class MapFit:
     timing: Timing
     seed: int
     data_fingerprint: str
+    memory: float = 1.0
+    clock: bool = False
 
     def __post_init__(self) -> None:
         for value in (*vars(self).values(), *self.standard_errors.values()):

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from bayes_tacit.estimates.map_fit.result import MapFit
 
 FORMAT = "bayes_tacit.map_fit"
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+
+SINCE_VERSION_2: dict[str, object] = {"memory": 1.0, "clock": False}
+"""What a file of version 1 does not say, since there was no choice."""
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -44,7 +47,7 @@ class _FitRecord(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid")
 
     format: Literal["bayes_tacit.map_fit"]
-    schema_version: Literal[1]
+    schema_version: Literal[2]
     written_by: str
     diagnostic_names: list[str]
     feature_names: list[str]
@@ -71,6 +74,8 @@ class _FitRecord(BaseModel):
     timing: Timing
     seed: int
     data_fingerprint: str
+    memory: Annotated[float, Field(ge=0, le=1)]
+    clock: bool
 
     @model_validator(mode="after")
     def _lengths_fit(self) -> _FitRecord:
@@ -140,6 +145,8 @@ def load(path: str | os.PathLike[str]) -> MapFit:
             f"{path}: schema_version is {given}; expected at most {SCHEMA_VERSION}: the file was written by a newer "
             "bayes_tacit"
         )
+    if given == 1 and type(given) is int:
+        content = SINCE_VERSION_2 | content | {"schema_version": SCHEMA_VERSION}
     try:
         record = _FitRecord.model_validate_json(json.dumps(content))
     except ValidationError as error:
@@ -182,6 +189,8 @@ def as_datatree(fit: MapFit) -> xr.DataTree:
         "inference_method": "map",
         "family": fit.family,
         "timing": fit.timing,
+        "memory": fit.memory,
+        "clock": int(fit.clock),
         "ridge": fit.ridge,
         "objective": fit.objective,
         "seed": fit.seed,

@@ -58,8 +58,12 @@ def _heading(fit: MapFit) -> str:
     penalty = f"ridge {fit.ridge:g}" if fit.ridge else "no penalty"
     return (
         f"MapFit: {fit.n_episodes} episodes, {fit.n_timed} of them timed, {penalty}, "
-        f"{family_named(fit.family).label} threshold, {fit.timing} timing"
+        f"{family_named(fit.family).label} threshold, {fit.timing} timing{_memory(fit)}"
     )
+
+
+def _memory(fit: MapFit) -> str:
+    return (f", memory {fit.memory:g}" if fit.memory != 1 else "") + (", with a clock" if fit.clock else "")
 
 
 def _footer(fit: MapFit) -> list[str]:

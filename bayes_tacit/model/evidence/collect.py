@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from bayes_tacit import validate
@@ -10,13 +12,24 @@ from bayes_tacit.data.timing import TIMINGS, Timing, mark_moves_by
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.model.evidence.record import Evidence
 from bayes_tacit.model.evidence.simplex import Weights, simplex
+from bayes_tacit.model.memory import CLOCK, peaks
 from bayes_tacit.model.standardization import Standardization
 
 BLOCK_BYTES = 1 << 20
 """Size of the block of diagnostics that is summed at a time: it stays in the processor's cache."""
 
+ROUNDING = 1e-12
+"""A peak that rises by less than this part of itself has not risen: the difference is one of rounding."""
 
-def collect_evidence(episodes: Episodes, *, timing: Timing = "post_action", weights: Weights | None = None) -> Evidence:
+
+def collect_evidence(
+    episodes: Episodes,
+    *,
+    timing: Timing = "post_action",
+    weights: Weights | None = None,
+    memory: float = 1.0,
+    clock: bool = False,
+) -> Evidence:
     """Reduce episodes to their evidence.
 
     Parameters
@@ -30,6 +43,10 @@ def collect_evidence(episodes: Episodes, *, timing: Timing = "post_action", weig
     weights
         Simplex weights to hold fixed, in the order of the diagnostics or by their names; by default they are to be
         learned.
+    memory
+        rho from 0 to 1, what is left of a diagnostic's leaky sum after a step; 1, the paper's, forgets nothing.
+    clock
+        Whether the number of steps is one more diagnostic, the last one, by the name of "clock".
 
     Examples
     --------
@@ -41,13 +58,15 @@ def collect_evidence(episodes: Episodes, *, timing: Timing = "post_action", weig
     if not isinstance(episodes, Episodes):
         raise InvalidDataError("Episodes; see Episodes.from_frames and Episodes.read", field="episodes", value=episodes)
     validate.choice("timing", timing, TIMINGS)
-    fixed = None if weights is None else simplex(weights, episodes.diagnostic_names)
+    memory = checked_memory(memory)
+    names = risk_names(episodes, clock=clock)
+    fixed = None if weights is None else simplex(weights, names)
     dataset = episodes.dataset
     n_steps = dataset["n_steps"].values
     strong = dataset["strong_success"].values
     start, stop, open_above = _bounding_checkpoints(episodes, n_steps, dataset["cheap_success"].values & strong, timing)
     timed = np.flatnonzero(start >= 0)
-    before, within = _sum_diagnostics(episodes, timed, start[timed], stop[timed])
+    before, within = _bounding_sums(episodes, timed, start[timed], stop[timed], memory, clock=clock)
     if fixed is not None:
         before, within = before @ fixed[:, None], within @ fixed[:, None]
     raw = dataset["features"].values
@@ -67,9 +86,26 @@ def collect_evidence(episodes: Episodes, *, timing: Timing = "post_action", weig
         zero_mass=nothing,
         weights=fixed,
         feature_names=episodes.feature_names,
-        diagnostic_names=episodes.diagnostic_names,
+        diagnostic_names=names,
+        memory=memory,
+        clock=clock,
     )
     return untimed.with_rows(timed, before, within, open_above[timed])
+
+
+def checked_memory(memory: object) -> float:
+    """Return a memory from 0 to 1."""
+    return validate.number("memory", memory, "a number from 0 to 1", least=0, most=1)
+
+
+def risk_names(episodes: Episodes, *, clock: bool) -> tuple[str, ...]:
+    """Name what the risk is made of: the diagnostics, and the clock if there is one."""
+    if not isinstance(clock, bool):
+        raise InvalidDataError("True or False", field="clock", value=clock)
+    if clock and CLOCK in episodes.diagnostic_names:
+        expected = f"no diagnostic of the name {CLOCK!r}, which is taken where clock is True"
+        raise InvalidDataError(expected, field="diagnostics", value=list(episodes.diagnostic_names))
+    return (*episodes.diagnostic_names, CLOCK) if clock else episodes.diagnostic_names
 
 
 def _bounding_checkpoints(
@@ -86,25 +122,57 @@ def _bounding_checkpoints(
     return start, stop, both_succeed | past_the_end
 
 
-def _sum_diagnostics(
-    episodes: Episodes, rows: np.ndarray, start: np.ndarray, stop: np.ndarray
+def _bounding_sums(
+    episodes: Episodes, rows: np.ndarray, start: np.ndarray, stop: np.ndarray, memory: float, *, clock: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Sum the diagnostics over steps [0, start) and over [start, stop), for the given episodes, a block at a time."""
+    """Give each diagnostic's peak before `start`, and by how much it rises over [start, stop)."""
+    summed = _sum_diagnostics if memory == 1 else _peak_diagnostics
+    before, within = summed(episodes, rows, start, stop, memory)
+    if clock:
+        before, within = np.column_stack([before, start]), np.column_stack([within, stop - start])
+    return before, within
+
+
+def _peak_diagnostics(
+    episodes: Episodes, rows: np.ndarray, start: np.ndarray, stop: np.ndarray, memory: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Take the peaks of the leaky sums at both checkpoints, a block at a time."""
+    before, until = np.zeros((2, len(rows), len(episodes.diagnostic_names)))
+    for block, diagnostics in _blocks(episodes, rows):
+        reached = peaks(diagnostics, memory)
+        for out, step in ((before, start[block]), (until, stop[block])):
+            last = np.maximum(step, 1) - 1
+            at = np.take_along_axis(reached, last[:, None, None], axis=1)[:, 0]
+            out[block] = np.where(step[:, None] > 0, at, 0.0)
+    rise = until - before
+    return before, np.where(rise > ROUNDING * until, rise, 0.0)
+
+
+def _blocks(episodes: Episodes, rows: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
+    """Yield pieces of the rows with their diagnostics, (episode, step, diagnostic)."""
     diagnostics = episodes.dataset["diagnostics"]
     lazy = diagnostics.chunks is not None
     horizon, n_diagnostics = diagnostics.shape[1:]
     most = max(1, BLOCK_BYTES // (8 * (horizon + 1) * n_diagnostics))
-    before, within = np.empty((2, len(rows), n_diagnostics))
-    # One row of zeros after each rollout, so that a segment may start where the rollout ends.
-    padded = np.zeros((min(most, len(rows)), horizon + 1, n_diagnostics))
     for first in range(0, len(rows), most):
         block = slice(first, min(first + most, len(rows)))
-        size = block.stop - block.start
         chosen = rows[block]
-        padded[:size, :horizon] = diagnostics.isel(episode=chosen).values if lazy else diagnostics.values[chosen]
+        yield block, diagnostics.isel(episode=chosen).values if lazy else diagnostics.values[chosen]
+
+
+def _sum_diagnostics(
+    episodes: Episodes, rows: np.ndarray, start: np.ndarray, stop: np.ndarray, _: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Sum the diagnostics over steps [0, start) and over [start, stop), for the given episodes, a block at a time."""
+    before, within = np.empty((2, len(rows), len(episodes.diagnostic_names)))
+    for block, diagnostics in _blocks(episodes, rows):
+        size, horizon, n_diagnostics = diagnostics.shape
+        # One row of zeros after each rollout, so that a segment may start where the rollout ends.
+        padded = np.zeros((size, horizon + 1, n_diagnostics))
+        padded[:, :horizon] = diagnostics
         origin = np.arange(size) * (horizon + 1)
         segments = np.column_stack([origin, origin + start[block], origin + stop[block]]).ravel()
-        sums = np.add.reduceat(padded[:size].reshape(-1, n_diagnostics), segments, axis=0)
+        sums = np.add.reduceat(padded.reshape(-1, n_diagnostics), segments, axis=0)
         before[block], within[block] = sums[0::3], sums[1::3]
     # An empty segment sums to its first element, not to zero.
     before[start == 0] = 0.0
@@ -112,15 +180,15 @@ def _sum_diagnostics(
     return before, within
 
 
-def typical_log_threshold(episodes: Episodes, weights: np.ndarray | None = None) -> float:
+def typical_log_threshold(
+    episodes: Episodes, weights: np.ndarray | None = None, memory: float = 1.0, *, clock: bool = False
+) -> float:
     """Log of half the median cumulative risk at the end of a rollout, under equal or given weights.
 
     It depends on the diagnostics alone, not on outcomes or windows, so a prior may be placed around it.
     """
-    n_diagnostics = len(episodes.diagnostic_names)
-    weighing = np.full(n_diagnostics, 1 / n_diagnostics) if weights is None else weights
     rows, n_steps = np.arange(len(episodes)), episodes.dataset["n_steps"].values
-    totals, _ = _sum_diagnostics(episodes, rows, n_steps, n_steps)
-    risks = totals @ weighing
+    totals, _ = _bounding_sums(episodes, rows, n_steps, n_steps, memory, clock=clock)
+    risks = totals @ (np.full(totals.shape[1], 1 / totals.shape[1]) if weights is None else weights)
     risks = risks[risks > 0]
     return float(np.log(np.median(risks) / 2)) if len(risks) else 0.0

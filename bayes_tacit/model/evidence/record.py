@@ -41,13 +41,16 @@ class Evidence:
         Diagnostics summed over the checkpoints before the window, or over the whole rollout where it is
         right-censored, (timed, diagnostic). With fixed weights there is one column, the risk itself.
     within
-        The same summed over the window; zero where right-censored.
+        The same summed over the window; zero where right-censored. With a memory below 1, the peak of the leaky sums
+        before the window, and by how much it rises over the window.
     weights
         The fixed weights, if they are not to be learned.
     zero_mass
         Positions of the episodes whose window has no mass under any weights, because every diagnostic in it is zero.
     feature_names, diagnostic_names
         The columns.
+    memory, clock
+        How the diagnostics were summed: rho, and whether the last of them counts the steps.
     """
 
     episode: np.ndarray
@@ -64,6 +67,8 @@ class Evidence:
     weights: np.ndarray | None
     feature_names: tuple[str, ...]
     diagnostic_names: tuple[str, ...]
+    memory: float = 1.0
+    clock: bool = False
 
     @property
     def n(self) -> int:
@@ -167,18 +172,28 @@ class Evidence:
             return self
         if choice == "drop_window":
             return replace(self, zero_mass=self.zero_mass[:0])
-        which = "every diagnostic" if self.weights is None else "the risk under these weights"
         first = self.episode[self.zero_mass].tolist()[0]
         found = (
-            f"episode {first!r}: {which} is zero inside its teacher window, so the "
+            f"episode {first!r}: {self._without_mass()} inside its teacher window, so the "
             f"window has no mass ({len(self.zero_mass)} such episodes)"
         )
         if choice is None and floor is not None:
             warnings.warn(
                 f"{found}; they are floored, which leaves them out of both parts of the fit; pass "
-                "zero_mass='drop_window' to keep that Strong succeeded",
+                f"zero_mass='drop_window' to keep that Strong succeeded{self._or_a_clock()}",
                 TacitWarning,
                 stacklevel=3,
             )
             return self
-        raise EvidenceError(f"{found}; pass zero_mass='drop_window' to keep only that Strong succeeded")
+        raise EvidenceError(
+            f"{found}; pass zero_mass='drop_window' to keep only that Strong succeeded{self._or_a_clock()}"
+        )
+
+    def _without_mass(self) -> str:
+        which = "every diagnostic" if self.weights is None else "the risk under these weights"
+        return (
+            f"{which} is zero" if self.memory == 1 else f"with memory {self.memory:g} no diagnostic reaches a new peak"
+        )
+
+    def _or_a_clock(self) -> str:
+        return "" if self.clock or self.memory == 1 else ", or clock=True, under which every window has mass"

@@ -62,7 +62,7 @@ def plot_weights(fit_or_tree: MapFit | xr.DataTree, *, probability: float = 0.9,
         label = "estimate" if fitted.chain is None else "posterior mean"
         ax.plot(center, position, "o", color=SCORE, markersize=7, markeredgecolor="white", label=label)
         ax.axvline(1 / len(center), color=CEILING, linestyle=":", label="equal weights")
-        ax.set_yticks(position, fitted.diagnostic_names, parse_math=False)
+        ax.set_yticks(position, fitted.weight_names, parse_math=False)
         ax.set_ylim(len(center) - 0.5, -0.5)
         ax.set_xlim(left=0)
         ax.grid(visible=False, axis="y")

@@ -1,0 +1,80 @@
+r"""How a diagnostic's past weighs: leaky sums, their peaks, and a clock.
+
+With memory :math:`\rho` in [0, 1] each diagnostic has a leaky sum and the highest value that it has reached,
+
+.. math:: L_j(t) = \rho L_j(t-1) + u_j(t), \qquad P_j(t) = \max_{s \le t} L_j(s), \qquad R(t) = \sum_j w_j P_j(t).
+
+With :math:`\rho = 1` nothing is forgotten, the peak is the sum, and R is the paper's; with :math:`\rho = 0` it is the
+highest value so far. R is nonnegative, never decreases and is linear in w, whatever the memory.
+
+The clock is one more diagnostic, which is 1 at every step. It is never forgotten: its peak after step t is t + 1, the
+number of steps taken, so that it goes on growing when nothing else does. What that does to the mass of a window:
+
+======  ==============  =============================================================================
+memory  clock           a window has no mass, whatever the weights, if
+======  ==============  =============================================================================
+1       no              every diagnostic is zero in it
+< 1     no              no leaky sum rises above its earlier peak in it; the shorter the memory, the
+                        more windows are like that
+any     yes             never; where nothing else rises, its mass hangs on the clock's weight
+======  ==============  =============================================================================
+
+Only NumPy is imported.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+CLOCK = "clock"
+"""Name of the diagnostic that is 1 at every step."""
+
+
+def peaks(diagnostics: np.ndarray, memory: float | np.ndarray) -> np.ndarray:
+    """Give the peak of each diagnostic's leaky sum after every step.
+
+    Parameters
+    ----------
+    diagnostics
+        (..., step, diagnostic), nonnegative; NaN past the end of an episode stays NaN.
+    memory
+        rho, one for all or one for each diagnostic.
+
+    Examples
+    --------
+    >>> peaks(np.array([[1.0], [0.0], [1.0], [0.25]]), 0.5).ravel()
+    array([1.  , 1.  , 1.25, 1.25])
+    """
+    out = np.empty(diagnostics.shape)
+    level = np.zeros((*diagnostics.shape[:-2], diagnostics.shape[-1]))
+    peak = level
+    for t in range(diagnostics.shape[-2]):
+        level = memory * level + diagnostics[..., t, :]
+        peak = np.maximum(peak, level, out=out[..., t, :])
+    return out
+
+
+def rates(memory: float, n_diagnostics: int, *, clock: bool) -> np.ndarray:
+    """Give the memory of each diagnostic; the clock, which is the last one, forgets nothing.
+
+    Examples
+    --------
+    >>> rates(0.6, 3, clock=True)
+    array([0.6, 0.6, 1. ])
+    """
+    each = np.full(n_diagnostics, float(memory))
+    if clock:
+        each[-1] = 1.0
+    return each
+
+
+def with_clock(diagnostics: np.ndarray) -> np.ndarray:
+    """Append a diagnostic that is 1 at every step to (..., step, diagnostic).
+
+    Examples
+    --------
+    >>> with_clock(np.array([[0.5], [0.0]]))
+    array([[0.5, 1. ],
+           [0. , 1. ]])
+    """
+    return np.concatenate([diagnostics, np.ones((*diagnostics.shape[:-1], 1))], axis=-1)
