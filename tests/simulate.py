@@ -30,6 +30,7 @@ def simulate_model(
     horizon: int = 12,
     unmarked: float = 0.0,
     widest: int = 0,
+    memory: float = 1.0,
 ) -> Episodes:
     """Draw n episodes of at most `horizon` steps, with windows up to `widest` steps around the crossing."""
     w = TRUTH["w"][:n_diagnostics] / TRUTH["w"][:n_diagnostics].sum()
@@ -39,7 +40,8 @@ def simulate_model(
     diagnostics *= rng.random(diagnostics.shape) < 0.7
     strong = rng.random(n) < special.expit(TRUTH["gamma0"] + x @ TRUTH["gamma"])
     kappa = np.exp(TRUTH["beta0"] + x @ TRUTH["beta"] + TRUTH["s"] * rng.normal(size=n))
-    crossing = (np.cumsum(diagnostics @ w, axis=1) < kappa[:, None]).sum(axis=1)
+    risk = np.cumsum(diagnostics @ w, axis=1) if memory == 1 else leaky_peaks(diagnostics, memory) @ w
+    crossing = (risk < kappa[:, None]).sum(axis=1)
     crossed = crossing < n_steps
     cheap = np.where(strong, ~crossed, rng.random(n) < 0.4)
     marked = strong & crossed & (rng.random(n) >= unmarked)
@@ -58,6 +60,15 @@ def simulate_model(
     episode, step = np.nonzero(np.arange(horizon) < n_steps[:, None])
     steps = pd.DataFrame(diagnostics[episode, step], columns=[f"u{j}" for j in range(n_diagnostics)])
     return Episodes.from_frames(tasks, steps.assign(episode=episode, step=step))
+
+
+def leaky_peaks(diagnostics: np.ndarray, memory: float) -> np.ndarray:
+    """Take the largest of all leaky sums so far, each summed anew from its definition."""
+    out = np.empty(diagnostics.shape)
+    for t in range(diagnostics.shape[1]):
+        leaky = sum(memory ** (t - s) * diagnostics[:, s] for s in range(t + 1))
+        out[:, t] = leaky if t == 0 else np.maximum(out[:, t - 1], leaky)
+    return out
 
 
 def quietly(dataset: xr.Dataset) -> Episodes:

@@ -33,6 +33,9 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object inst
 Family = Annotated[str, typer.Option(help="Threshold family: lognormal or loglogistic.")]
 Timing = Annotated[str, typer.Option(help="post_action, or proposal: marks move to the next proposal.")]
 
+Memory = Annotated[float, typer.Option(help="What is left of a diagnostic's sum after a step; 1 forgets nothing.")]
+Clock = Annotated[bool, typer.Option("--clock", help="The number of steps counts as one more diagnostic.")]
+
 CHECK_FAILED = 1
 """Exit code where the command did its work and a check failed."""
 

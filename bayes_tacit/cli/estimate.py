@@ -13,10 +13,12 @@ from bayes_tacit.cli.common import (
     CHECK_FAILED,
     AnySeed,
     AsJson,
+    Clock,
     Data,
     Family,
     Fitted,
     Force,
+    Memory,
     Seed,
     Timing,
     new_file,
@@ -44,6 +46,8 @@ def fit(
     floor: Annotated[float, typer.Option(help="Floor on an episode's likelihood; 0 for none.")] = 1e-12,
     family: Family = "lognormal",
     timing: Timing = "post_action",
+    memory: Memory = 1.0,
+    clock: Clock = False,
     seed: Seed = 0,
     force: Force = False,
     as_json: AsJson = False,
@@ -65,6 +69,8 @@ def fit(
             floor=floor or None,
             family=family,
             timing=cast("TimingName", timing),
+            memory=memory,
+            clock=clock,
             seed=seed,
         )
     found.save(target)
@@ -80,6 +86,8 @@ def sample(
     target_accept: Annotated[float, typer.Option(help="Acceptance rate to tune to.")] = 0.9,
     family: Family = "lognormal",
     timing: Timing = "post_action",
+    memory: Memory = 1.0,
+    clock: Clock = False,
     seed: Seed = 0,
     force: Force = False,
     as_json: AsJson = False,
@@ -102,6 +110,8 @@ def sample(
             target_accept=target_accept,
             family=family,
             timing=cast("TimingName", timing),
+            memory=memory,
+            clock=clock,
             seed=seed,
         )
     save_posterior(tree, target)

@@ -34,6 +34,8 @@ def build_model(
     family: str = "lognormal",
     timing: Timing = "post_action",
     zero_mass: ZeroMass | None = None,
+    memory: float = 1.0,
+    clock: bool = False,
 ) -> pm.Model:
     r"""State the model of some episodes in PyMC.
 
@@ -62,8 +64,13 @@ def build_model(
     timing
         "post_action", or "proposal" to align a mark after step t with the proposal at step t + 1.
     zero_mass
-        What to do with a window in which every diagnostic is zero: "refuse", or "drop_window", which keeps the
-        episode's B = 1. By default it is floored if there is a floor, and refused otherwise.
+        What to do with a window in which no risk is added, so that it has no mass: "refuse", or "drop_window", which
+        keeps the episode's B = 1. By default it is floored if there is a floor, and refused otherwise.
+    memory
+        rho from 0 to 1: what is left of a diagnostic's leaky sum after a step; 1, the paper's, forgets nothing. See
+        `bayes_tacit.model.memory`.
+    clock
+        Whether the number of steps counts as one more diagnostic, "clock". Under it every window has mass.
 
     Returns
     -------
@@ -88,7 +95,8 @@ def build_model(
             raise InvalidDataError(
                 "None: the floor is for the paper's estimate, with a RidgePrior", field="floor", value=floor
             )
-    evidence = collect_evidence(episodes, timing=timing, weights=weights).settle_zero_mass(zero_mass, floor)
+    evidence = collect_evidence(episodes, timing=timing, weights=weights, memory=memory, clock=clock)
+    evidence = evidence.settle_zero_mass(zero_mass, floor)
     if isinstance(prior, RidgePrior):
         evidence.refuse_gaps()
     crossing = CrossingSteps(episodes, evidence, family_named(family), timing)
@@ -134,6 +142,7 @@ def model_data(episodes: Episodes, evidence: Evidence, crossing: CrossingSteps) 
 
     A model compiled for some episodes serves any others with the same features and diagnostics once these are replaced.
     """
+    typical = typical_log_threshold(episodes, evidence.weights, evidence.memory, clock=evidence.clock)
     return {
         "features": evidence.features,
         "feature_mean": evidence.standardization.mean,
@@ -146,7 +155,7 @@ def model_data(episodes: Episodes, evidence: Evidence, crossing: CrossingSteps) 
         "diagnostics_within": evidence.within,
         "n_left": np.array(evidence.n_left),
         "n_interval": np.array(evidence.n_interval),
-        "typical_log_threshold": np.array(typical_log_threshold(episodes, evidence.weights)),
+        "typical_log_threshold": np.array(typical),
     }
 
 

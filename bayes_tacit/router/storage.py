@@ -149,7 +149,9 @@ def _parts(given: object) -> dict[str, object]:
     if not isinstance(parameters["s"], list):
         raise InvalidDataError("a list of numbers", field="parameters.s", value=parameters["s"])
     shapes = {name: shape_of(name, len(parameters["s"]), len(diagnostics), len(names)) for name in PARAMETERS}
-    arrays: dict[str, Any] = {name: validate.numbers(f"parameters.{name}", parameters[name], shapes[name]) for name in PARAMETERS}
+    arrays: dict[str, Any] = {
+        name: validate.numbers(f"parameters.{name}", parameters[name], shapes[name]) for name in PARAMETERS
+    }
     family = family_named(content["family"])
     return {
         "diagnostic_names": diagnostics,

@@ -7,8 +7,8 @@ posterior is sampled; then each true value has a rank among the draws.
 from __future__ import annotations
 
 import warnings
-from typing import Any
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pymc as pm

@@ -478,7 +478,7 @@ def test_saved_fit_is_read_back_exactly(example_fit, tmp_path):
         (lambda text: text[: len(text) // 2], "not valid JSON"),
         (lambda _: "hello", "not valid JSON"),
         (lambda _: "[]", "expected a fit written by MapFit.save"),
-        (lambda text: _changed(text, schema_version=2), "schema_version is 2; expected at most 1: .*newer"),
+        (lambda text: _changed(text, schema_version=3), "schema_version is 3; expected at most 2: .*newer"),
         (lambda text: _changed(text, format="other"), "format"),
         (lambda text: _changed(text, s=-1.0), "s: .*greater than 0"),
         (lambda text: _changed(text, w=[0.9, 0.9, 0.1, 0.1]), "w sums to 2.0"),
@@ -515,3 +515,24 @@ def test_same_data_give_the_same_fingerprint_and_other_data_another(example):
     digest = collect_evidence(example).fingerprint()
     assert fit_map(example).data_fingerprint == digest
     assert collect_evidence(example.take(slice(0, 1100))).fingerprint() != digest
+
+
+def test_a_file_from_before_there_was_a_memory_loads_as_one_that_forgets_nothing(example_fit, tmp_path):
+    path = tmp_path / "fit.json"
+    example_fit.save(path)
+    content = json.loads(path.read_text())
+    for name in ("memory", "clock"):
+        del content[name]
+    path.write_text(json.dumps(content | {"schema_version": 1}))
+    assert MapFit.load(path) == example_fit
+
+
+@pytest.mark.parametrize("clock", [False, True])
+def test_a_fit_under_a_memory_recovers_what_the_episodes_were_drawn_with(clock):
+    episodes = simulate_model(np.random.default_rng(11), 4000, memory=0.5)
+    fit = fit_map(episodes, ridge=0.0, memory=0.5, clock=clock, restarts=2)
+    assert (fit.memory, fit.clock, fit.diagnostic_names[-1]) == (0.5, clock, "clock" if clock else "u3")
+    truth = {**TRUTH, "w": np.append(TRUTH["w"], 0.0) if clock else TRUTH["w"]}
+    for name in ("w", "gamma0", "gamma", "beta0", "beta", "s"):
+        error = np.nan_to_num(np.asarray(fit.standard_errors[name]), nan=0.0)
+        assert (np.abs(getattr(fit, name) - truth[name]) <= 3.5 * error + 2e-3).all(), name

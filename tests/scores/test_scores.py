@@ -1,3 +1,6 @@
+import warnings
+from dataclasses import replace
+
 import arviz_stats
 import numpy as np
 import pytest
@@ -5,11 +8,12 @@ import xarray as xr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from posteriors import random_posterior
-from simulate import quietly, simulate_model
+from simulate import leaky_peaks, quietly, simulate_model
 from strategies import datasets
 from strategies import episodes as four_episodes
 
 from bayes_tacit import (
+    MapFit,
     credible_band,
     crossing_probability,
     cumulative_risk,
@@ -17,7 +21,7 @@ from bayes_tacit import (
     handoff_score,
     incidence,
 )
-from bayes_tacit.errors import InvalidDataError
+from bayes_tacit.errors import InvalidDataError, TacitWarning
 from bayes_tacit.scores import bands, blocks, score
 from bayes_tacit.scores.bands import shortest_interval
 from bayes_tacit.scores.blocks import computed, score_kernel
@@ -452,3 +456,29 @@ def test_blocks_cover_every_episode_and_draw_once():
             seen[rows, some] += 1
             assert (rows.stop - rows.start) * steps * (some.stop - some.start) <= max(block, steps)
         assert (seen == 1).all()
+
+
+@pytest.mark.parametrize("clock", [False, True])
+@pytest.mark.parametrize("memory", [0.0, 0.6, 1.0])
+def test_scores_under_a_memory_are_those_of_leaky_peaks_summed_anew(example, memory, clock, tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TacitWarning)
+        fit = fit_map(example, memory=memory, clock=clock, restarts=1)
+    reached = leaky_peaks(example.dataset["diagnostics"].values, memory)
+    risk = reached @ fit.w[:4]
+    if clock:
+        risk = risk + fit.w[4] * np.arange(1, risk.shape[1] + 1)
+    np.testing.assert_allclose(cumulative_risk(fit, example).values, risk, rtol=1e-12)
+    found = handoff_score(fit, example)
+    assert not (found.diff("step") < 0).any()
+    fit.save(tmp_path / "fit.json")
+    same = handoff_score(MapFit.load(tmp_path / "fit.json"), example)
+    np.testing.assert_array_equal(same.values, found.values)
+
+
+def test_every_draw_has_its_own_memory(example, example_fit):
+    rho = np.array([0.0, 0.3, 0.9, 1.0])
+    draws = replace(as_draws(example_fit).draws.take(np.zeros(4, dtype=int)), memory=rho)
+    u = example.dataset["diagnostics"].values[:20]
+    expected = np.stack([leaky_peaks(u, memory) @ example_fit.w for memory in rho], axis=-1)
+    np.testing.assert_allclose(draws.cumulative_risk(u), expected, rtol=1e-12)

@@ -72,6 +72,8 @@ def sample_posterior(
     cores: int | None = None,
     predictive_draws: int = 500,
     progress: bool | None = None,
+    memory: float = 1.0,
+    clock: bool = False,
 ) -> xr.DataTree:
     """Sample the posterior of all parameters.
 
@@ -94,7 +96,7 @@ def sample_posterior(
     timing
         "post_action", or "proposal" to align a mark after step t with the proposal at step t + 1.
     zero_mass
-        What to do with a window in which every diagnostic is zero: "refuse" (the default), or "drop_window".
+        What to do with a window in which no risk is added: "refuse" (the default), or "drop_window".
     sampler
         "nutpie", or "pymc" for PyMC's own.
     cores
@@ -103,6 +105,10 @@ def sample_posterior(
         How many prior draws and, at most, how many posterior predictive draws are kept.
     progress
         Whether to show a progress bar; by default where standard error is a terminal.
+    memory
+        rho from 0 to 1: what is left of a diagnostic's leaky sum after a step; 1, the paper's, forgets nothing.
+    clock
+        Whether the number of steps counts as one more diagnostic, "clock". Under it every window has mass.
 
     Returns
     -------
@@ -125,7 +131,8 @@ def sample_posterior(
     predictive_draws = validate.whole("predictive_draws", predictive_draws, 1)
     target_accept = validate.probability("target_accept", target_accept)
     validate.choice("sampler", sampler, get_args(Sampler))
-    evidence = collect_evidence(episodes, timing=timing, weights=weights).settle_zero_mass(zero_mass)
+    evidence = collect_evidence(episodes, timing=timing, weights=weights, memory=memory, clock=clock)
+    evidence = evidence.settle_zero_mass(zero_mass)
     threshold_family = family_named(family)
     crossing = CrossingSteps(episodes, evidence, threshold_family, timing)
     data = model_data(episodes, evidence, crossing)
@@ -154,6 +161,8 @@ def sample_posterior(
         "sampler": sampler,
         "family": threshold_family.name,
         "timing": timing,
+        "memory": evidence.memory,
+        "clock": int(evidence.clock),
         "prior": prior_to_json(prior),
         "seed": seed,
         "draws": draws,

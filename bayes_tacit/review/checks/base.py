@@ -80,11 +80,12 @@ def require_same_data(tree: xr.DataTree, episodes: Episodes) -> None:
     """Refuse episodes that are not the ones that a posterior was fitted on."""
     constant = group_of(tree, "constant_data")
     posterior = group_of(tree, "posterior")
+    clock = bool(tree.attrs.get("clock", False))
     diagnostics = (constant if "w" in constant else posterior)["diagnostic"].values.tolist()
     features = constant["feature"].values.tolist() if "feature" in constant.coords else []
     for kind, names, own in (
         ("features", features, episodes.feature_names),
-        ("diagnostics", diagnostics, episodes.diagnostic_names),
+        ("diagnostics", diagnostics[:-1] if clock else diagnostics, episodes.diagnostic_names),
     ):
         if names != list(own):
             raise InvalidDataError(
@@ -92,7 +93,9 @@ def require_same_data(tree: xr.DataTree, episodes: Episodes) -> None:
             )
     _require_same_ids(constant["episode"].values.tolist(), episodes.ids.tolist())
     weights = constant["w"].values if "w" in constant else None
-    evidence = collect_evidence(episodes, timing=tree.attrs["timing"], weights=weights)
+    evidence = collect_evidence(
+        episodes, timing=tree.attrs["timing"], weights=weights, memory=tree.attrs.get("memory", 1.0), clock=clock
+    )
     for name, given in {
         "strong_outcome": evidence.strong_success,
         "features": evidence.features,

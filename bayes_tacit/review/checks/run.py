@@ -70,6 +70,8 @@ def _check_map_agreement(tree: xr.DataTree, episodes: Episodes, fit: MapFit | No
                     timing=tree.attrs["timing"],
                     weights=weights,
                     zero_mass="drop_window",
+                    memory=tree.attrs.get("memory", 1.0),
+                    clock=bool(tree.attrs.get("clock", False)),
                 )
         except (ConvergenceError, EvidenceError) as error:
             sentence = f"There is no point estimate to compare with: {error}"

@@ -1,0 +1,108 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from simulate import leaky_peaks, quietly, simulate_model
+
+from bayes_tacit.errors import EvidenceError, InvalidDataError, TacitWarning
+from bayes_tacit.model.crossing import CrossingSteps
+from bayes_tacit.model.evidence import collect_evidence
+from bayes_tacit.model.families import LOGNORMAL
+from bayes_tacit.model.memory import peaks
+
+RHO = st.floats(0, 1)
+ROLLOUTS = hnp.arrays(float, (2, 7, 3), elements=st.floats(0, 100) | st.just(0.0))
+
+
+@given(u=ROLLOUTS, rho=RHO)
+def test_peaks_are_the_largest_leaky_sums_so_far(u, rho):
+    np.testing.assert_allclose(peaks(u, rho), leaky_peaks(u, rho), rtol=1e-12, atol=0)
+
+
+@given(u=ROLLOUTS, rho=RHO)
+def test_peaks_never_fall_and_lie_between_the_highest_value_and_the_sum(u, rho):
+    found = peaks(u, rho)
+    assert (np.diff(found, axis=1) >= 0).all()
+    assert (found >= np.maximum.accumulate(u, axis=1)).all()
+    assert (found <= np.cumsum(u, axis=1) * (1 + 1e-12)).all()
+
+
+def test_without_forgetting_the_evidence_is_the_papers_to_the_bit(example):
+    paper, remembered = collect_evidence(example), collect_evidence(example, memory=1.0, clock=True)
+    assert paper.memory == 1
+    for name in ("before", "within"):
+        np.testing.assert_array_equal(getattr(remembered, name)[:, :-1], getattr(paper, name))
+
+
+@given(seed=st.integers(0, 10_000), rho=RHO, clock=st.booleans(), chunk=st.integers(1, 200))
+@settings(max_examples=25)
+def test_bounds_agree_with_a_plain_loop_however_the_data_are_chunked(seed, rho, clock, chunk):
+    episodes = simulate_model(np.random.default_rng(seed), 60, widest=2)
+    chunked = quietly(episodes.dataset.chunk({"episode": chunk}))
+    evidence = collect_evidence(chunked, memory=rho, clock=clock)
+    reached = leaky_peaks(episodes.dataset["diagnostics"].values, rho)
+    if clock:
+        steps = np.broadcast_to(np.arange(1.0, reached.shape[1] + 1)[:, None], (*reached.shape[:2], 1))
+        reached = np.concatenate([reached, steps], axis=-1)
+    dataset = episodes.dataset
+    for row, position in enumerate(evidence.timed):
+        start, end = (dataset[name].values[position] for name in ("window_start", "window_end"))
+        n = int(dataset["n_steps"].values[position])
+        first = n if np.isnan(start) else int(start)
+        last = n - 1 if np.isnan(end) else int(end)
+        before = reached[position, first - 1] if first else np.zeros(reached.shape[-1])
+        np.testing.assert_allclose(evidence.before[row], before, rtol=1e-12)
+        rise = reached[position, last] - before
+        np.testing.assert_allclose(evidence.within[row], rise, rtol=1e-9, atol=1e-11)
+
+
+def test_an_exact_tie_is_no_rise(example):
+    dataset = example.dataset.isel(episode=example.has_window).copy(deep=True)
+    dataset["diagnostics"] = dataset["diagnostics"] * 0 + 0.1
+    evidence = collect_evidence(quietly(dataset), memory=0.0)
+    assert len(evidence.zero_mass) == (dataset["window_start"].values > 0).sum()
+
+
+def test_the_shorter_the_memory_the_more_windows_have_no_mass_and_a_clock_gives_all_of_them_some(example):
+    without = [len(collect_evidence(example, memory=rho).zero_mass) for rho in (1.0, 0.9, 0.6, 0.0)]
+    assert without == sorted(without)
+    assert without[0] == 0 < without[-1]
+    with_clock = [len(collect_evidence(example, memory=rho, clock=True).zero_mass) for rho in (1.0, 0.9, 0.6, 0.0)]
+    assert with_clock == [0, 0, 0, 0]
+
+
+def test_a_window_without_a_new_peak_is_refused_with_the_way_out(example):
+    evidence = collect_evidence(example, memory=0.6)
+    with pytest.raises(EvidenceError, match=r"with memory 0\.6 no diagnostic reaches a new peak .* or clock=True"):
+        evidence.settle_zero_mass("refuse")
+    with pytest.warns(TacitWarning, match="clock=True"):
+        evidence.settle_zero_mass(None, 1e-12)
+
+
+@pytest.mark.parametrize("memory", [-0.1, 1.1, "short", None, float("nan"), True])
+def test_a_memory_outside_zero_and_one_is_refused(example, memory):
+    with pytest.raises(InvalidDataError, match=r"memory is .*expected a number from 0 to 1"):
+        collect_evidence(example, memory=memory)
+
+
+def test_a_diagnostic_that_is_called_clock_leaves_no_room_for_one(example):
+    dataset = example.dataset.assign_coords(diagnostic=["clock", "b", "c", "d"])
+    with pytest.raises(InvalidDataError, match="'clock', which is taken where clock is True"):
+        collect_evidence(quietly(dataset), clock=True)
+
+
+@pytest.mark.parametrize("clock", [False, True])
+def test_drawn_crossing_steps_follow_the_leaky_risk(rng, clock):
+    episodes = simulate_model(rng, 200, memory=0.5)
+    evidence = collect_evidence(episodes, memory=0.5, clock=clock)
+    steps = CrossingSteps(episodes, evidence, LOGNORMAL, "post_action")
+    w = np.array([0.4, 0.3, 0.1, 0.1, 0.1]) if clock else np.array([0.4, 0.3, 0.2, 0.1])
+    location, scale = np.full(len(evidence.timed), 0.5), np.array(0.4)
+    drawn = steps.draw(location, scale, location, *w, rng=np.random.default_rng(1))
+    kappa = np.exp(0.5 + 0.4 * np.random.default_rng(1).standard_normal(len(evidence.timed)))
+    risk = leaky_peaks(episodes.dataset["diagnostics"].values[evidence.timed], 0.5) @ w[:4]
+    if clock:
+        risk += w[4] * np.arange(1, risk.shape[1] + 1)
+    inside = np.arange(risk.shape[1]) < episodes.n_steps[evidence.timed, None]
+    np.testing.assert_array_equal(drawn, ((risk < kappa[:, None]) & inside).sum(axis=1))
