@@ -1,12 +1,21 @@
 """Atomic paths: the whole new file or the old one."""
 
 import stat
+from functools import partial
 from pathlib import Path
 
 import pytest
+from routers import random_router
 
+from bayes_tacit import Counterfactuals, Episodes, MapFit, Router, load_posterior, report, save_posterior
+from bayes_tacit.agents.dabench.questions import read_questions
+from bayes_tacit.agents.endpoint.prompt import Prompt
+from bayes_tacit.agents.teacher.human import read_marks
+from bayes_tacit.agents.transcript.pairs import read_pairs
+from bayes_tacit.agents.transcript.storage import read_transcripts
 from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileError
 from bayes_tacit.files import as_path, atomic_path
+from bayes_tacit.router import DecisionLog, replay
 
 
 def write_half(path, error, *, folder=False):
@@ -120,10 +129,39 @@ def test_what_is_no_path_is_refused_with_its_value(path):
     assert str(caught.value).startswith(f"path is {path!r}; expected the name of a file or folder")
 
 
+DOORS = {
+    "Counterfactuals.read": Counterfactuals.read,
+    "DecisionLog": DecisionLog,
+    "Episodes.read": Episodes.read,
+    "MapFit.load": MapFit.load,
+    "Prompt.read": Prompt.read,
+    "Router.load": Router.load,
+    "Router.save": random_router().save,
+    "load_posterior": load_posterior,
+    "read_marks": read_marks,
+    "read_pairs": read_pairs,
+    "read_questions": read_questions,
+    "read_transcripts": read_transcripts,
+    "replay": replay,
+}
+
+
+@pytest.mark.parametrize("given", [None, 5, b"a.nc", "a\0.nc"])
+@pytest.mark.parametrize("door", DOORS)
+def test_every_door_refuses_what_is_no_path(door, given):
+    with pytest.raises(InvalidDataError, match=r"path is .*; expected the name of a file"):
+        DOORS[door](given)
+
+
+@pytest.mark.parametrize("given", [None, "a\0.nc"])
+def test_what_is_made_goes_to_no_path_that_is_none(example, example_fit, given):
+    tree = example_fit.to_datatree()
+    for write in (example_fit.save, example.write, partial(save_posterior, tree), partial(report, tree, example)):
+        with pytest.raises(InvalidDataError, match=r"path is .*; expected the name of a file"):
+            write(given)
+
+
 def test_fit_is_neither_saved_to_nor_loaded_from_what_is_no_file(example_fit, tmp_path):
-    for act in (example_fit.save, type(example_fit).load):
-        with pytest.raises(InvalidDataError, match="path is None; expected the name of a file"):
-            act(None)
     with pytest.raises(FileFormatError, match="is a folder; expected the name of a file to write"):
         example_fit.save(tmp_path)
     with pytest.raises(FileFormatError, match=r"cannot be read \(Is a directory\)"):

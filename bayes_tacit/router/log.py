@@ -7,11 +7,13 @@ import os
 import threading
 import warnings
 from contextlib import suppress
+from io import FileIO
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from bayes_tacit.errors import InvalidDataError, MissingFileError, TacitWarning
+from bayes_tacit.errors import InvalidDataError, MissingFileError, TacitError, TacitWarning
+from bayes_tacit.files import as_path
 from bayes_tacit.router.decision import Decision
 from bayes_tacit.router.snapshots import Progress, write_snapshot
 
@@ -24,8 +26,9 @@ SCHEMA_VERSION = 1
 class DecisionLog:
     """Appends a line for each start, observation and end of an episode.
 
-    Lines are written at once, whole, by whichever thread; one process writes to a file at a time. A line that a crash
-    cut short at the end of the file is removed, with a warning, when the file is opened again.
+    Lines are written at once, whole, by whichever thread. One `DecisionLog` writes to a file at a time, in the process
+    that opened it: a second one is refused, on systems that lock files. A line that a crash cut short at the end of the
+    file is removed, with a warning, when the file is opened again.
 
     ================  ==================================================================================================
     event             what the line holds besides the episode's name
@@ -42,11 +45,16 @@ class DecisionLog:
     path
         The file; made if it does not exist.
 
+    Raises
+    ------
+    TacitError
+        If another `DecisionLog` has the file open.
+
     Examples
     --------
     >>> import tempfile
     >>> from bayes_tacit import Router, fit_map, load_example
-    >>> router = Router.from_fit(fit_map(load_example()))
+    >>> router = Router.from_fit(fit_map(load_example()), alpha=0.3)
     >>> path = Path(tempfile.mkdtemp()) / "decisions.jsonl"
     >>> with DecisionLog(path) as log:
     ...     state = router.start(dict.fromkeys(router.feature_names, 0), episode="task-17", log=log)
@@ -57,14 +65,16 @@ class DecisionLog:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
+        self.path = as_path(path)
         if not self.path.absolute().parent.is_dir():
             raise MissingFileError(f"{self.path.parent}: no such folder; expected the folder in which to log decisions")
         self._lock = threading.Lock()
+        self._process = os.getpid()
         self._file = self.path.open("ab", buffering=0)
-        self._length = _whole_lines(self.path)
-        if self._length < self.path.stat().st_size:
-            self._file.truncate(self._length)
+        _claim(self._file, self.path)
+        whole = _whole_lines(self.path)
+        if whole < self.path.stat().st_size:
+            self._file.truncate(whole)
             warnings.warn(f"{self.path}: removed a last line that was cut short", TacitWarning, stacklevel=2)
 
     def started(self, router: Router, progress: Progress) -> None:
@@ -115,14 +125,37 @@ class DecisionLog:
         with self._lock:
             if self._file.closed:
                 raise InvalidDataError("one that is open", field="log", value="closed", where=str(self.path))
-            try:
-                if self._file.write(line) != len(line):
-                    raise OSError(f"{self.path}: no room for a line of {len(line)} bytes")
-            except OSError:
+            if os.getpid() != self._process:
+                expected = f"{self._process}, which opened it: a log for each process"
+                raise InvalidDataError(expected, field="process", value=os.getpid(), where=str(self.path))
+            written = self._file.write(line) or 0
+            if written != len(line):
                 with suppress(OSError):  # a device cannot be cut, and the first error is the one to tell
-                    self._file.truncate(self._length)
-                raise
-            self._length += len(line)
+                    self._remove_last(written)
+                raise OSError(f"{self.path}: no room for a line of {len(line)} bytes")
+
+    def _remove_last(self, written: int) -> None:
+        """Take back what was just written, if it still is the end of the file."""
+        end = self._file.tell()
+        if os.fstat(self._file.fileno()).st_size == end:
+            self._file.truncate(end - written)
+
+
+def _claim(file: FileIO, path: Path) -> None:
+    """Lock the file until it is closed, or refuse it."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        return
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.close()
+        raise TacitError(
+            f"{path}: another DecisionLog writes to it; expected a file of its own for each, or the other one closed"
+        ) from None
+    except OSError:  # a file system without locks
+        return
 
 
 def _whole_lines(path: Path) -> int:

@@ -7,11 +7,11 @@ import os
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bayes_tacit import validate
 from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileError, TacitError, TacitWarning
+from bayes_tacit.files import as_path
 from bayes_tacit.router.decision import Decision
 from bayes_tacit.router.log import SCHEMA_VERSION
 
@@ -93,9 +93,10 @@ def replay(path: str | os.PathLike[str], *routers: Router, tolerance: float = 1e
     Examples
     --------
     >>> import tempfile
+    >>> from pathlib import Path
     >>> from bayes_tacit import Router, fit_map, load_example
     >>> from bayes_tacit.router import DecisionLog
-    >>> router = Router.from_fit(fit_map(load_example()))
+    >>> router = Router.from_fit(fit_map(load_example()), alpha=0.3)
     >>> path = Path(tempfile.mkdtemp()) / "decisions.jsonl"
     >>> with DecisionLog(path) as log:
     ...     state = router.start(dict.fromkeys(router.feature_names, 0), episode="task-17", log=log)
@@ -134,9 +135,10 @@ def replay(path: str | os.PathLike[str], *routers: Router, tolerance: float = 1e
 
 
 def _lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, object]]:
-    if not Path(path).is_file():
+    source = as_path(path)
+    if not source.is_file():
         raise MissingFileError(f"{path}: no such file; expected a log written by DecisionLog")
-    with Path(path).open("rb") as file:
+    with source.open("rb") as file:
         for number, line in enumerate(file, start=1):
             try:
                 yield number, json.loads(line)

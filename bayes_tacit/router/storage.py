@@ -6,14 +6,13 @@ import hashlib
 import json
 import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bayes_tacit import validate
 from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileError
-from bayes_tacit.files import atomic_path
+from bayes_tacit.files import as_path, atomic_path
 from bayes_tacit.model.families import family_named
 from bayes_tacit.router.layout import PARAMETERS, shape_of
 from bayes_tacit.scores.core import Draws
@@ -86,7 +85,7 @@ def save(router: Router, path: str | os.PathLike[str]) -> None:
 def load(path: str | os.PathLike[str], make: Callable[..., Router]) -> Router:
     """Read a file that `save` wrote, unless it is too large."""
     try:
-        with Path(path).open("rb") as file:
+        with as_path(path).open("rb") as file:
             too_large = os.fstat(file.fileno()).st_size > LARGEST
             # What is no regular file does not tell its size.
             content = b"" if too_large else file.read(LARGEST + 1)

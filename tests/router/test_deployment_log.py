@@ -1,4 +1,7 @@
 import json
+import os
+import subprocess
+import sys
 import threading
 import time
 import warnings
@@ -10,7 +13,7 @@ from hypothesis import given
 from routers import FEATURES, ROLLOUTS, ROUTERS, random_router
 
 from bayes_tacit import Router
-from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileError, TacitWarning
+from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileError, TacitError, TacitWarning
 from bayes_tacit.router import DecisionLog, Mismatch, Replay, replay
 from bayes_tacit.router.decision import Decision
 
@@ -261,19 +264,71 @@ def test_a_full_disk_leaves_state_and_log_as_they_were(tmp_path, router, monkeyp
     assert replay(path, router).agrees
 
 
+def test_a_second_log_on_the_same_file_is_refused_until_the_first_is_closed(tmp_path, router):
+    path = tmp_path / "decisions.jsonl"
+    with DecisionLog(path) as log:
+        router.start([0, 0], episode="a", log=log)
+        before = path.read_bytes()
+        with pytest.raises(TacitError, match=r"decisions.jsonl: another DecisionLog writes to it; expected"):
+            DecisionLog(path)
+        code = f"from bayes_tacit.router import DecisionLog; DecisionLog({str(path)!r})"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        assert "TacitError" in done.stderr
+        assert "another DecisionLog writes to it" in done.stderr
+        assert path.read_bytes() == before
+    DecisionLog(path).close()
+
+
+def test_a_log_is_written_by_the_process_that_opened_it(tmp_path, router, monkeypatch):
+    path = tmp_path / "decisions.jsonl"
+    with DecisionLog(path) as log:
+        state = router.start([0, 0], episode="a", log=log)
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "getpid", lambda: 1)
+            with pytest.raises(InvalidDataError, match=r"process is 1; expected \d+, which opened it"):
+                state.observe([1, 1, 1])
+    assert len(lines(path)) == 1
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_a_failed_write_cuts_nothing_that_another_wrote(tmp_path, router, after):
+    path = tmp_path / "decisions.jsonl"
+    others = json.dumps({"event": "finish", "episode": "b"}) + "\n"
+
+    def add() -> None:
+        with path.open("a") as file:
+            file.write(others)
+
+    with DecisionLog(path) as log:
+        state = router.start([0, 0], episode="a", log=log)
+        if not after:
+            add()
+        log._file = FullDisk(log._file, add if after else None)
+        with pytest.raises(OSError, match="no room"):
+            state.observe([1, 1, 1])
+    assert path.read_text().endswith(others)
+    if not after:
+        assert [line["event"] for line in lines(path)] == ["start", "finish"]
+
+
 class Disk:
-    def __init__(self, file):
+    def __init__(self, file, then=None):
         self.file = file
         self.closed = False
-        self.truncate = file.truncate
-        self.close = file.close
+        self.then = then
+
+    def __getattr__(self, name):
+        return getattr(self.file, name)
 
 
 class FullDisk(Disk):
     """Takes ten bytes of every line."""
 
     def write(self, line: bytes) -> int:
-        return self.file.write(line[:10])
+        written = self.file.write(line[:10])
+        if self.then is not None:
+            self.then()
+        return written
 
 
 class SlowDisk(Disk):

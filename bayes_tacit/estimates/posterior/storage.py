@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 
 from bayes_tacit.errors import FileFormatError, MissingFileError
-from bayes_tacit.files import atomic_path
+from bayes_tacit.files import as_path, atomic_path
 
 FORMAT = "bayes_tacit.posterior"
 SCHEMA_VERSION = 2
@@ -22,7 +22,7 @@ def save_posterior(tree: xr.DataTree, path: str | os.PathLike[str]) -> None:
 
     The file appears under its name only once it is complete.
     """
-    target = Path(path)
+    target = as_path(path)
     refuse_unknown_suffix(target)
     _refuse_foreign(tree, "this DataTree")
     plain = tree.map_over_datasets(_without_objects)
@@ -36,7 +36,7 @@ def save_posterior(tree: xr.DataTree, path: str | os.PathLike[str]) -> None:
 
 def load_posterior(path: str | os.PathLike[str]) -> xr.DataTree:
     """Read a posterior that `save_posterior` wrote, into memory."""
-    source = Path(path)
+    source = as_path(path)
     refuse_unknown_suffix(source)
     if not source.exists():
         raise MissingFileError(f"{source}: no such file; expected a posterior written by save_posterior")

@@ -15,7 +15,7 @@ from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileError
 from bayes_tacit.estimates.map_fit import MapFit
 from bayes_tacit.estimates.posterior.storage import FORMAT
-from bayes_tacit.files import atomic_path
+from bayes_tacit.files import as_path, atomic_path
 from bayes_tacit.review.checks import CheckResult, run_checks
 from bayes_tacit.review.reporting import sections
 from bayes_tacit.review.reporting.contents import choose, headline, parameter_table
@@ -153,7 +153,7 @@ def _page(
 
 def _writable(path: str | os.PathLike[str], overwrite: bool) -> Path:
     """Refuse a path that cannot be written before anything is computed."""
-    target = Path(path)
+    target = as_path(path)
     if target.suffix not in (".html", ".htm"):
         raise FileFormatError(f"{target}: suffix is {target.suffix!r}; expected .html or .htm")
     if target.is_dir():
