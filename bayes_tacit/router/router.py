@@ -44,10 +44,10 @@ class Router:
         Standardization of the features.
     draws
         Parameters; a point estimate is one draw.
+    alpha
+        The threshold, above 0 and at most 1. It has no default: `bayes_tacit.decisions` chooses it under a budget.
     rule
         "mean", or the probability of a posterior quantile: 0.1 hands off only when 90% of the posterior agrees.
-    alpha
-        The threshold, above 0 and at most 1.
     timing
         What a checkpoint is: "post_action" (the Cheap action was executed, Strong takes the next one) or "proposal"
         (it was not executed yet; at a handoff it is discarded and Strong acts in its place).
@@ -74,8 +74,8 @@ class Router:
     feature_mean: np.ndarray
     feature_scale: np.ndarray
     draws: Draws
+    alpha: float
     rule: str | float = "mean"
-    alpha: float = 0.3
     timing: str = "post_action"
     provenance: Mapping[str, object] = field(default_factory=sources.provenance)
 
@@ -111,7 +111,7 @@ class Router:
         validate.positive("s", self.draws.s)
 
     @classmethod
-    def from_fit(cls, fit: MapFit, alpha: float = 0.3, timing: str | None = None) -> Router:
+    def from_fit(cls, fit: MapFit, alpha: float, timing: str | None = None) -> Router:
         """Make a router from a MAP fit.
 
         Parameters
@@ -130,7 +130,7 @@ class Router:
     def from_posterior(
         cls,
         tree: xr.DataTree,
-        alpha: float = 0.3,
+        alpha: float,
         rule: str | float = "mean",
         draws: int = 1000,
         timing: str | None = None,

@@ -46,6 +46,7 @@ def router(draws: int, diagnostics: int, family: str = "lognormal", rule: str | 
             s=rng.uniform(0.5, 0.6, draws),
             family=FAMILIES[family],
         ),
+        alpha=0.3,
         rule=rule,
     )
 

@@ -66,7 +66,7 @@ print(*sorted({{name.split(".")[0] for name in sys.modules}}))
 @pytest.mark.parametrize("family", ["lognormal", "loglogistic"])
 def test_scores_of_a_fit_are_the_librarys_after_a_round_trip(example, family):
     fit = fit_map(example, family=family, restarts=1)
-    router = Router.from_json(Router.from_fit(fit).to_json())
+    router = Router.from_json(Router.from_fit(fit, alpha=0.3).to_json())
     np.testing.assert_allclose(routed(router, example), handoff_score(fit, example), rtol=0, atol=1e-12)
 
 
@@ -76,7 +76,7 @@ def test_scores_of_a_posterior_are_the_librarys_after_a_round_trip(rng, example,
     tree = random_posterior(rng, example, draws=12, fixed_weights=fixed_weights, family="loglogistic")
     q = handoff_score(tree, example).values.reshape(24, *example.dataset["diagnostics"].shape[:2])
     expected = q.mean(axis=0) if rule == "mean" else np.quantile(q, rule, axis=0)
-    router = Router.from_json(Router.from_posterior(tree, rule=rule).to_json())
+    router = Router.from_json(Router.from_posterior(tree, alpha=0.3, rule=rule).to_json())
     np.testing.assert_allclose(routed(router, example), expected, rtol=0, atol=1e-12)
 
 
@@ -94,27 +94,27 @@ def test_a_posterior_in_32_bits_that_can_be_scored_makes_a_router_with_the_same_
 
 
 def test_a_fit_and_its_tree_make_the_same_decisions(example, example_fit):
-    of_fit = Router.from_fit(example_fit)
-    of_tree = Router.from_posterior(example_fit.to_datatree())
+    of_fit = Router.from_fit(example_fit, alpha=0.3)
+    of_tree = Router.from_posterior(example_fit.to_datatree(), alpha=0.3)
     np.testing.assert_array_equal(routed(of_fit, example), routed(of_tree, example))
     assert of_fit.provenance == of_tree.provenance
     assert of_fit.timing == "post_action"
-    assert Router.from_fit(example_fit, timing="proposal").timing == "proposal"
+    assert Router.from_fit(example_fit, alpha=0.3, timing="proposal").timing == "proposal"
 
 
 def test_draws_are_thinned_evenly(rng, example):
     tree = random_posterior(rng, example, chains=2, draws=50)
     tree["posterior/s"] = tree["posterior/s"].copy(data=np.arange(1.0, 101.0).reshape(2, 50))
-    router = Router.from_posterior(tree, draws=10, rule=0.2, timing="proposal")
+    router = Router.from_posterior(tree, alpha=0.3, draws=10, rule=0.2, timing="proposal")
     np.testing.assert_array_equal(router.draws.s, np.arange(1.0, 101.0, 10))
     assert router.provenance["draws_available"] == 100
     assert (router.rule, router.timing) == (0.2, "proposal")
-    assert len(Router.from_posterior(tree, draws=1000).draws) == 100
+    assert len(Router.from_posterior(tree, alpha=0.3, draws=1000).draws) == 100
 
 
 def test_a_posterior_without_features_needs_none(rng, example):
     tree = random_posterior(rng, quietly(Episodes, example.dataset.isel(feature=[])))
-    router = Router.from_posterior(tree)
+    router = Router.from_posterior(tree, alpha=0.3)
     assert router.feature_names == ()
     u = [0.5] * len(router.diagnostic_names)
     scores = {router.start(*features).observe(u).score for features in ((), ({},), ([],), (None,))}
@@ -466,14 +466,28 @@ def test_bad_features_are_refused(draws, bad, message):
 )
 def test_bad_settings_are_refused(rng, example, settings, message):
     with pytest.raises(InvalidDataError, match=message):
-        Router.from_posterior(random_posterior(rng, example), **settings)
+        Router.from_posterior(random_posterior(rng, example), **{"alpha": 0.3, **settings})
+
+
+def test_a_threshold_is_asked_for_never_assumed(rng, example, example_fit):
+    tree, router = random_posterior(rng, example), random_router()
+    parts = {field.name: getattr(router, field.name) for field in dataclasses.fields(router) if field.name != "alpha"}
+    for make in (
+        lambda: Router(**parts),
+        lambda: Router.from_fit(example_fit),
+        lambda: Router.from_posterior(tree, rule="mean"),
+    ):
+        with pytest.raises(TypeError, match="missing 1 required positional argument: 'alpha'"):
+            make()
+    with pytest.raises(InvalidDataError, match="alpha is None; expected a number above 0 and at most 1"):
+        Router.from_fit(example_fit, None)
 
 
 def test_fits_and_posteriors_are_not_taken_for_each_other(rng, example, example_fit: MapFit):
     with pytest.raises(InvalidDataError, match="expected a MapFit, as fit_map gives it"):
-        Router.from_fit(random_posterior(rng, example))
+        Router.from_fit(random_posterior(rng, example), alpha=0.3)
     with pytest.raises(InvalidDataError, match="expected a DataTree, as sample_posterior gives it"):
-        Router.from_posterior(example_fit)
+        Router.from_posterior(example_fit, alpha=0.3)
 
 
 @pytest.mark.parametrize(
