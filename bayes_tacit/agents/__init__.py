@@ -6,17 +6,6 @@ the extra `agents`; this package itself does not.
 """
 
 from bayes_tacit.agents.accounts import Budget
-from bayes_tacit.agents.control import Checkpoint, Choice, Controller, Pilot
-from bayes_tacit.agents.controllers import (
-    FirstAlarm,
-    ForcedHandoff,
-    Prefix,
-    PrefixRestart,
-    Pure,
-    StepDeferral,
-    Tacit,
-    TaskRouter,
-)
 from bayes_tacit.agents.errors import ActorError, ReplayError, TornTranscriptError
 from bayes_tacit.agents.loop import run_episode
 from bayes_tacit.agents.protocols import (
@@ -24,6 +13,7 @@ from bayes_tacit.agents.protocols import (
     Environment,
     Extractor,
     History,
+    Moment,
     Observation,
     Proposal,
     Step,
@@ -39,32 +29,47 @@ from bayes_tacit.agents.transcript import (
     read_transcripts,
     write_transcript,
 )
+from bayes_tacit.router.control import (
+    CascadeController,
+    Checkpoint,
+    Choice,
+    Controller,
+    FirstAlarmController,
+    ForcedHandoffController,
+    Pilot,
+    PrefixRouterController,
+    PureController,
+    RouterController,
+    StepDeferralController,
+    TaskRouterController,
+)
 
 __all__ = [
     "Actor",
     "ActorError",
     "Budget",
+    "CascadeController",
     "Checkpoint",
     "Choice",
     "Controller",
     "Environment",
     "Extractor",
-    "FirstAlarm",
-    "ForcedHandoff",
+    "FirstAlarmController",
+    "ForcedHandoffController",
     "History",
+    "Moment",
     "Observation",
     "Pilot",
-    "Prefix",
-    "PrefixRestart",
+    "PrefixRouterController",
     "Proposal",
-    "Pure",
+    "PureController",
     "ReplayError",
     "Retry",
+    "RouterController",
     "Step",
-    "StepDeferral",
+    "StepDeferralController",
     "StepResult",
-    "Tacit",
-    "TaskRouter",
+    "TaskRouterController",
     "TornTranscriptError",
     "Transcript",
     "episodes_from_transcripts",

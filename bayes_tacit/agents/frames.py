@@ -41,7 +41,7 @@ def transcript_frame(transcript: Transcript) -> pd.DataFrame:
 
     Examples
     --------
-    >>> from bayes_tacit.agents import Observation, Proposal, Pure, StepResult, run_episode
+    >>> from bayes_tacit.agents import Observation, Proposal, PureController, StepResult, run_episode
     >>> class Door:
     ...     def reset(self):
     ...         return Observation("A door.", ("open", "wait"), task="open the door")
@@ -51,7 +51,7 @@ def transcript_frame(transcript: Transcript) -> pd.DataFrame:
     ...     name = "opener"
     ...     def act(self, history):
     ...         return Proposal("open" if len(history) == 1 else "wait")
-    >>> transcript = run_episode(Door(), None, Opener(), Pure("strong"), episode="door")
+    >>> transcript = run_episode(Door(), None, Opener(), PureController("strong"), episode="door")
     >>> transcript_frame(transcript)[["step", "agent", "action", "observation", "cost"]]
        step   agent action observation  cost
     0     0  strong   wait   You wait.   3.0

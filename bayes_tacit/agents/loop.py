@@ -12,7 +12,6 @@ import numpy as np
 
 from bayes_tacit import validate
 from bayes_tacit.agents.accounts import Account, Budget
-from bayes_tacit.agents.control import Controller
 from bayes_tacit.agents.play import Play
 from bayes_tacit.agents.protocols import Actor, Environment, Extractor
 from bayes_tacit.agents.recording import Recording
@@ -21,6 +20,7 @@ from bayes_tacit.agents.transcript.record import Header, Transcript
 from bayes_tacit.agents.transcript.storage import TranscriptWriter
 from bayes_tacit.data.costs import CostModel, StepCost
 from bayes_tacit.data.timing import TIMINGS
+from bayes_tacit.router.control import Controller
 
 DEFAULT_BUDGET = Budget()
 DEFAULT_COST = StepCost(cheap=1, strong=3)
@@ -52,6 +52,7 @@ def run_episode(
     =====================  =============================================================================================
     environment is done    the episode ends, status "done"
     budget is spent        the episode ends, status "budget", no success
+    controller restarts    the task begins anew with Strong, and a full budget; at the end of Cheap's episode, too
     invalid action         it counts as an action, is recorded as not valid, and the episode goes on
     unusable answer        the actor's fallback is taken, recorded as such, and the episode goes on
     transient actor error  the same call is made again as `retry` says; each failure is recorded, none is charged
@@ -67,7 +68,7 @@ def run_episode(
     cheap, strong
         The agents; None for one that the controller never calls.
     controller
-        The policy; `Pure("cheap")` plays without any decision.
+        The policy, such as `fitted.controller(setting)`; `PureController("cheap")` plays without any decision.
     episode
         Id of the task.
     extractor
@@ -104,7 +105,7 @@ def run_episode(
 
     Examples
     --------
-    >>> from bayes_tacit.agents import Observation, Proposal, Pure, StepResult
+    >>> from bayes_tacit.agents import Observation, Proposal, PureController, StepResult
     >>> class Door:
     ...     def reset(self):
     ...         return Observation("A door.", ("open", "wait"), task="open the door")
@@ -114,7 +115,7 @@ def run_episode(
     ...     name = "opener"
     ...     def act(self, history):
     ...         return Proposal("open" if len(history) == 2 else "wait")
-    >>> transcript = run_episode(Door(), Opener(), None, Pure("cheap"), episode="door")
+    >>> transcript = run_episode(Door(), Opener(), None, PureController("cheap"), episode="door")
     >>> transcript.end.status, transcript.end.success, transcript.end.cost
     ('done', True, 3.0)
     """

@@ -9,13 +9,13 @@ import numpy as np
 
 from bayes_tacit import validate
 from bayes_tacit.agents.accounts import Account, Budget
-from bayes_tacit.agents.control import Call, Checkpoint, Choice, Controller, Pilot
 from bayes_tacit.agents.protocols import (
     Actor,
     Agent,
     Environment,
     Extractor,
     History,
+    Moment,
     Observation,
     Proposal,
     Step,
@@ -35,6 +35,7 @@ from bayes_tacit.agents.transcript.record import (
 )
 from bayes_tacit.data.timing import discards_proposal
 from bayes_tacit.errors import InvalidDataError
+from bayes_tacit.router.control import GO_ON, Call, Checkpoint, Choice, Controller, Pilot
 
 Asking = Callable[[Actor, History], tuple[Proposal, tuple[Failure, ...]]]
 """Asks an actor, as often as it takes."""
@@ -113,14 +114,16 @@ class Play:
         decided: Call | None = None
         for_good = False
         while True:
-            if self._history.steps and self._last().done:
-                return "done"
-            if self._budget.spent(len(self._history), self._calls_in_run):
-                return "budget"
+            over = self._over()
             if for_good:
+                if over is not None:
+                    return over
                 self._strong_step()
                 continue
-            call, decided = decided or self._before(pilot), None
+            if over is not None and self._said(pilot.end()) != "restart":
+                return over
+            call = "restart" if over is not None else decided or self._said(pilot.before())
+            decided = None
             if call == "cheap":
                 decided = self._cheap_step(pilot)
             elif call == "strong_once":
@@ -131,10 +134,15 @@ class Play:
                     self._reset()
                 self._handoff_step = len(self._history)
 
-    def _before(self, pilot: Pilot) -> Call:
-        choice = pilot.before(self._history)
+    def _over(self) -> Status | None:
+        if self._history.steps and self._last().done:
+            return "done"
+        return "budget" if self._budget.spent(len(self._history), self._calls_in_run) else None
+
+    def _said(self, choice: Choice) -> Call:
+        """Charge and record what the controller said between two calls."""
         added = self._account.one_off(choice.one_off_calls)
-        if choice != Choice("cheap"):
+        if choice != GO_ON:
             self._record(ChoiceRecord(self._run, len(self._history), choice, added))
         return choice.call
 
@@ -145,7 +153,8 @@ class Play:
         if not discards_proposal(self._header.timing):
             call = self._execute(call)
         diagnostics = self._diagnostics(before, call.proposal, call.result)
-        choice = pilot.checkpoint(Checkpoint(before, call.proposal, call.result, diagnostics or {}))
+        moment = Moment(before, call.proposal, call.result)
+        choice = pilot.checkpoint(Checkpoint(diagnostics or {}, call.proposal.nll, moment))
         cost = call.cost + self._account.one_off(choice.one_off_calls)
         call = replace(call, diagnostics=diagnostics, choice=choice, cost=cost)
         if not call.executed and choice.call == "cheap":

@@ -130,6 +130,25 @@ class History:
         return len(self.steps)
 
 
+@dataclass(frozen=True)
+class Moment:
+    """One of Cheap's checkpoints in words, for extractors and controllers that read them.
+
+    Attributes
+    ----------
+    history
+        What came before this action.
+    proposal
+        Cheap's action.
+    result
+        What came of it; None where it was not executed yet.
+    """
+
+    history: History
+    proposal: Proposal
+    result: StepResult | None
+
+
 class Environment(Protocol):
     """A task that can be played.
 

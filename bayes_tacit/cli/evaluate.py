@@ -31,9 +31,9 @@ from bayes_tacit.errors import InvalidDataError
 
 if TYPE_CHECKING:
     from bayes_tacit.agents.alfworld.playing import Entry
-    from bayes_tacit.agents.control import Controller
     from bayes_tacit.agents.transcript import Transcript
     from bayes_tacit.data.outcomes import Outcomes
+    from bayes_tacit.router.control import Controller
 
 PURE = {"Pure Cheap": "cheap", "Pure Strong": "strong"}
 
@@ -52,7 +52,7 @@ def evaluate(
     strong_model: StrongModel = None,
     strong_key: StrongKey = None,
     deferral: Annotated[
-        list[float] | None, typer.Option(help="Step deferral at this uncertainty of Cheap, too; repeatable.")
+        list[float] | None, typer.Option(help="Step deferral at this uncertainty of Cheap's proposal, too; repeatable.")
     ] = None,
     pages: Annotated[bool, typer.Option("--pages", help="Write a page for each episode under a router.")] = False,
     resamples: Annotated[int, typer.Option(help="Resamples of the paired bootstrap.")] = 10_000,
@@ -105,18 +105,22 @@ def evaluate(
 
 
 def _entries(routers: list[Path], thresholds: list[float]) -> list[Entry]:
-    from bayes_tacit.agents.adapters import identity_of
     from bayes_tacit.agents.alfworld.playing import Entry
-    from bayes_tacit.agents.controllers import Pure, StepDeferral, Tacit
     from bayes_tacit.router import Router
+    from bayes_tacit.router.control import PureController, RouterController, StepDeferralController
 
     controllers: dict[str, Controller] = {
-        "Pure Cheap": Pure("cheap"),
-        **{name: Tacit(Router.load(path)) for name, path in zip(_router_names(routers), routers, strict=True)},
-        **{f"Step Deferral {level!r}": StepDeferral(level, signal="uncertainty") for level in thresholds},
-        "Pure Strong": Pure("strong"),
+        "Pure Cheap": PureController("cheap"),
+        **{
+            name: RouterController(Router.load(path))
+            for name, path in zip(_router_names(routers), routers, strict=True)
+        },
+        **{
+            f"Step Deferral {level!r}": StepDeferralController(level, "uncertainty", "proposal") for level in thresholds
+        },
+        "Pure Strong": PureController("strong"),
     }
-    return [Entry(name, controller, identity_of(controller)) for name, controller in controllers.items()]
+    return [Entry(name, controller) for name, controller in controllers.items()]
 
 
 def _router_names(routers: list[Path]) -> list[str]:

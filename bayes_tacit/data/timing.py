@@ -15,6 +15,9 @@ Timing = Literal["post_action", "proposal"]
 
 TIMINGS: tuple[Timing, ...] = get_args(Timing)
 
+DEFAULT_TIMING: Timing = "post_action"
+"""What is taken where nobody says otherwise."""
+
 NEVER = -1
 """Stands for a crossing or a handoff that does not happen."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from numbers import Real
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import pandas as pd
 
@@ -13,6 +13,7 @@ from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.data.outcomes import Outcomes
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.policies.world import World
+from bayes_tacit.router.control import Controller
 
 type Setting = Mapping[str, object] | pd.Series[Any]
 """What development data choose: a row of a fitted policy's candidates, or a mapping with its columns."""
@@ -23,9 +24,16 @@ class FittedPolicy(Protocol):
 
     Attributes
     ----------
+    name
+        That of the policy.
     candidates
         Settings to try, one row each.
     """
+
+    @property
+    def name(self) -> str:
+        """How tables call it."""
+        ...
 
     @property
     def candidates(self) -> pd.DataFrame:
@@ -43,7 +51,12 @@ class FittedPolicy(Protocol):
         """Give what comes of one setting, by episode."""
         ...
 
+    def controller(self, setting: Setting) -> Controller:
+        """Give the controller that decides so while an agent plays, as `bayes_tacit.agents.run_episode` takes it."""
+        ...
 
+
+@runtime_checkable
 class Policy(Protocol):
     """Settings of a policy that are fixed before it sees data.
 

@@ -19,6 +19,7 @@ from bayes_tacit.policies.branches import probability_quantiles, two_way_outcome
 from bayes_tacit.policies.logistic import NEWTON, L2Logistic, LogisticFit
 from bayes_tacit.policies.view import Seen
 from bayes_tacit.policies.world import World
+from bayes_tacit.router.control import CascadeController
 
 Summary = Literal["total", "mean", "highest", "last"]
 
@@ -79,7 +80,7 @@ class Cascade:
         names, columns = _columns(seen, features, self.summaries)
         model = self.logistic.fit(names, columns, training.dataset["cheap_success"].values, f"{self.name}: ")
         candidates = probability_quantiles(model.probability(columns), len(training), self.n_candidates)
-        return FittedCascade(model, features, self.summaries, candidates)
+        return FittedCascade(model, features, self.summaries, candidates, self.name)
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,12 +95,15 @@ class FittedCascade:
         What its columns are made of.
     candidates
         `alpha`, and `target`, the share of training tasks that are restarted.
+    name
+        That of the policy.
     """
 
     model: LogisticFit
     features: tuple[str, ...]
     summaries: tuple[Summary, ...]
     candidates: pd.DataFrame
+    name: str
 
     def probability(self, episodes: Episodes) -> np.ndarray:
         """Give the probability that Cheap succeeded, by episode."""
@@ -121,6 +125,10 @@ class FittedCascade:
     def outcomes(self, world: World, setting: Setting) -> Outcomes:
         """Give what comes of one setting, by episode."""
         return two_way_outcomes(self.restarts(world.episodes, setting), *_branches(world))
+
+    def controller(self, setting: Setting) -> CascadeController:
+        """Give the controller that judges so when an agent has played."""
+        return CascadeController(self.model.chance(), number_in(setting, "alpha"))
 
 
 def _columns(

@@ -15,7 +15,7 @@ from bayes_tacit.data.outcomes import AVERAGES, Outcomes
 from bayes_tacit.decisions.selection import Choice, bootstrap, choose
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.policies.base import FittedPolicy, Policy, number_in
-from bayes_tacit.policies.pure import PureCheap, PureStrong
+from bayes_tacit.policies.pure import FittedPure
 from bayes_tacit.policies.world import World
 
 
@@ -69,15 +69,17 @@ class Comparison:
         return f"<Comparison under a cap of {self.cap:g}>\n{self.table.to_string(index=False)}"
 
 
-def compare(policies: Iterable[Policy], training: Episodes, development: World, test: World, cap: float) -> Comparison:
+def compare(
+    policies: Iterable[Policy | FittedPolicy], training: Episodes | None, development: World, test: World, cap: float
+) -> Comparison:
     """Fit policies, choose each one's setting under a budget, and evaluate the frozen choices.
 
     Parameters
     ----------
     policies
-        Policies with different names.
+        Policies with different names, fitted or not; what is fitted already is taken as it is.
     training
-        What they are fitted on; their candidates come from it too.
+        What the others are fitted on; their candidates come from it too. None if all are fitted.
     development
         Where each policy's setting is chosen, by `bayes_tacit.choose`.
     test
@@ -122,8 +124,8 @@ def compare(policies: Iterable[Policy], training: Episodes, development: World, 
     outcomes: dict[str, Outcomes] = {}
     rows = []
     for policy in chosen:
-        fit = fitted[policy.name] = policy.fit(training)
-        choice = choices[policy.name] = _choice(policy, fit, development, cap)
+        fit = fitted[policy.name] = _fitted(policy, training)
+        choice = choices[policy.name] = _choice(policy.name, fit, development, cap)
         result = outcomes[policy.name] = fit.outcomes(test, choice.point)
         rows.append(
             {
@@ -191,15 +193,20 @@ def in_words(fitted: FittedPolicy, choice: Choice) -> str:
     return ", ".join(f"{name} = {value:.4g}" for name, value in values.items() if not math.isnan(value))
 
 
-def _choice(policy: Policy, fitted: FittedPolicy, development: World, cap: float) -> Choice:
+def _fitted(policy: Policy | FittedPolicy, training: Episodes | None) -> FittedPolicy:
+    if not isinstance(policy, Policy):
+        return policy
+    assert training is not None
+    return policy.fit(training)
+
+
+def _choice(name: str, fitted: FittedPolicy, development: World, cap: float) -> Choice:
     points = fitted.operating_points(development)
-    reference = isinstance(policy, PureCheap | PureStrong)
+    reference = isinstance(fitted, FittedPure)
     try:
         return choose(points, max(cap, float(points["cost"].max())) if reference else cap)
     except InvalidDataError as error:
-        raise InvalidDataError(
-            error.expected, field=error.field, value=error.value, where=f"policy {policy.name!r}"
-        ) from None
+        raise InvalidDataError(error.expected, field=error.field, value=error.value, where=f"policy {name!r}") from None
 
 
 def _curve(fitted: FittedPolicy, development: World, test: World, caps: list[float]) -> pd.DataFrame:
@@ -221,16 +228,17 @@ def _curve(fitted: FittedPolicy, development: World, test: World, caps: list[flo
     return curve
 
 
-def _check(policies: tuple[Policy, ...], training: Episodes, development: World, test: World) -> None:
+def _check(
+    policies: tuple[Policy | FittedPolicy, ...], training: Episodes | None, development: World, test: World
+) -> None:
     names = [policy.name for policy in policies]
     if not names:
         raise InvalidDataError("at least one policy", field="policies", value=[])
     if len(set(names)) < len(names):
         raise InvalidDataError("policies with different names: give name=...", field="names of policies", value=names)
-    for field, value, kind in (
-        ("training", training, Episodes),
-        ("development", development, World),
-        ("test", test, World),
-    ):
-        if not isinstance(value, kind):
-            raise InvalidDataError(f"{kind.__name__}", field=field, value=value)
+    to_fit = [policy.name for policy in policies if isinstance(policy, Policy)]
+    if (to_fit or training is not None) and not isinstance(training, Episodes):
+        raise InvalidDataError(f"Episodes, to fit {', '.join(to_fit)}", field="training", value=training)
+    for field, value in (("development", development), ("test", test)):
+        if not isinstance(value, World):
+            raise InvalidDataError("World", field=field, value=value)

@@ -11,12 +11,20 @@ import pandas as pd
 from bayes_tacit import validate
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.data.outcomes import Outcomes
-from bayes_tacit.data.timing import TIMINGS, Timing, discards_proposal, handoff_steps, usable_checkpoints
+from bayes_tacit.data.timing import (
+    DEFAULT_TIMING,
+    TIMINGS,
+    Timing,
+    discards_proposal,
+    handoff_steps,
+    usable_checkpoints,
+)
 from bayes_tacit.decisions.crossings import first_crossings
 from bayes_tacit.policies.base import Setting, number_in
 from bayes_tacit.policies.crossings import crossing_points
 from bayes_tacit.policies.view import Seen
 from bayes_tacit.policies.world import World
+from bayes_tacit.router.control import FirstAlarmController
 
 
 @dataclass(frozen=True)
@@ -53,7 +61,7 @@ class FirstAlarm:
     """
 
     diagnostic: str | None = None
-    timing: Timing = "post_action"
+    timing: Timing = DEFAULT_TIMING
     n_candidates: int = 101
     name: str = "First Alarm"
     sees: ClassVar[str] = "The latest value of one diagnostic."
@@ -76,7 +84,7 @@ class FirstAlarm:
         inside = np.arange(values.shape[1]) < usable[:, None]
         highest = np.sort(np.where(inside, values, -np.inf).max(axis=1))
         target = (len(highest) - np.searchsorted(highest, alpha)) / len(highest)
-        return FittedFirstAlarm(name, self.timing, pd.DataFrame({"alpha": alpha, "target": target}))
+        return FittedFirstAlarm(name, self.timing, pd.DataFrame({"alpha": alpha, "target": target}), self.name)
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,11 +99,14 @@ class FittedFirstAlarm:
         What a checkpoint is.
     candidates
         `alpha`, and `target`, the share of training tasks that are handed off.
+    name
+        That of the policy.
     """
 
     diagnostic: str
     timing: Timing
     candidates: pd.DataFrame
+    name: str
 
     def handoffs(self, episodes: Episodes, setting: Setting) -> np.ndarray:
         """Give the step from which Strong acts, by episode; -1 for never."""
@@ -110,6 +121,10 @@ class FittedFirstAlarm:
         """Give what comes of one setting, by episode."""
         handoffs = self.handoffs(world.episodes, setting)
         return world.counterfactuals.outcomes_at(handoffs, discards_proposal=discards_proposal(self.timing))
+
+    def controller(self, setting: Setting) -> FirstAlarmController:
+        """Give the controller that hands off so while an agent plays."""
+        return FirstAlarmController(number_in(setting, "alpha"), self.diagnostic, self.timing)
 
     def _values(self, episodes: Episodes) -> np.ndarray:
         return Seen.of(episodes, (self.diagnostic,)).step_values(self.diagnostic)

@@ -12,6 +12,7 @@ from scipy import special
 from bayes_tacit import validate
 from bayes_tacit.errors import ConvergenceError, EvidenceError, InvalidDataError
 from bayes_tacit.model.standardization import Standardization
+from bayes_tacit.router.control import Chance
 
 Solver = Literal["newton", "lbfgs"]
 
@@ -48,6 +49,11 @@ class LogisticFit:
         for column, slope in zip(x.T, self.slopes, strict=True):
             logit += column * slope
         return special.expit(logit)
+
+    def chance(self) -> Chance:
+        """Give the same probability for one task at a time, by name, to the same bits."""
+        mean, scale = (tuple(values.tolist()) for values in (self.standardization.mean, self.standardization.scale))
+        return Chance(self.names, mean, scale, self.intercept, tuple(self.slopes.tolist()))
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from bayes_tacit.policies.branches import probability_quantiles, two_way_outcome
 from bayes_tacit.policies.logistic import NEWTON, L2Logistic, LogisticFit
 from bayes_tacit.policies.view import Seen
 from bayes_tacit.policies.world import World
+from bayes_tacit.router.control import PrefixRouterController
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ class PrefixRouter:
             probability = models[k].probability(columns[judged])
             quantiles = probability_quantiles(probability, len(training), self.n_candidates)
             tables.append(quantiles.assign(k=k)[["k", "alpha", "target"]])
-        return FittedPrefixRouter(models, features, pd.concat(tables, ignore_index=True))
+        return FittedPrefixRouter(models, features, pd.concat(tables, ignore_index=True), self.name)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,20 +99,21 @@ class FittedPrefixRouter:
         The task features among their columns.
     candidates
         `k`, `alpha`, and `target`, the share of training tasks that are restarted.
+    name
+        That of the policy.
     """
 
     models: Mapping[int, LogisticFit]
     features: tuple[str, ...]
     candidates: pd.DataFrame
+    name: str
 
     def probability(self, episodes: Episodes, k: int) -> np.ndarray:
         """Give the probability that Cheap succeeds, by episode; NaN where the episode ends within K steps."""
         return self._probability(Seen.of(episodes, self.features), k)
 
     def _probability(self, seen: Seen, k: int) -> np.ndarray:
-        if k not in self.models:
-            raise InvalidDataError(f"one of {list(self.models)}, the prefixes it was fitted for", field="k", value=k)
-        model = self.models[k]
+        model = self._model(k)
         columns, judged = _columns(seen, self.features, k)
         names = _names(seen, self.features, k)
         if names != model.names:
@@ -119,6 +121,11 @@ class FittedPrefixRouter:
         out = np.full(len(seen), np.nan)
         out[judged] = model.probability(columns[judged])
         return out
+
+    def _model(self, k: int) -> LogisticFit:
+        if k not in self.models:
+            raise InvalidDataError(f"one of {list(self.models)}, the prefixes it was fitted for", field="k", value=k)
+        return self.models[k]
 
     def restarts(self, episodes: Episodes, setting: Setting) -> np.ndarray:
         """Tell where Strong starts the task anew after K Cheap steps, by episode."""
@@ -140,6 +147,11 @@ class FittedPrefixRouter:
         """Give what comes of one setting, by episode."""
         branches = _branches(world, int(number_in(setting, "k")))
         return two_way_outcomes(self.restarts(world.episodes, setting), *branches)
+
+    def controller(self, setting: Setting) -> PrefixRouterController:
+        """Give the controller that looks so after K steps of an agent."""
+        k = int(number_in(setting, "k"))
+        return PrefixRouterController(k, self._model(k).chance(), number_in(setting, "alpha"))
 
 
 def _names(seen: Seen, features: tuple[str, ...], k: int) -> tuple[str, ...]:

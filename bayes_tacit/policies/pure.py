@@ -14,6 +14,7 @@ from bayes_tacit.data.timing import NEVER
 from bayes_tacit.policies.base import Setting, number_in
 from bayes_tacit.policies.view import Seen
 from bayes_tacit.policies.world import World
+from bayes_tacit.router.control import PureController
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class PureCheap:
     def fit(self, training: Episodes) -> FittedPure:
         """Learn nothing; the one candidate is never to hand off."""
         Seen.of(training)
-        return FittedPure(NEVER)
+        return FittedPure(NEVER, self.name)
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class PureStrong:
     def fit(self, training: Episodes) -> FittedPure:
         """Learn nothing; the one candidate is to hand off at step 0."""
         Seen.of(training)
-        return FittedPure(0)
+        return FittedPure(0, self.name)
 
 
 @dataclass(frozen=True)
@@ -52,9 +53,12 @@ class FittedPure:
     ----------
     handoff
         The step from which Strong acts; -1 for never.
+    name
+        That of the policy.
     """
 
     handoff: int
+    name: str
 
     @property
     def candidates(self) -> pd.DataFrame:
@@ -74,3 +78,7 @@ class FittedPure:
     def outcomes(self, world: World, setting: Setting) -> Outcomes:
         """Give what comes of it, by episode."""
         return world.counterfactuals.outcomes_at(self.handoffs(world.episodes, setting))
+
+    def controller(self, setting: Setting) -> PureController:
+        """Give the controller that lets the one agent play."""
+        return PureController("cheap" if number_in(setting, "handoff") == NEVER else "strong")

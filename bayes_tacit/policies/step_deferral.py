@@ -11,12 +11,13 @@ import pandas as pd
 from bayes_tacit import validate
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.data.outcomes import Outcomes, averages
-from bayes_tacit.data.timing import TIMINGS, Timing, usable_checkpoints
+from bayes_tacit.data.timing import DEFAULT_TIMING, TIMINGS, Timing, usable_checkpoints
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.policies.base import Setting, number_in
 from bayes_tacit.policies.branches import numbers
 from bayes_tacit.policies.view import Seen
 from bayes_tacit.policies.world import World
+from bayes_tacit.router.control import StepDeferralController
 
 ALFWORLD_STEPS = tuple(float(k) for k in range(0, 41, 5))
 """The paper's average numbers of deferred steps for ALFWorld: 0, 5, ..., 40."""
@@ -44,8 +45,8 @@ class StepDeferral:
         Average numbers of deferred steps a training task, by which thresholds are found on the Cheap rollouts; by
         default the thresholds are quantiles of the training values.
     timing
-        With `average_steps`: under "post_action" the last value of a rollout defers nothing, for no step follows; under
-        "proposal" it is about the step itself.
+        What a checkpoint is. Under "post_action" Strong takes the step after the high value, and the last value of a
+        rollout defers nothing, for no step follows; under "proposal" the value is about the step itself.
     n_candidates
         How many quantiles.
 
@@ -61,7 +62,7 @@ class StepDeferral:
 
     diagnostic: str | None = None
     average_steps: tuple[float, ...] | None = None
-    timing: Timing = "post_action"
+    timing: Timing = DEFAULT_TIMING
     n_candidates: int = 101
     name: str = "Step Deferral"
     sees: ClassVar[str] = "The latest value of one diagnostic."
@@ -97,7 +98,7 @@ class StepDeferral:
             target = numbers("average_steps", self.average_steps, "numbers >= 0")
             counts = np.minimum(np.floor(target * len(training) + 0.5).astype(int), len(deferring))
             alpha = np.append(np.inf, deferring[::-1])[counts]
-        return FittedStepDeferral(name, pd.DataFrame({"alpha": alpha, "target": target}))
+        return FittedStepDeferral(name, pd.DataFrame({"alpha": alpha, "target": target}), self.timing, self.name)
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,10 +111,16 @@ class FittedStepDeferral:
         Its name.
     candidates
         `alpha`, and `target`, how many steps of a training rollout are at or above it on average.
+    timing
+        What a checkpoint is.
+    name
+        That of the policy.
     """
 
     diagnostic: str
     candidates: pd.DataFrame
+    timing: Timing
+    name: str
 
     def defers(self, episodes: Episodes, setting: Setting) -> np.ndarray:
         """Tell after which steps of a Cheap rollout Strong would take the next one: (episode, step)."""
@@ -135,6 +142,10 @@ class FittedStepDeferral:
     def outcomes(self, world: World, setting: Setting) -> Outcomes:
         """Give what comes of one setting, by episode."""
         return Outcomes(*self._replay(world, np.array([number_in(setting, "alpha")]))[:, 0])
+
+    def controller(self, setting: Setting) -> StepDeferralController:
+        """Give the controller that defers so while an agent plays."""
+        return StepDeferralController(number_in(setting, "alpha"), self.diagnostic, self.timing)
 
     def _replay(self, world: World, alpha: np.ndarray) -> np.ndarray:
         if world.deferral is None:

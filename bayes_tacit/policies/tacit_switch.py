@@ -24,6 +24,7 @@ from bayes_tacit.policies.decisive_scores import decisive_scores
 from bayes_tacit.policies.view import Seen, visible
 from bayes_tacit.policies.world import World
 from bayes_tacit.router import Router
+from bayes_tacit.router.control import RouterController
 
 if TYPE_CHECKING:
     from bayes_tacit.data.timing import Timing
@@ -84,7 +85,7 @@ class TacitSwitch:
         fit = fit_map(seen, **self.options) if self.estimator is None else self.estimator(seen)
         if not isinstance(fit, MapFit):
             raise InvalidDataError("a MapFit", field="what the estimator gives", value=fit)
-        return FittedTacitSwitch.of(fit, seen, self.candidates, view=self.view)
+        return FittedTacitSwitch.of(fit, seen, self.candidates, view=self.view, name=self.name)
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,7 +147,7 @@ class PosteriorTacitSwitch:
             tree = tree(seen)
         if not isinstance(tree, xr.DataTree):
             raise InvalidDataError("a posterior DataTree", field="what the function gives", value=tree)
-        return FittedTacitSwitch.of(tree, seen, self.candidates, self.rule, self.draws, self.view)
+        return FittedTacitSwitch.of(tree, seen, self.candidates, self.rule, self.draws, self.view, self.name)
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,6 +164,8 @@ class FittedTacitSwitch:
         How draws of a posterior become one score.
     view
         What it is allowed to see.
+    name
+        That of the policy.
     """
 
     estimate: MapFit | xr.DataTree
@@ -170,6 +173,7 @@ class FittedTacitSwitch:
     rule: str | float = "mean"
     draws: int = 1000
     view: View | None = None
+    name: str = TacitSwitch.name
 
     @classmethod
     def of(
@@ -180,9 +184,10 @@ class FittedTacitSwitch:
         rule: str | float = "mean",
         draws: int = 1000,
         view: View | None = None,
+        name: str = TacitSwitch.name,
     ) -> FittedTacitSwitch:
         """Take candidates from the scores of the training episodes, which the view has already been applied to."""
-        fitted = cls(estimate, pd.DataFrame(), rule, draws, view)
+        fitted = cls(estimate, pd.DataFrame(), rule, draws, view, name)
         if isinstance(grid, Candidates):
             found = grid
         elif grid == "score_quantiles":
@@ -214,6 +219,18 @@ class FittedTacitSwitch:
         if isinstance(self.estimate, MapFit):
             return Router.from_fit(self.estimate, alpha)
         return Router.from_posterior(self.estimate, alpha, self.rule, self.draws)
+
+    def controller(self, setting: Setting) -> RouterController:
+        """Give the controller that hands off so while an agent plays.
+
+        Raises
+        ------
+        InvalidDataError
+            If it sees episodes through a view: a controller sees them as they are.
+        """
+        if self.view is not None:
+            raise InvalidDataError("none: a controller sees an episode as it is", field="view", value=self.view)
+        return RouterController(self.router(setting))
 
     def operating_points(self, world: World, settings: pd.DataFrame | None = None) -> pd.DataFrame:
         """Give the averages of each setting."""

@@ -25,6 +25,7 @@ from bayes_tacit.policies.branches import (
 from bayes_tacit.policies.logistic import LBFGS, NEWTON, L2Logistic, LogisticFit
 from bayes_tacit.policies.view import Seen
 from bayes_tacit.policies.world import World
+from bayes_tacit.router.control import TaskRouterController
 
 ALFWORLD_THRESHOLDS = (*(step / 20 for step in range(20)), ALWAYS)
 """The paper's thresholds for ALFWorld: 0, 0.05, ..., 0.95, 1.01."""
@@ -101,7 +102,7 @@ class TaskRouter:
             candidates = with_targets(alpha, probability, len(training))
         else:
             candidates = probability_quantiles(probability, len(training), self.n_candidates)
-        return FittedTaskRouter(model, candidates)
+        return FittedTaskRouter(model, candidates, self.name)
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,10 +115,13 @@ class FittedTaskRouter:
         Probability that Cheap succeeds.
     candidates
         `alpha`, and `target`, the share of training tasks that go to Strong.
+    name
+        That of the policy.
     """
 
     model: LogisticFit
     candidates: pd.DataFrame
+    name: str
 
     def probability(self, episodes: Episodes) -> np.ndarray:
         """Give the probability that Cheap succeeds, by episode."""
@@ -138,3 +142,7 @@ class FittedTaskRouter:
     def outcomes(self, world: World, setting: Setting) -> Outcomes:
         """Give what comes of one setting, by episode."""
         return world.counterfactuals.outcomes_at(self.handoffs(world.episodes, setting))
+
+    def controller(self, setting: Setting) -> TaskRouterController:
+        """Give the controller that decides so before the first call."""
+        return TaskRouterController(self.model.chance(), number_in(setting, "alpha"))

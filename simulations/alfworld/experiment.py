@@ -21,7 +21,6 @@ from types import MappingProxyType
 import numpy as np
 import pandas as pd
 
-from bayes_tacit.agents.adapters import controller_for, identity_of
 from bayes_tacit.agents.alfworld import CheapActor, Game, StrongActor, router_descriptors
 from bayes_tacit.agents.alfworld.collect import Pair, Players, collect
 from bayes_tacit.agents.alfworld.continuations import Continuations
@@ -163,19 +162,15 @@ def run_experiment(
     lessons = [teacher.mark(pair.cheap, pair.strong) for pair in taught]
     marks = {lesson.episode: lesson.mark for lesson in lessons if lesson.mark is not None}
     training = with_marks(_episodes(pairs["fit"]), marks, evidence)
-    compared = list(policies or compared_policies())
-    fitted_policies = [policy.fit(training) for policy in compared]
+    fitted = [policy.fit(training) for policy in policies or compared_policies()]
     worlds = {}
     for part in ("select", "test"):
         known, episodes = continuations(part, pairs[part]), _episodes(pairs[part])
-        table = known.counterfactuals(needed_handoffs(fitted_policies, episodes))
+        table = known.counterfactuals(needed_handoffs(fitted, episodes))
         worlds[part] = World(episodes, table, players.cost, known.deferral)
     cap = BUDGET_SHARE * float(worlds["select"].counterfactuals.pure_strong.cost.mean())
-    comparison = compare(compared, training, worlds["select"], worlds["test"], cap)
-    entries = []
-    for name, fitted in comparison.fitted.items():
-        controller = controller_for(fitted, comparison.choices[name].point)
-        entries.append(Entry(name, controller, identity_of(controller)))
+    comparison = compare(fitted, training, worlds["select"], worlds["test"], cap)
+    entries = [Entry(one.name, one.controller(comparison.choices[one.name].point)) for one in fitted]
     played = play_policies(
         pairs["test"], entries, home / "played", players, workers=workers, progress=told("policies on the test games")
     )

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from bayes_tacit.agents import (
     Budget,
-    ForcedHandoff,
+    ForcedHandoffController,
     History,
     Observation,
     Proposal,
-    Pure,
+    PureController,
     Step,
     StepResult,
     run_episode,
@@ -55,7 +55,9 @@ def actions(transcript):
 
 def play(environment, actor, agent, **more):
     pair = (actor, None) if agent == "cheap" else (None, actor)
-    return run_episode(environment, *pair, Pure(agent), episode="kitchen", extractor=AlfworldExtractor(), **more)
+    return run_episode(
+        environment, *pair, PureController(agent), episode="kitchen", extractor=AlfworldExtractor(), **more
+    )
 
 
 @pytest.mark.parametrize(("actor", "agent"), [(CheapActor, "cheap"), (StrongActor, "strong")])
@@ -71,11 +73,13 @@ def test_a_handoff_at_a_recorded_step_replays_the_prefix_exactly(kitchen):
     cheap = play(kitchen, CheapActor(3), "cheap")
     for step in (1, 4, 9):
         continued = run_episode(
-            kitchen, CheapActor(3), StrongActor(), ForcedHandoff(step), episode="kitchen", recorded=cheap
+            kitchen, CheapActor(3), StrongActor(), ForcedHandoffController(step), episode="kitchen", recorded=cheap
         )
         assert [one.result for one in continued.executed[:step]] == [one.result for one in cheap.executed[:step]]
         assert {one.agent for one in continued.executed[step:]} == {"strong"}
-        unrecorded = run_episode(kitchen, CheapActor(3), StrongActor(), ForcedHandoff(step), episode="kitchen")
+        unrecorded = run_episode(
+            kitchen, CheapActor(3), StrongActor(), ForcedHandoffController(step), episode="kitchen"
+        )
         assert actions(unrecorded) == actions(continued)
 
 

@@ -17,10 +17,10 @@ from bayes_tacit.agents import (
     History,
     Observation,
     Proposal,
-    Pure,
+    PureController,
+    RouterController,
     Step,
     StepResult,
-    Tacit,
     episodes_from_transcripts,
     run_episode,
 )
@@ -298,7 +298,7 @@ def play(question, folder, *replies, controller=None, strong=None, **settings):
         ToolEnvironment(question, folder),
         Scripted(*replies),
         strong,
-        controller or Pure("cheap", timing="proposal"),
+        controller or PureController("cheap", timing="proposal"),
         episode=question.id,
         extractor=DABenchExtractor(question, folder),
         budget=Budget(actions=12, calls=12),
@@ -331,7 +331,7 @@ def test_nothing_that_an_agent_sees_holds_the_label(question, folder):
 def test_a_bad_proposal_is_discarded_and_strong_answers(question, folder):
     router = threshold_router(1, "proposal")
     router = replace(router, diagnostic_names=("protocol_violation",), feature_names=("answer_arity",))
-    played = play(question, folder, "hm", controller=Tacit(router), strong=Scripted(ANSWER))
+    played = play(question, folder, "hm", controller=RouterController(router), strong=Scripted(ANSWER))
     assert [(step.agent, step.executed) for step in played.steps] == [("cheap", False), ("strong", True)]
     assert played.end.success
     assert len(played.history()) == 1
@@ -343,7 +343,7 @@ def test_proposals_make_episodes(question, folder):
         ToolEnvironment(question, folder),
         None,
         Scripted(ANSWER),
-        Pure("strong", timing="proposal"),
+        PureController("strong", timing="proposal"),
         episode=question.id,
     )
     episodes = episodes_from_transcripts([(cheap, strong)], {"7": (0, 0)})

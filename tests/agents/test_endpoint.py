@@ -19,11 +19,11 @@ from bayes_tacit.agents import (
     History,
     Observation,
     Proposal,
-    Pure,
+    PureController,
     Retry,
+    RouterController,
     Step,
     StepResult,
-    Tacit,
     read_transcript,
     run_episode,
 )
@@ -196,7 +196,7 @@ def test_halves_of_surrogate_pairs_do_not_reach_the_transcript(tmp_path):
     with ProtocolServer(raw(content)) as server:
         path = tmp_path / "t.jsonl"
         playing = actor(server, mode="generate")
-        run_episode(Corridor(1), playing, None, Pure("cheap"), episode="e", path=path, budget=Budget(1))
+        run_episode(Corridor(1), playing, None, PureController("cheap"), episode="e", path=path, budget=Budget(1))
     assert read_transcript(path).steps[0].proposal.raw == "right ?"
 
 
@@ -216,7 +216,7 @@ def test_an_episode_survives_a_server_that_misbehaves_between_good_answers(tmp_p
             Corridor(3),
             actor(server, timeout=0.5),
             None,
-            Pure("cheap"),
+            PureController("cheap"),
             episode="e",
             extractor=Stalled(),
             retry=Retry(jitter=0, first=1),
@@ -235,7 +235,7 @@ def test_a_server_that_dies_for_good_ends_the_episode_as_inconclusive():
             Corridor(3),
             actor(server),
             None,
-            Pure("cheap"),
+            PureController("cheap"),
             episode="e",
             retry=Retry(attempts=3),
             sleep=lambda _: None,
@@ -251,7 +251,7 @@ def test_strong_behind_its_own_endpoint_takes_over_with_the_history():
             Corridor(2),
             actor(cheap),
             actor(strong),
-            Tacit(threshold_router(2)),
+            RouterController(threshold_router(2)),
             episode="e",
             extractor=Stalled(),
         )

@@ -13,18 +13,19 @@ from toy_world import RIGHT, WAIT, Corridor, Moody, Stalled, Walker, threshold_r
 from bayes_tacit.agents import (
     ActorError,
     Budget,
+    CascadeController,
     Choice,
-    ForcedHandoff,
+    ForcedHandoffController,
     Observation,
-    PrefixRestart,
+    PrefixRouterController,
     Proposal,
-    Pure,
+    PureController,
     ReplayError,
     Retry,
-    StepDeferral,
+    RouterController,
+    StepDeferralController,
     StepResult,
-    Tacit,
-    TaskRouter,
+    TaskRouterController,
     run_episode,
 )
 from bayes_tacit.data.costs import StepCost
@@ -45,7 +46,7 @@ def agents(transcript):
 
 
 def test_after_an_action_the_crossing_gives_the_next_action_to_strong():
-    transcript, world, (_, strong) = play(Tacit(threshold_router(2)))
+    transcript, world, (_, strong) = play(RouterController(threshold_router(2)))
     assert agents(transcript) == [
         ("cheap", 0, "wait", True),
         ("cheap", 1, "wait", True),
@@ -60,7 +61,7 @@ def test_after_an_action_the_crossing_gives_the_next_action_to_strong():
 
 
 def test_at_a_proposal_the_crossing_discards_it_and_strong_acts_from_the_prior_history():
-    transcript, world, (cheap, strong) = play(Tacit(threshold_router(2, "proposal")))
+    transcript, world, (cheap, strong) = play(RouterController(threshold_router(2, "proposal")))
     assert agents(transcript) == [
         ("cheap", 0, "wait", True),
         ("cheap", 1, "wait", False),
@@ -77,7 +78,9 @@ def test_at_a_proposal_the_crossing_discards_it_and_strong_acts_from_the_prior_h
 
 @pytest.mark.parametrize("timing", ["post_action", "proposal"])
 def test_a_handoff_is_permanent_however_badly_strong_plays(timing):
-    transcript, _, (cheap, _) = play(Tacit(threshold_router(2, timing)), strong=("left",), budget=Budget(actions=9))
+    transcript, _, (cheap, _) = play(
+        RouterController(threshold_router(2, timing)), strong=("left",), budget=Budget(actions=9)
+    )
     first = next(i for i, step in enumerate(transcript.steps) if step.agent == "strong")
     assert {step.agent for step in transcript.steps[first:]} == {"strong"}
     assert len(cheap.seen) == 2
@@ -86,7 +89,7 @@ def test_a_handoff_is_permanent_however_badly_strong_plays(timing):
 
 
 def test_decisions_and_diagnostics_are_on_record_for_cheap_alone():
-    transcript, *_ = play(Tacit(threshold_router(2)))
+    transcript, *_ = play(RouterController(threshold_router(2)))
     scores = [step.choice.facts["score"] for step in transcript.checkpoints]
     assert scores == pytest.approx([0, 1], abs=1e-6)
     assert [step.choice.facts["handoff"] for step in transcript.checkpoints] == [False, True]
@@ -95,34 +98,36 @@ def test_decisions_and_diagnostics_are_on_record_for_cheap_alone():
 
 
 def test_shadow_mode_decides_but_cheap_goes_on():
-    transcript, *_ = play(Tacit(threshold_router(2), shadow=True), budget=Budget(actions=4))
+    transcript, *_ = play(RouterController(threshold_router(2), shadow=True), budget=Budget(actions=4))
     assert [step.agent for step in transcript.steps] == ["cheap"] * 4
     assert transcript.steps[-1].choice.facts["handoff_step"] == 1
 
 
 def test_a_crossing_at_the_last_action_hands_off_nothing():
-    transcript, *_ = play(Tacit(threshold_router(2)), cheap=("wait", "wait"), budget=Budget(actions=2))
+    transcript, *_ = play(RouterController(threshold_router(2)), cheap=("wait", "wait"), budget=Budget(actions=2))
     assert transcript.checkpoints[-1].choice.call == "strong"
     assert (transcript.end.handoff_step, transcript.end.strong_calls, transcript.end.status) == (None, 0, "budget")
 
 
 @pytest.mark.parametrize(("agent", "success", "cost"), [("cheap", False, 50 * 2.25), ("strong", True, 3 * 6.75)])
 def test_pure_agents_play_alone(agent, success, cost):
-    transcript, *_ = play(Pure(agent))
+    transcript, *_ = play(PureController(agent))
     assert {step.agent for step in transcript.steps} == {agent}
     assert (transcript.end.success, transcript.end.cost) == (success, cost)
 
 
-@pytest.mark.parametrize("takes", [True, False])
-def test_the_task_router_decides_before_the_first_call(takes):
+@pytest.mark.parametrize(("chance", "takes"), [(0.4, True), (0.5, False)])
+def test_the_task_router_decides_before_the_first_call(chance, takes):
     asked = []
-    transcript, *_ = play(TaskRouter(lambda features: asked.append(dict(features)) or takes), budget=Budget(5))
+    transcript, *_ = play(
+        TaskRouterController(lambda known: asked.append(dict(known)) or chance, 0.5), budget=Budget(5)
+    )
     assert asked == [{"length": 3.0, "spare": 1 / 3}]
     assert {step.agent for step in transcript.steps} == {"strong" if takes else "cheap"}
 
 
 def test_step_deferral_at_a_proposal_gives_the_current_action_only():
-    controller = StepDeferral(threshold=0.7)
+    controller = StepDeferralController(threshold=0.7, timing="proposal")
     transcript, world, _ = play(controller, nll=(0.1, 0.7, 0.1, 2.0, None), budget=Budget(5), length=9)
     assert agents(transcript) == [
         ("cheap", 0, "wait", True),
@@ -139,7 +144,7 @@ def test_step_deferral_at_a_proposal_gives_the_current_action_only():
 
 
 def test_step_deferral_after_an_action_gives_the_next_action_only():
-    controller = StepDeferral(threshold=1, signal="stalled", timing="post_action")
+    controller = StepDeferralController(threshold=1, signal="stalled", timing="post_action")
     transcript, world, _ = play(controller, budget=Budget(5), length=9)
     assert [step.agent for step in transcript.steps] == ["cheap", "strong", "cheap", "strong", "cheap"]
     assert world.taken == ["wait", "right", "wait", "right", "wait"]
@@ -149,14 +154,17 @@ def test_step_deferral_after_an_action_gives_the_next_action_only():
 @pytest.mark.parametrize("timing", ["post_action", "proposal"])
 def test_a_prefix_restart_charges_the_prefix_the_head_and_the_whole_strong_rollout(timing):
     seen = []
-    controller = PrefixRestart(2, lambda prefix: seen.append(prefix) or 0.3, threshold=0.5, timing=timing)
+    controller = PrefixRouterController(2, lambda prefix: seen.append(prefix) or 0.3, threshold=0.5, timing=timing)
     transcript, world, (_, strong) = play(controller, cheap=RIGHT, budget=Budget(3))
     assert world.resets == 2
     assert world.taken == ["right"] * 3
     assert len(strong.seen[0]) == 0
     (prefix,) = seen
-    assert prefix.history.actions == ("right", "right")
-    assert len(prefix.diagnostics) == 2
+    assert prefix == {
+        "length": 3.0,
+        "spare": 1 / 3,
+        **{f"{name}[{step}]": value for step in (0, 1) for name, value in (("stalled", 0.0), ("third", 1 / 3))},
+    }
     assert transcript.end.restarted
     assert (transcript.end.cheap_calls, transcript.end.strong_calls, transcript.end.one_off_calls) == (2, 3, 1)
     assert transcript.end.cost == 2 * 2.25 + 3 * 6.75 + 1.75
@@ -164,28 +172,54 @@ def test_a_prefix_restart_charges_the_prefix_the_head_and_the_whole_strong_rollo
 
 
 def test_a_prefix_that_looks_good_goes_on_and_costs_the_head_once():
-    transcript, world, _ = play(PrefixRestart(1, lambda _: 0.5, threshold=0.5), cheap=RIGHT)
+    transcript, world, _ = play(PrefixRouterController(1, lambda _: 0.5, threshold=0.5), cheap=RIGHT)
     assert world.resets == 1
     assert transcript.end.cost == 3 * 2.25 + 1.75
 
 
 def test_an_episode_that_ends_within_the_prefix_never_calls_the_head():
-    transcript, *_ = play(PrefixRestart(3, lambda _: 0.0, threshold=0.5), cheap=RIGHT)
+    transcript, *_ = play(PrefixRouterController(3, lambda _: 0.0, threshold=0.5), cheap=RIGHT)
     assert (transcript.end.one_off_calls, transcript.end.success) == (0, True)
+
+
+@pytest.mark.parametrize("timing", ["post_action", "proposal"])
+@pytest.mark.parametrize("budget", [2, 5])
+def test_a_cascade_judges_the_finished_episode_and_restarts_with_strong(timing, budget):
+    """With two actions Cheap's episode ends by its budget, with five by its success: it is judged all the same."""
+    seen = []
+    controller = CascadeController(lambda known: seen.append(known) or 0.3, threshold=0.5, timing=timing)
+    transcript, world, (cheap, strong) = play(controller, cheap=("wait", *RIGHT), budget=Budget(budget), length=2)
+    cheap_steps = min(budget, 3)
+    (known,) = seen
+    assert (known["total stalled"], known["highest stalled"], known["last stalled"]) == (1.0, 1.0, 0.0)
+    assert known["mean stalled"] == 1 / cheap_steps
+    assert known["length"] == 2.0
+    assert world.resets == 2
+    assert (len(cheap.seen), [len(history) for history in strong.seen]) == (cheap_steps, [0, 1])
+    assert (transcript.end.status, transcript.end.success, transcript.end.restarted) == ("done", True, True)
+    assert (transcript.end.handoff_step, transcript.end.one_off_calls) == (0, 0)
+    assert transcript.end.cost == cheap_steps * 2.25 + 2 * 6.75
+    assert transcript.records[-4].choice.facts == {"value": 0.3}
+
+
+def test_a_cascade_that_trusts_the_result_keeps_it():
+    transcript, world, _ = play(CascadeController(lambda _: 0.5, threshold=0.5), cheap=RIGHT)
+    assert (world.resets, transcript.end.cost, transcript.end.success) == (1, 3 * 2.25, True)
 
 
 @given(
     threshold=st.integers(1, 6),
     timing=st.sampled_from(["post_action", "proposal"]),
     cheap=st.lists(st.sampled_from(["wait", "right", "left"]), min_size=1, max_size=6).map(tuple),
-    kind=st.sampled_from(["tacit", "deferral", "prefix", "forced"]),
+    kind=st.sampled_from(["tacit", "deferral", "prefix", "cascade", "forced"]),
 )
 def test_costs_add_up_by_the_papers_formula(threshold, timing, cheap, kind):
     controller = {
-        "tacit": Tacit(threshold_router(threshold, timing)),
-        "deferral": StepDeferral(threshold=1, signal="stalled", timing=timing),
-        "prefix": PrefixRestart(threshold, lambda _: 0.2, threshold=0.5, timing=timing),
-        "forced": ForcedHandoff(threshold, timing=timing),
+        "tacit": RouterController(threshold_router(threshold, timing)),
+        "deferral": StepDeferralController(threshold=1, signal="stalled", timing=timing),
+        "prefix": PrefixRouterController(threshold, lambda _: 0.2, threshold=0.5, timing=timing),
+        "cascade": CascadeController(lambda known: known["last stalled"], threshold=0.5, timing=timing),
+        "forced": ForcedHandoffController(threshold, timing=timing),
     }[kind]
     transcript, world, (cheap_actor, strong_actor) = play(controller, cheap=cheap, budget=Budget(7), length=4)
     end = transcript.end
@@ -199,8 +233,8 @@ def test_costs_add_up_by_the_papers_formula(threshold, timing, cheap, kind):
 
 
 def test_a_forced_handoff_replays_the_recorded_prefix_without_asking_cheap():
-    recorded, *_ = play(Pure("cheap"), cheap=("right", "left", "wait"), budget=Budget(6))
-    transcript, world, (cheap, strong) = play(ForcedHandoff(2), recorded=recorded)
+    recorded, *_ = play(PureController("cheap"), cheap=("right", "left", "wait"), budget=Budget(6))
+    transcript, world, (cheap, strong) = play(ForcedHandoffController(2), recorded=recorded)
     assert cheap.seen == []
     assert world.taken == ["right", "left", "right", "right", "right"]
     assert strong.seen[0] == recorded.history(2)
@@ -213,29 +247,29 @@ def test_a_forced_handoff_replays_the_recorded_prefix_without_asking_cheap():
 
 @pytest.mark.parametrize("step", [0, 1, 4, 6])
 def test_a_handoff_at_each_step_has_so_many_cheap_actions(step):
-    recorded, *_ = play(Pure("cheap"), budget=Budget(6))
-    transcript, *_ = play(ForcedHandoff(step), recorded=recorded, budget=Budget(6))
+    recorded, *_ = play(PureController("cheap"), budget=Budget(6))
+    transcript, *_ = play(ForcedHandoffController(step), recorded=recorded, budget=Budget(6))
     assert [each.agent for each in transcript.steps] == ["cheap"] * step + ["strong"] * min(3, 6 - step)
     assert transcript.end.handoff_step == (None if step == 6 else step)
 
 
 def test_a_replay_goes_on_with_cheap_itself_where_the_record_ends():
-    recorded, *_ = play(Pure("cheap"), budget=Budget(2))
-    transcript, _, (cheap, _) = play(Pure("cheap"), recorded=recorded, budget=Budget(4))
+    recorded, *_ = play(PureController("cheap"), budget=Budget(2))
+    transcript, _, (cheap, _) = play(PureController("cheap"), recorded=recorded, budget=Budget(4))
     assert [len(history) for history in cheap.seen] == [2, 3]
     assert transcript.end.cheap_calls == 4
 
 
 def test_after_strong_has_acted_cheap_is_asked_and_not_the_record():
-    recorded, *_ = play(Pure("cheap"), nll=(5.0, 0.1), budget=Budget(3))
-    deferral = StepDeferral(threshold=1.0, timing="post_action")
+    recorded, *_ = play(PureController("cheap"), nll=(5.0, 0.1), budget=Budget(3))
+    deferral = StepDeferralController(threshold=1.0, timing="post_action")
     transcript, _, (cheap, _) = play(deferral, nll=(0.2,), recorded=recorded, budget=Budget(3))
     assert [step.agent for step in transcript.steps] == ["cheap", "strong", "cheap"]
     assert [history.actions for history in cheap.seen] == [("wait", "right")]
 
 
 def test_an_environment_that_answers_otherwise_than_recorded_is_refused():
-    recorded, *_ = play(Pure("cheap"), cheap=RIGHT, length=5)
+    recorded, *_ = play(PureController("cheap"), cheap=RIGHT, length=5)
 
     class Slippery(Corridor):
         def step(self, action):
@@ -243,26 +277,28 @@ def test_an_environment_that_answers_otherwise_than_recorded_is_refused():
             return StepResult(Observation("you slip")) if len(self.taken) == 2 else result
 
     with pytest.raises(ReplayError, match="step 1: 'right' gave"):
-        play(ForcedHandoff(3), recorded=recorded, environment=Slippery(5))
+        play(ForcedHandoffController(3), recorded=recorded, environment=Slippery(5))
     with pytest.raises(ReplayError, match="first observation"):
-        play(ForcedHandoff(3), recorded=recorded, environment=Corridor(4))
+        play(ForcedHandoffController(3), recorded=recorded, environment=Corridor(4))
     with pytest.raises(InvalidDataError, match="recorded rollout"):
-        play(ForcedHandoff(3), recorded=recorded, episode="another")
+        play(ForcedHandoffController(3), recorded=recorded, episode="another")
 
 
 def test_invalid_actions_count_and_the_episode_goes_on():
-    transcript, *_ = play(Pure("cheap"), cheap=("fly", "right"), budget=Budget(4))
+    transcript, *_ = play(PureController("cheap"), cheap=("fly", "right"), budget=Budget(4))
     assert [step.result.valid for step in transcript.steps] == [False, True, True, True]
     assert (transcript.end.actions, transcript.end.success) == (4, True)
 
 
 def test_success_on_the_last_action_of_the_budget_counts():
-    transcript, *_ = play(Pure("strong"), budget=Budget(3))
+    transcript, *_ = play(PureController("strong"), budget=Budget(3))
     assert (transcript.end.status, transcript.end.success) == ("done", True)
 
 
 def test_a_budget_of_calls_counts_discarded_proposals():
-    transcript, *_ = play(Tacit(threshold_router(2, "proposal")), budget=Budget(actions=50, calls=4), length=9)
+    transcript, *_ = play(
+        RouterController(threshold_router(2, "proposal")), budget=Budget(actions=50, calls=4), length=9
+    )
     assert agents(transcript)[1] == ("cheap", 1, "wait", False)
     assert (len(transcript.steps), transcript.end.actions, transcript.end.status) == (4, 3, "budget")
 
@@ -279,7 +315,7 @@ def test_transient_errors_are_retried_with_growing_waits_and_none_is_charged():
         Corridor(2),
         moody,
         None,
-        Pure("cheap"),
+        PureController("cheap"),
         episode="moody",
         retry=Retry(attempts=4, first=1, factor=2, jitter=0),
         sleep=waits.append,
@@ -312,7 +348,7 @@ def test_an_actor_that_gives_no_answer_ends_the_episode(errors, calls):
         Corridor(2),
         moody,
         None,
-        Pure("cheap"),
+        PureController("cheap"),
         episode="e",
         retry=Retry(attempts=3),
         sleep=lambda _: None,
@@ -326,7 +362,7 @@ def test_an_actor_that_gives_no_answer_ends_the_episode(errors, calls):
 
 @pytest.mark.parametrize("timing", ["post_action", "proposal"])
 def test_an_environment_that_breaks_ends_the_episode_with_the_call_on_record(timing):
-    transcript, *_ = play(Pure("cheap", timing=timing), environment=Corridor(5, breaks_at=1))
+    transcript, *_ = play(PureController("cheap", timing=timing), environment=Corridor(5, breaks_at=1))
     assert (transcript.end.status, transcript.end.success) == ("environment_error", False)
     assert transcript.end.error == "OSError: the engine is gone"
     assert [(step.executed, step.result is None) for step in transcript.steps] == [(True, False), (True, True)]
@@ -339,7 +375,7 @@ def test_an_environment_that_does_not_begin_is_recorded():
         def reset(self):
             raise RuntimeError("no game")
 
-    transcript, *_ = play(Pure("cheap"), environment=Broken())
+    transcript, *_ = play(PureController("cheap"), environment=Broken())
     assert (transcript.end.status, transcript.records, transcript.end.cost) == ("environment_error", (), 0)
     assert transcript.task == ""
 
@@ -351,19 +387,21 @@ def test_impossible_diagnostics_are_refused_with_their_place(value):
             return {"stalled": value if len(history) == 1 else 0.0, "third": 0.0}
 
     with pytest.raises(InvalidDataError, match=r"episode 'corridor', step 1: diagnostics\['stalled'\] is"):
-        play(Pure("cheap"), extractor=Odd())
+        play(PureController("cheap"), extractor=Odd())
 
 
 def test_impossible_answers_of_an_actor_are_refused():
     with pytest.raises(InvalidDataError, match="nll at episode 'corridor', step 1 is -1"):
-        play(Pure("cheap"), nll=(0.0, -1.0))
+        play(PureController("cheap"), nll=(0.0, -1.0))
     with pytest.raises(InvalidDataError, match="strong is None"):
-        run_episode(Corridor(), Walker("cheap", WAIT), None, Pure("strong"), episode="e")
+        run_episode(Corridor(), Walker("cheap", WAIT), None, PureController("strong"), episode="e")
 
 
 def test_a_router_whose_diagnostics_nobody_gives_is_refused():
     with pytest.raises(InvalidDataError, match="'length' among them"):
-        run_episode(Corridor(), Walker("c", WAIT), Walker("s", RIGHT), Tacit(threshold_router(2)), episode="e")
+        run_episode(
+            Corridor(), Walker("c", WAIT), Walker("s", RIGHT), RouterController(threshold_router(2)), episode="e"
+        )
 
 
 def test_the_seconds_of_an_actor_are_kept_and_measured_where_it_does_not_tell():
@@ -374,9 +412,11 @@ def test_the_seconds_of_an_actor_are_kept_and_measured_where_it_does_not_tell():
             return Proposal("right")
 
     times = iter(range(1000))
-    transcript = run_episode(Corridor(1), Silent(), None, Pure("cheap"), episode="e", clock=lambda: float(next(times)))
+    transcript = run_episode(
+        Corridor(1), Silent(), None, PureController("cheap"), episode="e", clock=lambda: float(next(times))
+    )
     assert transcript.steps[0].proposal.seconds == 1.0
-    told, *_ = play(Pure("strong"))
+    told, *_ = play(PureController("strong"))
     assert told.steps[0].proposal.seconds == 0.25
 
 
@@ -391,11 +431,15 @@ def test_calls_made_to_decide_at_a_checkpoint_are_charged(timing):
         def begin(self, features, episode):  # noqa: ARG002
             return self
 
-        def before(self, history):  # noqa: ARG002
+        def before(self):
             return Choice("cheap")
 
         def checkpoint(self, checkpoint):
-            return Choice("strong" if len(checkpoint.history) == 1 else "cheap", one_off_calls=1)
+            assert (checkpoint.moment.result is None) == (timing == "proposal")
+            return Choice("strong" if len(checkpoint.moment.history) == 1 else "cheap", one_off_calls=1)
+
+        def end(self):
+            return Choice("cheap")
 
     transcript, *_ = play(Asks())
     assert [step.cost for step in transcript.steps] == [2.25 + 1.75, 2.25 + 1.75, 6.75, 6.75, 6.75]
@@ -408,5 +452,5 @@ def test_only_an_environment_that_is_done_can_have_succeeded():
         def step(self, action):
             return replace(super().step(action), done=False)
 
-    transcript, *_ = play(Pure("strong"), environment=Hesitant(2), budget=Budget(4))
+    transcript, *_ = play(PureController("strong"), environment=Hesitant(2), budget=Budget(4))
     assert (transcript.end.status, transcript.end.success) == ("budget", False)

@@ -16,8 +16,8 @@ from bayes_tacit import Counterfactuals, Episodes, StepCost
 from bayes_tacit.agents import (
     ActorError,
     Budget,
-    ForcedHandoff,
-    Pure,
+    ForcedHandoffController,
+    PureController,
     Retry,
     episodes_from_transcripts,
     run_episode,
@@ -50,8 +50,8 @@ GOOD = '{"earliest": 1, "latest": 3, "recommended": 2, "explanation": "it waits"
 def pair(episode="a", cheap=WAIT, strong=RIGHT, *, length=3, actions=6, timing="post_action"):
     settings = {"episode": episode, "extractor": Stalled(), "budget": Budget(actions)}
     return (
-        run_episode(Corridor(length), Walker("c", cheap), None, Pure("cheap", timing), **settings),
-        run_episode(Corridor(length), None, Walker("s", strong), Pure("strong", timing), **settings),
+        run_episode(Corridor(length), Walker("c", cheap), None, PureController("cheap", timing), **settings),
+        run_episode(Corridor(length), None, Walker("s", strong), PureController("strong", timing), **settings),
     )
 
 
@@ -209,7 +209,7 @@ def counterfactuals_of(cheap, length=3, actions=6):
             Corridor(length),
             None,
             Walker("s", RIGHT),
-            ForcedHandoff(step),
+            ForcedHandoffController(step),
             episode=cheap.episode,
             recorded=cheap,
             budget=Budget(actions),

@@ -21,11 +21,11 @@ from bayes_tacit.agents import (
     ActorError,
     Budget,
     Observation,
-    PrefixRestart,
+    PrefixRouterController,
     Proposal,
-    Pure,
+    PureController,
+    RouterController,
     StepResult,
-    Tacit,
     TornTranscriptError,
     episodes_from_transcripts,
     is_finished,
@@ -47,10 +47,10 @@ def play(controller, cheap=WAIT, strong=RIGHT, *, path=None, length=3, **setting
 
 
 CONTROLLERS = {
-    "pure": Pure("cheap"),
-    "tacit": Tacit(threshold_router(2)),
-    "proposal": Tacit(threshold_router(2, "proposal")),
-    "restart": PrefixRestart(2, lambda _: 0.1, threshold=0.5),
+    "pure": PureController("cheap"),
+    "tacit": RouterController(threshold_router(2)),
+    "proposal": RouterController(threshold_router(2, "proposal")),
+    "restart": PrefixRouterController(2, lambda _: 0.1, threshold=0.5),
 }
 
 
@@ -92,7 +92,7 @@ def test_every_text_and_number_survives_the_file(words, numbers, tmp_path_factor
             return Proposal(words[len(history)][0], nll=numbers[len(history)][1], raw=words[len(history)][1])
 
     path = tmp_path_factory.mktemp("transcripts") / "t.jsonl"
-    played = run_episode(World(), Speaker(), None, Pure("cheap"), episode="e", path=path)
+    played = run_episode(World(), Speaker(), None, PureController("cheap"), episode="e", path=path)
     assert read_transcript(path) == played
 
 
@@ -103,7 +103,7 @@ def test_retries_and_errors_are_in_the_file(tmp_path):
         Corridor(),
         Moody(Walker("cheap", WAIT), errors),
         None,
-        Pure("cheap"),
+        PureController("cheap"),
         episode="e",
         path=path,
         sleep=lambda _: None,
@@ -119,13 +119,13 @@ def test_a_killed_program_leaves_a_torn_transcript_that_does_not_count(tmp_path)
         import os, sys
         sys.path[:0] = [{str(Path(__file__).parent)!r}]
         from toy_world import Corridor, Walker
-        from bayes_tacit.agents import Pure, run_episode
+        from bayes_tacit.agents import PureController, run_episode
         class Deadly(Walker):
             def act(self, history):
                 if len(history) == 2:
                     os.kill(os.getpid(), 9)
                 return super().act(history)
-        run_episode(Corridor(9), Deadly("d", ("right",)), None, Pure("cheap"), episode="e", path="t.jsonl")
+        run_episode(Corridor(9), Deadly("d", ("right",)), None, PureController("cheap"), episode="e", path="t.jsonl")
     """
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], cwd=tmp_path, env=environment, check=False)
@@ -136,13 +136,13 @@ def test_a_killed_program_leaves_a_torn_transcript_that_does_not_count(tmp_path)
     assert not is_finished(tmp_path / "t.jsonl")
     with pytest.raises(TornTranscriptError, match="has no end"):
         read_transcript(partial)
-    play(Pure("cheap"), path=tmp_path / "t.jsonl")
+    play(PureController("cheap"), path=tmp_path / "t.jsonl")
     assert [entry.name for entry in tmp_path.iterdir()] == ["t.jsonl"]
 
 
 def test_a_transcript_cut_anywhere_is_torn(tmp_path):
     path = tmp_path / "t.jsonl"
-    play(Tacit(threshold_router(2)), path=path)
+    play(RouterController(threshold_router(2)), path=path)
     whole = path.read_bytes()
     cuts = [0, 1, whole.index(b"\n") + 1, len(whole) // 2, len(whole) - 1]
     for content in [*(whole[:cut] for cut in cuts), whole + whole[:9]]:
@@ -167,7 +167,7 @@ def test_a_transcript_cut_anywhere_is_torn(tmp_path):
 )
 def test_what_is_no_transcript_is_refused_with_its_line(change, message, tmp_path):
     path = tmp_path / "t.jsonl"
-    play(Pure("cheap"), path=path)
+    play(PureController("cheap"), path=path)
     path.write_text("\n".join(change(path.read_text().splitlines())) + "\n")
     with pytest.raises(FileFormatError, match=message):
         read_transcript(path)
@@ -177,22 +177,22 @@ def test_missing_files_and_folders_are_named(tmp_path):
     with pytest.raises(MissingFileError, match=r"none\.jsonl"):
         read_transcript(tmp_path / "none.jsonl")
     with pytest.raises(MissingFileError, match="no such folder"):
-        play(Pure("cheap"), path=tmp_path / "none" / "t.jsonl")
+        play(PureController("cheap"), path=tmp_path / "none" / "t.jsonl")
     with pytest.raises(MissingFileError, match="folder of transcripts"):
         read_transcripts(tmp_path / "none")
 
 
 def test_the_same_play_has_the_same_fingerprint_whatever_time_it_took():
-    first, second = play(Pure("cheap")), play(Pure("cheap"))
+    first, second = play(PureController("cheap")), play(PureController("cheap"))
     assert first != second
     assert first.fingerprint() == second.fingerprint()
-    assert first.fingerprint() != play(Pure("cheap"), cheap=("left",)).fingerprint()
+    assert first.fingerprint() != play(PureController("cheap"), cheap=("left",)).fingerprint()
 
 
 def pair(episode, cheap, strong, *, length, timing="post_action"):
     return (
-        play(Pure("cheap", timing), cheap=cheap, length=length, episode=episode),
-        play(Pure("strong", timing), strong=strong, length=length, episode=episode),
+        play(PureController("cheap", timing), cheap=cheap, length=length, episode=episode),
+        play(PureController("strong", timing), strong=strong, length=length, episode=episode),
     )
 
 
@@ -243,13 +243,13 @@ def test_features_and_diagnostics_can_be_chosen():
 def test_pairs_that_are_none_are_refused():
     cheap, strong = pair("a", WAIT, RIGHT, length=3)
     other_cheap, other_strong = pair("b", WAIT, RIGHT, length=3)
-    handed = play(Tacit(threshold_router(2)), episode="a")
-    discarded = play(Tacit(threshold_router(2, "proposal")), episode="a", budget=Budget(50, calls=2))
-    bare = play(Pure("cheap"), episode="a", extractor=None)
+    handed = play(RouterController(threshold_router(2)), episode="a")
+    discarded = play(RouterController(threshold_router(2, "proposal")), episode="a", budget=Budget(50, calls=2))
+    bare = play(PureController("cheap"), episode="a", extractor=None)
     broken = run_episode(
-        Corridor(3, breaks_at=1), Walker("c", WAIT), None, Pure("cheap"), episode="a", extractor=Stalled()
+        Corridor(3, breaks_at=1), Walker("c", WAIT), None, PureController("cheap"), episode="a", extractor=Stalled()
     )
-    longer = play(Pure("strong"), episode="a", length=4)
+    longer = play(PureController("strong"), episode="a", length=4)
     for given_pair, message in [
         ((cheap, other_strong), "the same episode"),
         ((strong, cheap), "each by cheap"),

@@ -9,17 +9,25 @@ import pytest
 from toy_world import RIGHT, WAIT, Corridor, Stalled, Walker, threshold_router
 
 from bayes_tacit import StepCost
-from bayes_tacit.agents import Budget, ForcedHandoff, PrefixRestart, Pure, StepDeferral, Tacit, run_episode
+from bayes_tacit.agents import (
+    Budget,
+    ForcedHandoffController,
+    PrefixRouterController,
+    PureController,
+    RouterController,
+    StepDeferralController,
+    run_episode,
+)
 from bayes_tacit.agents.frames import COLUMNS, transcript_frame
 from bayes_tacit.errors import InvalidDataError
 
 CONTROLLERS = {
-    "pure": Pure("cheap"),
-    "tacit": Tacit(threshold_router(2)),
-    "discarded proposal": Tacit(threshold_router(2, "proposal")),
-    "deferral": StepDeferral(0.5, signal="stalled"),
-    "restart": PrefixRestart(2, lambda _: 0.1, threshold=0.5),
-    "forced": ForcedHandoff(1),
+    "pure": PureController("cheap"),
+    "tacit": RouterController(threshold_router(2)),
+    "discarded proposal": RouterController(threshold_router(2, "proposal")),
+    "deferral": StepDeferralController(0.5, signal="stalled"),
+    "restart": PrefixRouterController(2, lambda _: 0.1, threshold=0.5),
+    "forced": ForcedHandoffController(1),
 }
 
 
@@ -91,7 +99,7 @@ def test_an_episode_that_never_began_has_no_rows():
         def reset(self):
             raise OSError("the engine is gone")
 
-    frame = transcript_frame(play(Pure("cheap"), corridor=Broken()))
+    frame = transcript_frame(play(PureController("cheap"), corridor=Broken()))
     assert (len(frame), tuple(frame.columns)) == (0, COLUMNS)
 
 

@@ -82,6 +82,17 @@ def test_the_choice_is_the_best_within_the_cap_on_development_data(result, train
         np.testing.assert_array_equal(result.outcomes[policy.name].success, frozen.success)
 
 
+def test_what_is_fitted_already_is_not_fitted_again(result, training, development, test_world):
+    mixed = [policy if at % 2 else result.fitted[policy.name] for at, policy in enumerate(POLICIES)]
+    again = compare(mixed, training, development, test_world, CAP)
+    pd.testing.assert_frame_equal(again.table, result.table)
+    assert [again.fitted[one.name] is result.fitted[one.name] for one in POLICIES] == [True, False] * 4
+    fitted = compare(result.fitted.values(), None, development, test_world, CAP)
+    pd.testing.assert_frame_equal(fitted.table, result.table)
+    with pytest.raises(InvalidDataError, match="training is None; expected Episodes, to fit Task Router"):
+        compare([result.fitted["Pure Cheap"], TaskRouter()], None, development, test_world, CAP)
+
+
 def test_pure_policies_are_references_that_need_not_meet_the_cap(result):
     table = result.table.set_index("policy")
     for name, play in (("Pure Cheap", pure_cheap), ("Pure Strong", pure_strong)):

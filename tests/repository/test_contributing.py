@@ -15,6 +15,7 @@ import bayes_tacit.agents
 import bayes_tacit.policies
 import simulations.studies
 from bayes_tacit.errors import TacitWarning
+from bayes_tacit.router.control import Checkpoint
 from simulations.__main__ import main
 from simulations.studies import registry
 from simulations.studies.table_file import TABLE, read_table
@@ -76,6 +77,14 @@ def test_the_policy_is_fitted_and_compared(overlay, capsys):
         handoff = -1 if at == test.episodes.n_steps[row] else at
         assert result.outcomes["Two Alarms"].success[row] == table[0, row, handoff]
         assert result.outcomes["Two Alarms"].cost[row] == table[1, row, handoff]
+    # The controller decides the same, one checkpoint after the other.
+    controller = result.fitted["Two Alarms"].controller(result.choices["Two Alarms"].point)
+    for row, risk in enumerate(risks[:100]):
+        pilot = controller.begin({}, "task")
+        n_steps = test.episodes.n_steps[row]
+        said = [pilot.checkpoint(Checkpoint({"risk": value})).call for value in risk[:n_steps]]
+        handoff = said.index("strong") + 1 if "strong" in said else -1
+        assert result.outcomes["Two Alarms"].cost[row] == table[1, row, -1 if handoff == n_steps else handoff]
     # What is chosen by is what is played.
     fitted, point = result.fitted["Two Alarms"], result.choices["Two Alarms"].point
     played = fitted.outcomes(made["worlds"]["development"], point).point()

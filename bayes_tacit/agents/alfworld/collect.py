@@ -14,7 +14,6 @@ from bayes_tacit.agents.alfworld.diagnostics import AlfworldExtractor
 from bayes_tacit.agents.alfworld.environment import AlfworldEnvironment
 from bayes_tacit.agents.alfworld.games import Game
 from bayes_tacit.agents.alfworld.workers import Progress, work_through
-from bayes_tacit.agents.controllers import Pure
 from bayes_tacit.agents.errors import TornTranscriptError
 from bayes_tacit.agents.loop import run_episode
 from bayes_tacit.agents.protocols import Actor, Agent
@@ -22,6 +21,7 @@ from bayes_tacit.agents.transcript import Transcript, read_transcript
 from bayes_tacit.data.costs import StepCost
 from bayes_tacit.errors import InvalidDataError, MissingFileError
 from bayes_tacit.files import as_path
+from bayes_tacit.router.control import PureController
 
 PAPER_COST = StepCost.paper("4b")
 """4B Cheap and 27B Strong, in calls of the 4B model."""
@@ -52,7 +52,7 @@ class Players:
 
     def info(self) -> dict[str, str]:
         """Say what a recording depends on."""
-        return {"cheap": _printed(self.cheap), "strong": _printed(self.strong)}
+        return {"cheap": printed(self.cheap), "strong": printed(self.strong)}
 
 
 @dataclass(frozen=True)
@@ -148,9 +148,9 @@ def file_stem(game: Game) -> str:
     return game.id.replace("/", "__")
 
 
-def _printed(actor: Actor) -> str:
-    """Give how an actor prints, without addresses in memory: those differ from process to process."""
-    return re.sub(r" at 0x[0-9a-f]+", "", repr(actor))
+def printed(thing: object) -> str:
+    """Give how a thing prints, without addresses in memory: those differ from process to process."""
+    return re.sub(r" at 0x[0-9a-f]+", "", repr(thing))
 
 
 def _play(environment: AlfworldEnvironment, game: Game, agent: Agent, path: Path, players: Players) -> Transcript:
@@ -158,7 +158,7 @@ def _play(environment: AlfworldEnvironment, game: Game, agent: Agent, path: Path
         environment,
         players.cheap if agent == "cheap" else None,
         players.strong if agent == "strong" else None,
-        Pure(agent),
+        PureController(agent),
         episode=game.id,
         extractor=AlfworldExtractor(),
         budget=players.budget,

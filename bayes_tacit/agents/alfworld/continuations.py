@@ -23,8 +23,6 @@ from bayes_tacit.agents.alfworld.collect import Pair, Players, file_stem
 from bayes_tacit.agents.alfworld.diagnostics import AlfworldExtractor
 from bayes_tacit.agents.alfworld.environment import AlfworldEnvironment
 from bayes_tacit.agents.alfworld.workers import Progress, work_through
-from bayes_tacit.agents.control import Controller
-from bayes_tacit.agents.controllers import ForcedHandoff, StepDeferral
 from bayes_tacit.agents.loop import run_episode
 from bayes_tacit.agents.transcript import Transcript
 from bayes_tacit.data.costs import cost_of_calls
@@ -32,6 +30,7 @@ from bayes_tacit.data.counterfactuals import Counterfactuals
 from bayes_tacit.data.timing import Timing
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.files import as_path, atomic_path
+from bayes_tacit.router.control import Controller, ForcedHandoffController, StepDeferralController
 
 Key = tuple[Any, ...]
 
@@ -153,10 +152,10 @@ def _play(environment: AlfworldEnvironment, pair: Pair, key: Key, players: Playe
         return _continued(pair.strong)
     controller: Controller
     if key[0] == "handoff":
-        controller = ForcedHandoff(key[1])
+        controller = ForcedHandoffController(key[1])
     else:
         _, timing, signal, level = key
-        controller = StepDeferral(float(level), signal=signal, timing=timing)
+        controller = StepDeferralController(float(level), signal=signal, timing=timing)
     played = run_episode(
         environment,
         players.cheap,

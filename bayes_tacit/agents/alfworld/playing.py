@@ -16,13 +16,11 @@ from pathlib import Path
 
 import numpy as np
 
-from bayes_tacit.agents.alfworld.collect import Pair, Players, file_stem
+from bayes_tacit.agents.alfworld.collect import Pair, Players, file_stem, printed
 from bayes_tacit.agents.alfworld.diagnostics import DIAGNOSTICS, AlfworldExtractor
 from bayes_tacit.agents.alfworld.environment import AlfworldEnvironment
 from bayes_tacit.agents.alfworld.features import DESCRIPTORS, FEATURES, router_descriptors, task_features
 from bayes_tacit.agents.alfworld.workers import Progress, work_through
-from bayes_tacit.agents.control import Controller
-from bayes_tacit.agents.controllers import Pure
 from bayes_tacit.agents.errors import TornTranscriptError
 from bayes_tacit.agents.loop import run_episode
 from bayes_tacit.agents.memory import Remembering
@@ -31,6 +29,7 @@ from bayes_tacit.agents.transcript import Transcript, read_transcript
 from bayes_tacit.data.outcomes import Outcomes
 from bayes_tacit.errors import InvalidDataError, MissingFileError
 from bayes_tacit.files import as_path
+from bayes_tacit.router.control import Controller, PureController, RouterController
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,14 +42,21 @@ class Entry:
         As in tables; also in the names of files.
     controller
         Decides; it can be pickled where there are several workers.
-    identity
-        Tells it from others of the same name, such as one with another threshold: kept episodes are only taken where
-        it is the same.
     """
 
     name: str
     controller: Controller
-    identity: str
+
+    @property
+    def identity(self) -> str:
+        """Tell it from others of the same name: kept episodes are only taken where this is the same.
+
+        It is how the controller prints, without addresses in memory; a router is told by its fingerprint.
+        """
+        match self.controller:
+            case RouterController(router=router, shadow=shadow):
+                return f"router {router.fingerprint}" + (" in shadow" if shadow else "")
+        return printed(self.controller)
 
 
 class PolicyExtractor:
@@ -169,7 +175,7 @@ def _play_game(
 def _kept(pair: Pair, entries: Sequence[Entry], folder: Path, players: Players) -> dict[str, Transcript]:
     known = {}
     for entry in entries:
-        if isinstance(entry.controller, Pure):
+        if isinstance(entry.controller, PureController):
             known[entry.name] = pair.cheap if entry.controller.agent == "cheap" else pair.strong
             continue
         try:

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from bayes_tacit.agents.control import Choice
 from bayes_tacit.agents.protocols import Agent, History, Observation, Proposal, Step, StepResult
 from bayes_tacit.agents.retry import Failure
 from bayes_tacit.data.timing import Timing
+from bayes_tacit.router.control import Choice
 
 FORMAT = "bayes_tacit.transcript"
 SCHEMA_VERSION = 1
@@ -73,7 +73,7 @@ class ResetRecord:
 
 @dataclass(frozen=True)
 class ChoiceRecord:
-    """What a controller said before a call, where it was more than that Cheap goes on."""
+    """What a controller said before a call or at the end, where it was more than that Cheap goes on."""
 
     run: int
     step: int

@@ -1,4 +1,4 @@
-"""Who makes the next call: the protocol between the loop and whatever decides."""
+"""Who makes the next call: what passes between a loop and whatever decides in it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from bayes_tacit.agents.protocols import History, Proposal, StepResult
 from bayes_tacit.data.timing import Timing
+from bayes_tacit.errors import InvalidDataError
 
 Call = Literal["cheap", "strong", "strong_once", "restart"]
 """Who acts: Cheap; Strong from here to the end; Strong for one step; Strong from a fresh start to the end."""
@@ -32,32 +32,33 @@ class Choice:
     facts: Mapping[str, object] = field(default_factory=dict)
 
 
+GO_ON = Choice("cheap")
+
+
 @dataclass(frozen=True)
 class Checkpoint:
     """What a controller sees of one of Cheap's checkpoints.
 
     Attributes
     ----------
-    history
-        What came before this action.
-    proposal
-        Cheap's action.
-    result
-        What came of it; None where it was not executed yet.
     diagnostics
         Diagnostics by name; empty without an extractor.
+    nll
+        Negative log-likelihood of Cheap's action; None where it is not known.
+    moment
+        What else the loop can show, for controllers of your own that read words: `bayes_tacit.agents.run_episode` gives
+        a `Moment`. No controller of the library looks at it.
     """
 
-    history: History
-    proposal: Proposal
-    result: StepResult | None
     diagnostics: Mapping[str, float]
+    nll: float | None = None
+    moment: object = None
 
 
 class Pilot(Protocol):
     """Decides in one episode."""
 
-    def before(self, history: History) -> Choice:
+    def before(self) -> Choice:
         """Say who makes the next call; asked before each call unless Strong is in control for good."""
         ...
 
@@ -70,9 +71,16 @@ class Pilot(Protocol):
         """
         ...
 
+    def end(self) -> Choice:
+        """Say whether the finished episode stands ("cheap") or Strong starts anew ("restart").
+
+        Asked once, when the task is over or the budget spent, unless Strong is in control for good.
+        """
+        ...
+
 
 class Controller(Protocol):
-    """A policy: makes a pilot for each episode."""
+    """A policy with its setting: makes a pilot for each episode."""
 
     @property
     def name(self) -> str:
@@ -87,3 +95,31 @@ class Controller(Protocol):
     def begin(self, features: Mapping[str, float], episode: str) -> Pilot:
         """Begin an episode with the task's features, empty without an extractor."""
         ...
+
+
+class GoingOn:
+    """A pilot that lets Cheap go on whatever happens; others say where they decide otherwise."""
+
+    def before(self) -> Choice:
+        """Let Cheap make the next call."""
+        return GO_ON
+
+    def checkpoint(self, checkpoint: Checkpoint) -> Choice:  # noqa: ARG002
+        """Let Cheap go on."""
+        return GO_ON
+
+    def end(self) -> Choice:
+        """Let the episode stand."""
+        return GO_ON
+
+
+def chosen(
+    values: Mapping[str, float], names: tuple[str, ...], field: str, episode: str | int | None = None
+) -> dict[str, float]:
+    """Take numbers by name out of all that an extractor gives."""
+    missing = [name for name in names if name not in values]
+    if missing:
+        raise InvalidDataError(
+            f"{missing[0]!r} among them: the extractor must give it", episode=episode, field=field, value=[*values]
+        )
+    return {name: values[name] for name in names}

@@ -1,4 +1,4 @@
-"""Controllers made from fitted policies decide as the fitted policies do, step by step."""
+"""The controller of a fitted policy decides as the fitted policy does, step by step."""
 
 from __future__ import annotations
 
@@ -8,9 +8,6 @@ import numpy as np
 import pytest
 
 from bayes_tacit import fit_map, load_example
-from bayes_tacit.agents import Checkpoint, History, Observation, Proposal, Step, StepResult
-from bayes_tacit.agents.adapters import controller_for, identity_of
-from bayes_tacit.agents.memory import Remembering
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.policies import (
     Cascade,
@@ -23,6 +20,7 @@ from bayes_tacit.policies import (
     TacitSwitch,
     TaskRouter,
 )
+from bayes_tacit.router.control import Checkpoint
 
 EXAMPLE = load_example()
 PARTS = EXAMPLE.split({"training": 0.6, "other": 0.4})
@@ -36,15 +34,12 @@ def drive(controller, row):
     features = dict(zip(FEATURES, VALUES["features"][row], strict=True))
     # What an extractor gives besides must not matter, nor the order.
     pilot = controller.begin({"unknown": 7.0, **dict(reversed(features.items()))}, "episode")
-    history = History(Observation("", task="task"))
     said = []
     for step in range(VALUES["n_steps"][row]):
-        before = pilot.before(history)
+        before = pilot.before()
         diagnostics = dict(zip(DIAGNOSTICS, VALUES["diagnostics"][row][step], strict=True))
-        result = StepResult(Observation(""))
-        after = pilot.checkpoint(Checkpoint(history, Proposal("x"), result, {**diagnostics, "unknown": 1.0}))
-        said.append((before, after))
-        history = history.then(Step("cheap", Proposal("x"), result))
+        said.append((before, pilot.checkpoint(Checkpoint({**diagnostics, "unknown": 1.0}))))
+    said.append((pilot.end(), None))
     return said
 
 
@@ -70,9 +65,9 @@ def test_tacit_switch_hands_off_where_the_fitted_one_does(policy):
     fitted = policy.fit(TRAINING)
     for alpha in fitted.candidates["alpha"].iloc[[10, 50, 90]]:
         expected = fitted.handoffs(OTHER, {"alpha": alpha})
-        controller = pickle.loads(pickle.dumps(controller_for(fitted, {"alpha": alpha})))
+        controller = pickle.loads(pickle.dumps(fitted.controller({"alpha": alpha})))
         for row, handoff in enumerate(expected.tolist()):
-            calls = [after.call for _, after in drive(controller, row)]
+            calls = [after.call for _, after in drive(controller, row)[:-1]]
             # Strong takes the action after the checkpoint; after the last one nothing is left for it to take.
             assert (calls.index("strong") + 1 if "strong" in calls else -1) == handoff
         assert len(set(expected.tolist())) > 2
@@ -82,9 +77,9 @@ def test_tacit_switch_hands_off_where_the_fitted_one_does(policy):
 def test_task_router_chooses_as_the_fitted_one_does(alpha):
     fitted = TaskRouter(features=FEATURES[:2]).fit(TRAINING)
     expected = fitted.handoffs(OTHER, {"alpha": alpha})
-    controller = pickle.loads(pickle.dumps(controller_for(fitted, {"alpha": alpha})))
+    controller = pickle.loads(pickle.dumps(fitted.controller({"alpha": alpha})))
     for row, handoff in enumerate(expected.tolist()):
-        assert {before.call for before, _ in drive(controller, row)} == {"strong" if handoff == 0 else "cheap"}
+        assert {before.call for before, _ in drive(controller, row)[:-1]} == {"strong" if handoff == 0 else "cheap"}
 
 
 def test_prefix_router_restarts_where_the_fitted_one_does():
@@ -95,9 +90,9 @@ def test_prefix_router_restarts_where_the_fitted_one_does():
         k = int(setting["k"])
         expected = fitted.restarts(OTHER, setting)
         probability = fitted.probability(OTHER, k)
-        controller = pickle.loads(pickle.dumps(controller_for(fitted, setting)))
+        controller = pickle.loads(pickle.dumps(fitted.controller(setting)))
         for row, restarts in enumerate(expected.tolist()):
-            said = drive(controller, row)
+            said = drive(controller, row)[:-1]
             asked = [at for at, (before, _) in enumerate(said) if before.one_off_calls]
             assert asked == ([k] if OTHER.n_steps[row] > k else [])
             assert [at for at, (before, _) in enumerate(said) if before.call == "restart"] == ([k] if restarts else [])
@@ -107,15 +102,15 @@ def test_prefix_router_restarts_where_the_fitted_one_does():
     assert seen == {True, False}
 
 
-def test_step_deferral_defers_where_the_fitted_one_does():
-    fitted = StepDeferral("uncertainty", average_steps=(0, 2, 4)).fit(TRAINING)
+@pytest.mark.parametrize("timing", ["post_action", "proposal"])
+def test_step_deferral_defers_where_the_fitted_one_does(timing):
+    fitted = StepDeferral("uncertainty", average_steps=(0, 2, 4), timing=timing).fit(TRAINING)
     for _, setting in fitted.candidates.iterrows():
         expected = fitted.defers(OTHER, setting)
-        controller = controller_for(fitted, setting)
-        assert controller.timing == "proposal"
-        assert controller_for(fitted, setting, deferral="post_action").timing == "post_action"
+        controller = fitted.controller(setting)
+        assert controller.timing == timing
         for row in range(len(OTHER)):
-            deferred = [after.call == "strong_once" for _, after in drive(controller, row)]
+            deferred = [after.call == "strong_once" for _, after in drive(controller, row)[:-1]]
             assert deferred == expected[row, : len(deferred)].tolist()
 
 
@@ -124,10 +119,10 @@ def test_first_alarm_hands_off_where_the_fitted_one_does(timing):
     fitted = FirstAlarm("uncertainty", timing=timing).fit(TRAINING)
     found = set()
     for alpha in fitted.candidates["alpha"].iloc[[10, 60, 90, 99]]:
-        controller = controller_for(fitted, {"alpha": alpha})
+        controller = fitted.controller({"alpha": alpha})
         assert controller.timing == timing
         for row, handoff in enumerate(fitted.handoffs(OTHER, {"alpha": alpha}).tolist()):
-            calls = [after.call for _, after in drive(controller, row)]
+            calls = [after.call for _, after in drive(controller, row)[:-1]]
             assert set(calls) <= {"cheap", "strong"}
             first = calls.index("strong") + (timing == "post_action") if "strong" in calls else -1
             assert first == handoff
@@ -135,55 +130,31 @@ def test_first_alarm_hands_off_where_the_fitted_one_does(timing):
     assert len(found) > 5
 
 
+def test_cascade_restarts_where_the_fitted_one_does():
+    fitted = Cascade(summaries=("total", "mean", "highest", "last")).fit(TRAINING)
+    probability = fitted.probability(OTHER)
+    for alpha in fitted.candidates["alpha"].iloc[[10, 50, 90]]:
+        expected = fitted.restarts(OTHER, {"alpha": alpha})
+        assert set(expected.tolist()) == {True, False}
+        controller = pickle.loads(pickle.dumps(fitted.controller({"alpha": alpha})))
+        for row, restarts in enumerate(expected.tolist()):
+            *steps, (end, _) = drive(controller, row)
+            assert end.call == ("restart" if restarts else "cheap")
+            assert end.facts["value"] == probability[row]
+            assert {choice.call for pair in steps for choice in pair} == {"cheap"}
+
+
 def test_pure_policies_are_pure():
     for policy, agent in ((PureCheap(), "cheap"), (PureStrong(), "strong")):
         fitted = policy.fit(TRAINING)
-        assert controller_for(fitted, fitted.candidates.iloc[0]).agent == agent
+        assert fitted.controller(fitted.candidates.iloc[0]).agent == agent
 
 
 def test_what_cannot_be_played_is_refused():
-    with pytest.raises(InvalidDataError, match=r"fitted is .*Cascade"):
-        controller_for(Cascade().fit(TRAINING), {"alpha": 0.5})
-    with pytest.raises(InvalidDataError, match="without a view"):
-        controller_for(TacitSwitch(view=lambda episodes: episodes).fit(TRAINING), {"alpha": 0.5})
+    with pytest.raises(InvalidDataError, match=r"view is .*; expected none"):
+        TacitSwitch(view=lambda episodes: episodes).fit(TRAINING).controller({"alpha": 0.5})
     with pytest.raises(InvalidDataError, match=r"k is 2; expected one of \[1\]"):
-        controller_for(PrefixRouter(prefixes=(1,)).fit(TRAINING), {"k": 2, "alpha": 0.5})
-    router = controller_for(TaskRouter().fit(TRAINING), {"alpha": 0.5})
+        PrefixRouter(prefixes=(1,)).fit(TRAINING).controller({"k": 2, "alpha": 0.5})
+    router = TaskRouter().fit(TRAINING).controller({"alpha": 0.5})
     with pytest.raises(InvalidDataError, match="'entities' among them"):
         router.begin({"other": 1.0}, "episode")
-
-
-@pytest.mark.filterwarnings("ignore::bayes_tacit.errors.TacitWarning")
-def test_identities_tell_settings_and_fits_apart():
-    halves = TRAINING.split({"a": 0.5, "b": 0.5}).values()
-    found = []
-    for training in halves:
-        found += [identity_of(controller_for(TacitSwitch().fit(training), {"alpha": a})) for a in (0.2, 0.3)]
-        found += [identity_of(controller_for(TaskRouter().fit(training), {"alpha": a})) for a in (0.2, 0.3)]
-        prefix = PrefixRouter(prefixes=(1, 2)).fit(training)
-        found += [identity_of(controller_for(prefix, {"k": k, "alpha": a})) for k in (1, 2) for a in (0.2, 0.3)]
-    deferral = StepDeferral("uncertainty").fit(TRAINING)
-    found += [identity_of(controller_for(deferral, {"alpha": a})) for a in (0.2, 0.3)]
-    assert len(set(found)) == len(found) == 18
-    again = next(iter(TRAINING.split({"a": 0.5, "b": 0.5}).values()))
-    assert identity_of(controller_for(TaskRouter().fit(again), {"alpha": 0.2})) == found[2]
-
-
-def test_an_actor_that_remembers_is_told_apart_by_who_did_what():
-    class Counting:
-        name = "counting"
-        asked = 0
-
-        def act(self, _):
-            self.asked += 1
-            return Proposal(f"answer {self.asked}")
-
-    actor = Remembering(Counting(), "strong")
-    start = History(Observation("A door."))
-    by_cheap, by_strong = (
-        start.then(Step(agent, Proposal("push"), StepResult(Observation("It moves.")))) for agent in ("cheap", "strong")
-    )
-    first, second, third = (actor.act(history).action for history in (start, by_cheap, by_strong))
-    assert [first, second, third] == ["answer 1", "answer 2", "answer 3"]
-    assert [actor.act(history).action for history in (by_strong, start, by_cheap)] == [third, first, second]
-    assert actor.actor.asked == 3

@@ -1,0 +1,35 @@
+"""Controllers: each policy as a loop plays it, a small state machine over features and diagnostics by name.
+
+A fitted policy gives its controller: `fitted.controller(setting)`. `bayes_tacit.agents.run_episode` plays it.
+"""
+
+from bayes_tacit.router.control.chance import Chance
+from bayes_tacit.router.control.pilot import GO_ON, Call, Checkpoint, Choice, Controller, GoingOn, Pilot
+from bayes_tacit.router.control.restarts import CascadeController, PrefixRouterController
+from bayes_tacit.router.control.switches import (
+    FirstAlarmController,
+    ForcedHandoffController,
+    PureController,
+    RouterController,
+    StepDeferralController,
+    TaskRouterController,
+)
+
+__all__ = [
+    "GO_ON",
+    "Call",
+    "CascadeController",
+    "Chance",
+    "Checkpoint",
+    "Choice",
+    "Controller",
+    "FirstAlarmController",
+    "ForcedHandoffController",
+    "GoingOn",
+    "Pilot",
+    "PrefixRouterController",
+    "PureController",
+    "RouterController",
+    "StepDeferralController",
+    "TaskRouterController",
+]

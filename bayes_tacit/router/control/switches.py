@@ -1,0 +1,215 @@
+"""Controllers that give Strong the task, the rest of it, or single steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal, cast
+
+from bayes_tacit import validate
+from bayes_tacit.data.timing import DEFAULT_TIMING, TIMINGS, Timing
+from bayes_tacit.router.control.pilot import GO_ON, Call, Checkpoint, Choice, GoingOn, Pilot, chosen
+from bayes_tacit.router.router import Router
+from bayes_tacit.router.state import HandoffState
+
+
+@dataclass(frozen=True)
+class PureController:
+    """One agent plays alone: Pure Cheap or Pure Strong.
+
+    Examples
+    --------
+    >>> PureController("strong").begin({}, "task-1").before().call
+    'strong'
+    """
+
+    agent: Literal["cheap", "strong"]
+    timing: Timing = DEFAULT_TIMING
+
+    def __post_init__(self) -> None:
+        """Check the words."""
+        validate.choice("agent", self.agent, ("cheap", "strong"))
+        validate.choice("timing", self.timing, TIMINGS)
+
+    @property
+    def name(self) -> str:
+        """Name for transcripts."""
+        return f"pure_{self.agent}"
+
+    def begin(self, features: Mapping[str, float], episode: str) -> Pilot:  # noqa: ARG002
+        """Begin an episode."""
+        return _Fixed(Choice(self.agent))
+
+
+@dataclass(frozen=True)
+class RouterController:
+    """TACIT-Switch: hands off for good when the router's score reaches alpha.
+
+    The extractor may give more features and diagnostics than the router takes.
+
+    Attributes
+    ----------
+    router
+        Decides; its timing says whether Strong takes the next action or acts in place of a discarded proposal.
+    shadow
+        Decide and record, but never hand off.
+    """
+
+    router: Router
+    shadow: bool = False
+    name: str = "tacit_switch"
+
+    @property
+    def timing(self) -> Timing:
+        """The router's."""
+        return cast("Timing", self.router.timing)
+
+    def begin(self, features: Mapping[str, float], episode: str) -> Pilot:
+        """Begin an episode with the router's features among those given."""
+        taken = chosen(features, self.router.feature_names, "features", episode)
+        return _Routed(self.router.start(taken, shadow=self.shadow, episode=episode))
+
+
+@dataclass(frozen=True)
+class TaskRouterController:
+    """Chooses Cheap or Strong before the first call, from the task's features alone.
+
+    Attributes
+    ----------
+    chance
+        Gives the probability that Cheap succeeds from the features, such as a `Chance`.
+    threshold
+        Strong plays where the probability is below it.
+    """
+
+    chance: Callable[[Mapping[str, float]], float]
+    threshold: float
+    timing: Timing = DEFAULT_TIMING
+    name: str = "task_router"
+
+    def begin(self, features: Mapping[str, float], episode: str) -> Pilot:  # noqa: ARG002
+        """Begin an episode: this is where it is decided."""
+        return _Fixed(Choice("strong" if self.chance(features) < self.threshold else "cheap"))
+
+
+@dataclass(frozen=True)
+class StepDeferralController:
+    """Gives single steps to Strong where a signal of Cheap's checkpoint is at least a threshold.
+
+    With the timing "proposal" (that of the paper's agents) Strong acts in place of the proposal that gave the signal;
+    with "post_action" it takes the action after. Then Cheap acts again.
+
+    Attributes
+    ----------
+    threshold
+        Of the signal.
+    signal
+        "nll", the negative log-likelihood of Cheap's action (never reached where it is missing), or the name of a
+        diagnostic.
+    """
+
+    threshold: float
+    signal: str = "nll"
+    timing: Timing = DEFAULT_TIMING
+    name: str = "step_deferral"
+
+    def begin(self, features: Mapping[str, float], episode: str) -> Pilot:  # noqa: ARG002
+        """Begin an episode."""
+        return _Threshold(self.threshold, self.signal, "strong_once", episode)
+
+
+@dataclass(frozen=True)
+class FirstAlarmController:
+    """Hands off for good at the first of Cheap's checkpoints where a signal is at least a threshold.
+
+    Attributes
+    ----------
+    threshold
+        Of the signal.
+    signal
+        As for `StepDeferralController`: "nll", or the name of a diagnostic.
+    timing
+        With "post_action" Strong takes the next action; with "proposal" it acts in place of the proposal.
+
+    Examples
+    --------
+    >>> pilot = FirstAlarmController(0.5, "uncertainty").begin({}, "task-1")
+    >>> [pilot.checkpoint(Checkpoint({"uncertainty": value})).call for value in (0.2, 0.7)]
+    ['cheap', 'strong']
+    """
+
+    threshold: float
+    signal: str
+    timing: Timing = DEFAULT_TIMING
+    name: str = "first_alarm"
+
+    def begin(self, features: Mapping[str, float], episode: str) -> Pilot:  # noqa: ARG002
+        """Begin an episode."""
+        return _Threshold(self.threshold, self.signal, "strong", episode)
+
+
+@dataclass(frozen=True)
+class ForcedHandoffController:
+    """Hands off for good at a given step: Cheap acts before it, Strong from it on. No proposal is discarded."""
+
+    step: int
+    timing: Timing = DEFAULT_TIMING
+
+    def __post_init__(self) -> None:
+        """Check the number."""
+        validate.whole("step of the handoff", self.step, 0)
+
+    @property
+    def name(self) -> str:
+        """Name for transcripts."""
+        return f"handoff_at_{self.step}"
+
+    def begin(self, features: Mapping[str, float], episode: str) -> Pilot:  # noqa: ARG002
+        """Begin an episode."""
+        return _Forced(self.step)
+
+
+@dataclass(frozen=True)
+class _Fixed(GoingOn):
+    choice: Choice
+
+    def before(self) -> Choice:
+        return self.choice
+
+
+@dataclass
+class _Forced(GoingOn):
+    left: int
+
+    def before(self) -> Choice:
+        return GO_ON if self.left else Choice("strong")
+
+    def checkpoint(self, checkpoint: Checkpoint) -> Choice:  # noqa: ARG002
+        self.left -= 1
+        return GO_ON
+
+
+@dataclass(frozen=True)
+class _Routed(GoingOn):
+    state: HandoffState
+
+    def checkpoint(self, checkpoint: Checkpoint) -> Choice:
+        names = self.state.router.diagnostic_names
+        decision = self.state.observe(chosen(checkpoint.diagnostics, names, "diagnostics", self.state.episode))
+        return Choice("strong" if decision.handoff else "cheap", facts=decision._asdict())
+
+
+@dataclass(frozen=True)
+class _Threshold(GoingOn):
+    threshold: float
+    signal: str
+    answer: Call
+    episode: str
+
+    def checkpoint(self, checkpoint: Checkpoint) -> Choice:
+        if self.signal == "nll":
+            value = checkpoint.nll
+        else:
+            value = chosen(checkpoint.diagnostics, (self.signal,), "diagnostics", self.episode)[self.signal]
+        reached = value is not None and value >= self.threshold
+        return Choice(self.answer if reached else "cheap", facts={"signal": value})
