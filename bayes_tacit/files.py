@@ -28,6 +28,41 @@ def as_path(path: object) -> Path:
     return Path(name)
 
 
+def read_text(path: str | os.PathLike[str], expected: str) -> str:
+    """Read a text file; what is missing, a folder, a pipe or not UTF-8 is refused in words.
+
+    Parameters
+    ----------
+    path
+        The file. A byte order mark at its start is dropped.
+    expected
+        What the file should have been, for the message.
+
+    Examples
+    --------
+    >>> read_text("no-such-file", "marks, one a line")
+    Traceback (most recent call last):
+        ...
+    bayes_tacit.errors.MissingFileError: no-such-file: no such file; expected marks, one a line
+    """
+    file = regular_file(path, expected)
+    try:
+        return file.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise FileFormatError(f"{file}: not UTF-8 text (byte {error.start}); expected {expected}") from None
+
+
+def regular_file(path: str | os.PathLike[str], expected: str) -> Path:
+    """Return the path of a file that exists; opening a pipe or a device might never end."""
+    file = as_path(path)
+    if not file.exists():
+        raise MissingFileError(f"{file}: no such file; expected {expected}")
+    if not file.is_file():
+        kind = "folder" if file.is_dir() else "pipe or device"
+        raise FileFormatError(f"{file} is a {kind}; expected {expected}")
+    return file
+
+
 @contextmanager
 def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary path in the same folder; what was written there takes the place of `path` at the end.

@@ -391,3 +391,34 @@ def test_the_published_questions_have_features_and_labels_that_check():
             features = DABenchExtractor(question, home, descriptors=True).features(Observation(""))
             assert 0 < features["answer_arity"] <= 1
             assert features["operation_breadth"] >= 1
+
+
+def test_a_table_that_leads_to_the_labels_is_refused(tmp_path):
+    (tmp_path / "da-dev-tables").mkdir()
+    labels = tmp_path / "da-dev-labels.jsonl"
+    labels.write_text("{}")
+    (tmp_path / "da-dev-tables" / "a.csv").symlink_to(labels)
+    (tmp_path / "da-dev-tables" / "b.csv").hardlink_to(labels)
+    for name in ("a.csv", "b.csv"):
+        question = Question("1", "?", "", "", (), name, "easy", {"x": "1"})
+        with pytest.raises(FileFormatError, match=f"{name} leads to .*expected a table within"):
+            ToolEnvironment(question, tmp_path)
+
+
+def test_questions_nested_without_end_are_refused_with_their_line(tmp_path):
+    (tmp_path / "da-dev-labels.jsonl").write_text("[" * 100_000)
+    with pytest.raises(FileFormatError, match=r"da-dev-labels.jsonl, line 1: not valid JSON"):
+        read_questions(tmp_path)
+
+
+@pytest.mark.parametrize("number", [[], {}, None, True, 1.5])
+def test_an_id_that_is_no_number_or_text_is_refused_with_its_line(folder, number):
+    (folder / "da-dev-questions.jsonl").write_text(json.dumps(QUESTION | {"id": number}))
+    with pytest.raises(FileFormatError, match=r"da-dev-questions.jsonl, line 1: id is "):
+        read_questions(folder)
+
+
+def test_questions_that_are_not_utf8_are_refused(folder):
+    (folder / "da-dev-questions.jsonl").write_bytes(b"\xff\xfe{}")
+    with pytest.raises(FileFormatError, match=r"da-dev-questions.jsonl: not UTF-8 text"):
+        read_questions(folder)

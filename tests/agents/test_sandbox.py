@@ -2,41 +2,46 @@
 
 from __future__ import annotations
 
-import ctypes
+import contextlib
 import json
 import os
+import platform
+import resource
 import socket
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
+from attack.tricks import PREPARATION, tricks
 
-from bayes_tacit.agents.dabench import Limits, run_code
+from bayes_tacit.agents.dabench import Limits, SandboxError, run_code, sandbox, standing_walls
 from bayes_tacit.errors import InvalidDataError
 
-pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the sandbox's limits are those of Linux")
+MISSING = [wall for wall, stands in standing_walls().items() if not stands] if sys.platform == "linux" else ["Linux"]
+pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"this system has no {', '.join(MISSING)} for the sandbox")
 
 
 @pytest.fixture
-def world(tmp_path):
+def world(tmp_path, monkeypatch):
     """A table to work on, and a label that no one is to see or change."""
+    aside = tmp_path / "aside"
+    aside.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(aside))
     table, label = tmp_path / "table.csv", tmp_path / "labels.jsonl"
     table.write_text("x,y\n1,2\n3,4\n")
     label.write_text("TOP SECRET")
     return table, label
 
 
-NUMBER = "import os\nprint(os.getpid(), flush=True)\n"
-
-
-def is_gone(run) -> bool:
-    """Whether the process whose number is the first line of the output, and its whole group, have ended."""
-    number = int(run.output.splitlines()[0])
-    try:
-        os.killpg(number, 0)
-    except ProcessLookupError:
-        return not Path(f"/proc/{number}").exists()
-    return False
+def left_running() -> list[str]:
+    """Processes of the sandbox that still run: their command line names its folder, which `world` puts aside."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            if folder.name.isdigit() and tempfile.gettempdir().encode() in (folder / "cmdline").read_bytes():
+                found.append(folder.name)
+    return found
 
 
 def test_code_runs_on_the_table_with_the_variables_of_earlier_calls(world):
@@ -52,105 +57,128 @@ def test_an_exception_is_told_with_its_line(world):
     assert run_code("x = = 1", (world[0],)).output.startswith("SyntaxError")
 
 
-# Each tries one thing; what is printed tells whether it went through.
-ATTEMPTS = {
-    "socket": "__import__('socket').socket()",
-    "connection": "__import__('socket').create_connection(('127.0.0.1', PORT), 2)",
-    "url": "__import__('urllib.request').request.urlopen('http://127.0.0.1:PORT', timeout=2)",
-    "name": "__import__('socket').getaddrinfo('localhost', 80)",
-    "shell": "__import__('os').system('echo TOP SECRET > LABEL')",
-    "program": "__import__('subprocess').run(['true'])",
-    "fork": "__import__('os').fork()",
-    "spawn": "__import__('os').posix_spawn('/bin/true', ['true'], {})",
-    "exec": "__import__('os').execv('/bin/true', ['true'])",
-    "kill": "__import__('os').kill(PARENT, 9)",
-    "killpg": "__import__('os').killpg(0, 9)",
-    "pool": "__import__('multiprocessing').Pool(2)",
-    "foreign function": "__import__('ctypes').CDLL(None).system(b'true')",
-    "foreign symbol": "__import__('ctypes').pythonapi.PyErr_Clear",
-    "read": "open('LABEL').read()",
-    "read by descriptor": "__import__('os').open('LABEL', 0)",
-    "read by pathlib": "__import__('pathlib').Path('LABEL').read_text()",
-    "read by pandas": "__import__('pandas').read_csv('LABEL')",
-    "read by numpy": "__import__('numpy').fromfile('LABEL', dtype='u1')",
-    "read by native library": "__import__('pyarrow').OSFile('LABEL').read()",
-    "read upwards": "open('../../' + 'LABEL'[1:]).read()",
-    "read by link": "(__import__('os').symlink('LABEL', 'link'), open('link').read())",
-    "read by hard link": "(__import__('os').link('LABEL', 'hard'), open('hard').read())",
-    "passwords": "open('/etc/passwd').read()",
-    "environment": "open('/proc/PARENT/environ', 'rb').read()",
-    "list": "__import__('os').listdir('FOLDER')",
-    "change folder": "__import__('os').chdir('/')",
-    "write": "open('LABEL', 'w').write('mine')",
-    "append": "open('LABEL', 'a').write('mine')",
-    "write by native library": "__import__('pyarrow').OSFile('LABEL', 'wb').write(b'mine')",
-    "remove": "__import__('os').remove('LABEL')",
-    "rename": "__import__('os').rename('LABEL', 'mine')",
-    "replace": "(open('mine', 'w').write('x'), __import__('os').replace('mine', 'LABEL'))",
-    "truncate": "__import__('os').truncate('LABEL', 0)",
-    "database": "__import__('sqlite3').connect('LABEL')",
-    "change mode": "__import__('os').chmod('LABEL', 0)",
-    "remove tree": "__import__('shutil').rmtree('FOLDER')",
-    "more memory": "__import__('resource').setrlimit(__import__('resource').RLIMIT_AS, (-1, -1))",
-    "table": "open('table.csv', 'w').write('mine') if __import__('os').getuid() else 1/0",
-}
-
-
-def has_landlock() -> bool:
-    return ctypes.CDLL(None).syscall(444, None, ctypes.c_size_t(0), ctypes.c_uint32(1)) > 0
-
-
-def test_nothing_outside_is_reached_by_any_of_many_ways(world):
+def test_nothing_outside_is_read_changed_or_reached_by_any_of_many_tricks(world):
     table, label = world
-    with socket.create_server(("127.0.0.1", 0)) as server:
+    os.utime(label, (1, 1))
+    before = state_of(label)
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.socket(socket.AF_UNIX) as named:
         server.setblocking(False)
+        named.bind(str(label.parent / "aside" / "unix"))
         words = {
             "PORT": str(server.getsockname()[1]),
             "LABEL": str(label),
             "FOLDER": str(label.parent),
+            "NAMED": str(label.parent / "aside" / "unix"),
             "PARENT": str(os.getpid()),
         }
-        # Without Landlock in the kernel native libraries are not held back, as `run_code` says.
-        attempts = {name: text for name, text in ATTEMPTS.items() if "native" not in name or has_landlock()}
+        attempts = {
+            name: text for name, text in tricks().items() if platform.machine() == "x86_64" or "call" not in name
+        }
         for name, attempt in attempts.items():
             for word, value in words.items():
                 attempt = attempt.replace(word, value)
             attempts[name] = attempt
         script = f"""
-import json
 outcomes = {{}}
 for name, attempt in {attempts!r}.items():
     try:
-        outcomes[name] = 'went through: ' + repr(eval(attempt))[:60]
+        value = eval(attempt)
+        outcomes[name] = 'refused' if type(value) is int and value == -1 else 'went through: ' + repr(value)[:60]
     except BaseException as error:
         outcomes[name] = type(error).__name__
-print(json.dumps(outcomes))
+with open('outcomes', 'w') as file:
+    json.dump(outcomes, file)
+print(open('outcomes').read())
 """
-        run = run_code(script, (table,), limits=Limits(output=20_000))
+        run = run_code(PREPARATION + script, (table,), limits=Limits(output=100_000))
         with pytest.raises(BlockingIOError):
             server.accept()
     assert run.end == "ran", run.output
     outcomes = json.loads(run.output)
     assert list(outcomes) == list(attempts)
+    assert len(attempts) >= 221 or platform.machine() != "x86_64"
     assert {name: outcome for name, outcome in outcomes.items() if outcome.startswith("went")} == {}
     assert "TOP" not in run.output
-    assert label.read_text() == "TOP SECRET"
-    assert sorted(path.name for path in label.parent.iterdir()) == ["labels.jsonl", "table.csv"]
+    assert state_of(label) == before
     assert table.read_text() == "x,y\n1,2\n3,4\n"
+    assert left_running() == []
+
+
+def state_of(label: Path) -> list[object]:
+    """What must be the same afterwards: the file, its folder, and what belongs to this process."""
+    about = label.stat()
+    limits = [
+        resource.getrlimit(kind) for kind in range(resource.RLIM_NLIMITS if hasattr(resource, "RLIM_NLIMITS") else 10)
+    ]
+    return [
+        *(label.read_text(), about.st_mode, about.st_uid, about.st_mtime, about.st_nlink, os.listxattr(label)),
+        *(sorted(path.name for path in label.parent.iterdir()), label.parent.stat().st_mode),
+        *(os.getpriority(os.PRIO_PROCESS, 0), os.sched_getaffinity(0), os.sched_getscheduler(0), limits),
+    ]
+
+
+def test_a_call_by_another_table_of_numbers_ends_the_process(world):
+    run = run_code(f"{PREPARATION}print(1)\npast('call(0x40000000 + 39)')\nprint(2)", (world[0],))
+    assert (run.end, run.output.splitlines()[0]) == ("killed", "1")
+
+
+@pytest.mark.parametrize(
+    "leaving",
+    [
+        "import sys; sys.exit()",
+        "exit(0)",
+        "raise SystemExit(3)",
+        "import sys; sys.stdout.close()",
+        "import os; os.close(1)",
+        "import sys; sys.stdout = None",
+        "raise KeyboardInterrupt",
+    ],
+)
+def test_leaving_early_in_one_call_does_not_silence_later_ones(world, leaving):
+    run = run_code("print('seen', x)\n1 / 0", (world[0],), [f"x = 1\n{leaving}\nx = 2"])
+    seen = 2 if "stdout" in leaving or "close" in leaving else 1
+    assert (run.end, run.output) == ("raised", f"seen {seen}\nZeroDivisionError: division by zero (line 2)\n")
+
+
+def test_a_process_that_ends_itself_has_not_run(world):
+    run = run_code("import os\nprint('before')\nos._exit(0)", (world[0],))
+    assert (run.end, run.output) == ("raised", "before\n\nThe process ended before the code did.")
+
+
+def test_the_disk_is_not_filled(world):
+    limits = Limits(file_bytes=2**20)
+    run = run_code("for n in range(1000): open(f'f{n}', 'wb').write(bytes(2**20))", (world[0],), limits=limits)
+    assert run.end == "raised"
+    assert "No space left" in run.output
+
+
+def test_missing_walls_are_named_and_nothing_is_run_unless_told(world, monkeypatch, tmp_path):
+    monkeypatch.setattr(sandbox, "RUNNER", without_seccomp(tmp_path))
+    with pytest.raises(SandboxError, match=r"has no seccomp .* stand namespaces, files, user, landlock\)") as caught:
+        run_code("print(1)", (world[0],))
+    assert caught.value.missing == ("seccomp",)
+    assert run_code("print(1)", (world[0],), unsafe=True).output == "1\n"
+
+
+def without_seccomp(folder: Path) -> Path:
+    for path in sandbox.RUNNER.parent.glob("sandbox_*.py"):
+        text = path.read_text()
+        (folder / path.name).write_text(text.replace("def install(", "def install(_): return False\ndef other("))
+    return folder / "sandbox_runner.py"
 
 
 def test_a_loop_without_end_is_stopped_and_leaves_nothing(world):
-    run = run_code(f"{NUMBER}while True: pass", (world[0],), limits=Limits(seconds=6))
+    run = run_code("while True: pass", (world[0],), limits=Limits(seconds=6))
     assert run.end == "stopped"
-    assert run.output.endswith("\nStopped after 6 s.")
-    assert is_gone(run)
+    assert run.output.endswith("Stopped after 6 s.")
+    assert left_running() == []
 
 
 def test_sleeping_and_ignoring_signals_does_not_help(world):
-    code = f"{NUMBER}import signal, time\nfor n in (2, 15, 24): signal.signal(n, signal.SIG_IGN)\ntime.sleep(100)"
+    code = "import signal, time\nfor n in (2, 15, 24): signal.signal(n, signal.SIG_IGN)\ntime.sleep(100)"
     run = run_code(code, (world[0],), limits=Limits(seconds=6))
     assert run.end == "stopped"
-    assert is_gone(run)
+    assert left_running() == []
 
 
 def test_eating_memory_fails_alone(world):
@@ -161,10 +189,10 @@ def test_eating_memory_fails_alone(world):
 
 
 def test_a_fork_bomb_does_not_go_off(world):
-    run = run_code(f"{NUMBER}while True: os.fork()", (world[0],))
+    run = run_code("import os\nwhile True: os.fork()", (world[0],))
     assert run.end == "raised"
     assert "PermissionError: os.fork is not allowed" in run.output
-    assert is_gone(run)
+    assert left_running() == []
 
 
 def test_a_flood_of_output_is_cut_and_a_large_file_is_refused(world):

@@ -5,7 +5,7 @@ from bayes_tacit.agents.dabench.environment import ToolEnvironment, dabench_prom
 from bayes_tacit.agents.dabench.extractor import DESCRIPTORS, DIAGNOSTICS, FEATURES, DABenchExtractor
 from bayes_tacit.agents.dabench.questions import Question, read_questions
 from bayes_tacit.agents.dabench.replies import Reply, read_reply
-from bayes_tacit.agents.dabench.sandbox import Limits, Run, run_code
+from bayes_tacit.agents.dabench.sandbox import Limits, Run, SandboxError, run_code, standing_walls
 
 __all__ = [
     "DESCRIPTORS",
@@ -16,6 +16,7 @@ __all__ = [
     "Question",
     "Reply",
     "Run",
+    "SandboxError",
     "ToolEnvironment",
     "dabench_prompt",
     "extract_answers",
@@ -23,4 +24,5 @@ __all__ = [
     "read_questions",
     "read_reply",
     "run_code",
+    "standing_walls",
 ]

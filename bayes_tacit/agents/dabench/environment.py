@@ -34,12 +34,22 @@ class ToolEnvironment:
         Where DABench's files are.
     limits
         What a call may use.
+    unsafe
+        Run code also where this system lacks walls that `run_code` names; else it raises `SandboxError`.
     """
 
-    def __init__(self, question: Question, folder: str | os.PathLike[str], limits: Limits = DEFAULT_LIMITS) -> None:
+    def __init__(
+        self,
+        question: Question,
+        folder: str | os.PathLike[str],
+        limits: Limits = DEFAULT_LIMITS,
+        *,
+        unsafe: bool = False,
+    ) -> None:
         self._question = question
         self._table = table_path(folder, question)
         self._limits = limits
+        self._unsafe = unsafe
         self._earlier: list[str] = []
 
     def reset(self) -> Observation:
@@ -56,7 +66,7 @@ class ToolEnvironment:
         if reply.kind == "neither":
             said = "Expected exactly one block of Python, or the answers as @name[value] and no code."
             return StepResult(self._seen(f"{NOT_UNDERSTOOD}\n{said}"), valid=False)
-        run = run_code(reply.code, (self._table,), self._earlier, self._limits)
+        run = run_code(reply.code, (self._table,), self._earlier, self._limits, unsafe=self._unsafe)
         if run.ok:
             self._earlier.append(reply.code)
         return StepResult(self._seen(f"{RAN if run.ok else FAILED}\n{run.output}"))

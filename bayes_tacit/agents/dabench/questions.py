@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bayes_tacit.errors import FileFormatError, MissingFileError
-from bayes_tacit.files import as_path
+from bayes_tacit.files import as_path, read_text
 
 QUESTIONS, LABELS, TABLES = "da-dev-questions.jsonl", "da-dev-labels.jsonl", "da-dev-tables"
 
@@ -85,7 +85,7 @@ def read_questions(folder: str | os.PathLike[str]) -> list[Question]:
             raise FileFormatError(f"{where}: expected text in every field")
         if Path(texts["file_name"]).name != texts["file_name"]:
             raise FileFormatError(f"{where}: file_name is {texts['file_name']!r}; expected a name without folders")
-        if not labels.get(number):
+        if isinstance(number, bool) or not isinstance(number, int | str) or not labels.get(number):
             raise FileFormatError(f"{where}: id is {number!r}; expected one that has a label in {LABELS}")
         questions.append(Question(id=str(number), concepts=concepts, label=labels[number], **texts))
     repeated = len(questions) - len({question.id for question in questions})
@@ -97,20 +97,22 @@ def read_questions(folder: str | os.PathLike[str]) -> list[Question]:
 
 
 def table_path(folder: str | os.PathLike[str], question: Question) -> Path:
-    """Find the table of a question."""
-    path = as_path(folder) / TABLES / question.file_name
+    """Find the table of a question; a link that leads out of the folder of tables is not followed."""
+    home = as_path(folder) / TABLES
+    path = home / question.file_name
     if not path.is_file():
         raise MissingFileError(f"{path}: no such file; expected the table of question {question.id}")
+    labels = as_path(folder) / LABELS
+    if home.resolve() not in path.resolve().parents or (labels.exists() and path.samefile(labels)):
+        raise FileFormatError(f"{path} leads to {path.resolve()}; expected a table within {home}")
     return path
 
 
 def _lines(path: Path) -> list[tuple[str, Any]]:
-    if not path.is_file():
-        raise MissingFileError(f"{path}: no such file; expected a folder with {QUESTIONS} and {LABELS}")
     out = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+    for number, line in enumerate(read_text(path, f"a folder with {QUESTIONS} and {LABELS}").splitlines(), 1):
         try:
             out.append((f"{path}, line {number}", json.loads(line)))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise FileFormatError(f"{path}, line {number}: not valid JSON ({error})") from None
     return out

@@ -1,7 +1,8 @@
-"""Running an agent's Python in a process of its own, with as little around it as the system allows."""
+"""Running an agent's Python in a process of its own, behind the walls that the kernel has."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import IO, Literal
 
 from bayes_tacit import validate
+from bayes_tacit.errors import TacitError
 
 RUNNER = Path(__file__).with_name("sandbox_runner.py")
 
@@ -63,27 +65,56 @@ class Run:
         return self.end == "ran"
 
 
-def run_code(code: str, tables: Sequence[Path], earlier: Sequence[str] = (), limits: Limits = DEFAULT_LIMITS) -> Run:
+class SandboxError(TacitError, RuntimeError):
+    """The system lacks some of the walls that agents' code is run behind; `missing` names them."""
+
+    def __init__(self, missing: Sequence[str]) -> None:
+        standing = [wall for wall in WALLS if wall not in missing]
+        super().__init__(
+            f"agents' code is not run: this system has no {', '.join(missing)} for the sandbox (of its walls stand "
+            f"{', '.join(standing) or 'none'}); expected all, or to be told to run it without (unsafe)"
+        )
+        self.missing = tuple(missing)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.missing,)
+
+
+def run_code(
+    code: str,
+    tables: Sequence[Path],
+    earlier: Sequence[str] = (),
+    limits: Limits = DEFAULT_LIMITS,
+    *,
+    unsafe: bool = False,
+) -> Run:
     """Run code in a new process, in a folder of its own that holds read-only copies of the tables.
 
     The folder and every process that was started are gone afterwards; nothing is read back but the output.
 
-    Several layers stand between the code and the machine. Those marked (*) need Linux and are used where the kernel
-    has them; without them the audit hook alone guards files and network.
+    Walls of the Linux kernel stand between the code and the machine:
 
-    - Limits of CPU time, address space, file size, open files and processes (`resource`); the whole process group is
-      killed when the time is up. (The limit of processes does not bind root.)
-    - No environment variables of ours, no standard input, Python's isolated mode.
-    - An audit hook refuses sockets, new processes, signals, foreign functions, and files outside the folder, except
-      for reading Python's own library.
-    - (*) Landlock: the kernel refuses files outside the folder and Python's library, TCP, and signals to others, also
-      to code that goes around the hook.
-    - (*) A network namespace of its own, without any interface, and a user namespace, in which root has no powers.
+    ============  ======================================================================================================
+    wall          what it keeps out
+    ============  ======================================================================================================
+    `namespaces`  A network without any interface; a process namespace, whose init ends all that is left in it; System V
+                  memory, queues and mounts of its own.
+    `files`       A file system that holds Python's library and the system's, read-only, and a small working folder in
+                  memory. Nothing else has a name there, so its modes, times and attributes cannot be changed either.
+    `user`        No capabilities; the user nobody where this program is run by root, else this program's own user in a
+                  user namespace. No new privileges.
+    `landlock`    Files outside, TCP and signals to others, refused once more.
+    `seccomp`     Only the system calls that Python's numeric libraries need: no new process or program, no socket of
+                  any kind, nothing done to other processes, no limits, priorities or modes set. On x86_64 and aarch64.
+    ============  ======================================================================================================
 
-    This keeps a careless agent from doing harm, and a curious one from the labels. It is no wall against an attacker:
-    an audit hook in Python can be defeated from Python, faults in the kernel are not defended against, code can fill
-    the disk with many files within its time, use the processor as long as it may, and on systems without the starred
-    layers native libraries can open files and sockets unseen. For hostile code use a virtual machine.
+    Besides there are limits of CPU time, memory, file size and open files, no environment variables of ours, no
+    standard input, and an audit hook in Python that refuses the usual things in clear words. The hook is a courtesy: it
+    can be defeated from Python.
+
+    What is not defended against: faults in the kernel, the use of one processor and of the allowed memory for as long
+    as a call may take, what can be told from timing, and the reading of Python's own library. With `unsafe`, where
+    walls are missing, that much more. For code of an enemy use a virtual machine.
 
     Parameters
     ----------
@@ -95,25 +126,41 @@ def run_code(code: str, tables: Sequence[Path], earlier: Sequence[str] = (), lim
         Code that is run first, in the same namespace, without output.
     limits
         What it may use.
+    unsafe
+        Run the code also where walls are missing.
+
+    Raises
+    ------
+    SandboxError
+        Where walls are missing, unless it is told to be unsafe.
     """
     with (
         tempfile.TemporaryDirectory(prefix="tool-", ignore_cleanup_errors=True) as home,
         tempfile.TemporaryFile() as out,
     ):
-        folder = Path(home).resolve() / "work"
+        root, folder = Path(home).resolve() / "root", Path(home).resolve() / "work"
+        root.mkdir()
         folder.mkdir()
         for table in tables:
             copy = folder / Path(table).name
             shutil.copyfile(table, copy)
             copy.chmod(0o444)
-        job = {"folder": str(folder), "earlier": list(earlier), "code": code, "limits": asdict(limits)}
+        job = {
+            "folder": str(folder),
+            "root": str(root),
+            "parent": os.getpid(),
+            "unsafe": unsafe,
+            "earlier": list(earlier),
+            "code": code,
+            "limits": asdict(limits),
+        }
         process = subprocess.Popen(
-            [sys.executable, "-I", "-B", str(RUNNER)],
+            [sys.executable, "-I", "-B", str(RUNNER), home],
             stdin=subprocess.PIPE,
             stdout=out,
             stderr=subprocess.DEVNULL,
             cwd=folder,
-            env={"HOME": str(folder), "TMPDIR": str(folder), "LANG": "C.UTF-8", **_ONE_THREAD},
+            env={"LANG": "C.UTF-8", **_ONE_THREAD},
             start_new_session=True,
         )
         stopped = False
@@ -124,27 +171,51 @@ def run_code(code: str, tables: Sequence[Path], earlier: Sequence[str] = (), lim
         finally:
             _kill(process)
         output = _shortened(out, limits.output)
+        if process.returncode == NO_WALLS:
+            out.seek(0)
+            raise SandboxError(json.load(out))
     if stopped:
         return Run("stopped", f"{output}\nStopped after {limits.seconds:g} s.".lstrip())
-    if process.returncode == 0:
+    if process.returncode == FINISHED:
         return Run("ran", output)
     if process.returncode == RAISED:
         return Run("raised", output)
+    if process.returncode == 0:
+        return Run("raised", f"{output}\nThe process ended before the code did.".lstrip())
     return Run("killed", f"{output}\nThe process was killed: it went beyond its limits.".lstrip())
 
 
-RAISED = 3
-"""Exit code of the runner where the code raised an exception."""
+def standing_walls() -> dict[str, bool]:
+    """Give the walls that `run_code` names, and whether each stands on this system.
+
+    Examples
+    --------
+    >>> list(standing_walls())
+    ['namespaces', 'files', 'user', 'landlock', 'seccomp']
+    """
+    try:
+        run = run_code("", ())
+    except SandboxError as error:
+        return {wall: wall not in error.missing for wall in WALLS}
+    return dict.fromkeys(WALLS, run.ok)
+
+
+WALLS = ("namespaces", "files", "user", "landlock", "seccomp")
+
+RAISED, FINISHED, NO_WALLS = 3, 4, 5
+"""Exit codes of the runner: the code raised an exception, ran to its end, was not run."""
 
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """Kill whatever is left of the process's group."""
-    try:
+    """Have the first process end the others and itself; then kill whatever is left of its group."""
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.terminate()
+        process.wait(2)
+    with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        process.kill()
+    process.kill()
     if process.stdin is not None:
         process.stdin.close()
     process.wait()

@@ -1,6 +1,10 @@
-"""What runs inside the process of a call: it shuts the doors, then runs the agent's code. See `sandbox.run_code`.
+"""What runs inside the process of a call: it raises the walls, then runs the agent's code. See `sandbox.run_code`.
 
-It is run as a script, in isolated mode, and imports nothing of ours. `main` does not return.
+It is run as a script, in isolated mode, and imports nothing of ours but the files beside it. `main` does not return.
+
+Three processes: the first leaves the machine's namespaces and waits; the second is the init of the new process
+namespace, builds the file system and gives up its privileges; the third runs the code. When the init ends, the kernel
+ends whatever is left in its namespace.
 """
 
 from __future__ import annotations
@@ -9,82 +13,109 @@ import ast
 import builtins
 import contextlib
 import ctypes
+import importlib.util
 import io
 import json
 import os
 import resource
-import struct
+import signal
 import sys
-import sysconfig
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from types import ModuleType
+from typing import Any, NoReturn
 
-RAISED = 3
+RAISED, FINISHED, NO_WALLS = 3, 4, 5
 AGENT = "<agent>"
-
-SYSTEM = ("/usr/lib", "/usr/lib64", "/usr/local/lib", "/lib", "/lib64", "/usr/share/zoneinfo", "/etc/localtime")
-DEVICES = ("/dev/null", "/dev/urandom", "/dev/random", "/proc/cpuinfo", "/proc/meminfo", "/sys/devices/system/cpu")
-
-REFUSED = (
-    "socket.",
-    "subprocess.",
-    "os.fork",
-    "os.exec",
-    "os.posix_spawn",
-    "os.spawn",
-    "os.system",
-    "os.startfile",
-    "os.kill",
-    "pty.",
-    "signal.pthread_kill",
-    "resource.",
-    "sys.setprofile",
-    "sys.settrace",
-    "gc.get_",
-)
-READS = ("os.listdir", "os.scandir", "os.chdir", "os.walk", "os.fwalk", "os.getxattr", "os.listxattr")
-WRITES = (
-    "os.remove",
-    "os.rename",
-    "os.rmdir",
-    "os.mkdir",
-    "os.link",
-    "os.symlink",
-    "os.chmod",
-    "os.chown",
-    "os.lchown",
-    "os.truncate",
-    "os.utime",
-    "os.setxattr",
-    "os.removexattr",
-    "os.chflags",
-    "sqlite3.connect",
-)
 
 
 def main() -> None:
     """Read the job from standard input and run it."""
     job = json.loads(sys.stdin.buffer.read())
-    folder = job["folder"]
-    # Libraries for parallel work look there which others are loaded.
-    own = f"/proc/{os.getpid()}/maps"
-    readable = (*sorted({os.path.realpath(path) for path in _library()}), *SYSTEM, *DEVICES, own)
-    _limit(job["limits"])
-    _leave_network()
-    _landlock(readable, folder)
-    # What these import and open on the way in is let pass; the code most likely wants them anyway.
-    for name in ("numpy", "pandas"):
-        with contextlib.suppress(ImportError):
-            __import__(name)
-    sys.argv = [AGENT]
-    sys.stdin = io.StringIO()
-    sys.addaudithook(_hook(readable, folder))
-    _run(job["earlier"], job["code"])
+    walls, syscalls, courtesy = (_beside(f"sandbox_{name}.py") for name in ("walls", "syscalls", "courtesy"))
+    libc = ctypes.CDLL(None, use_errno=True)
+    walls.dies_with_parent(libc)
+    if os.getppid() != job["parent"]:
+        os._exit(0)
+    _close_all_but_output()
+    missing: list[str] = []
+    how = walls.own_namespaces()
+    if how is None:
+        missing += ["namespaces", "files", "user"]
+
+    def second() -> NoReturn:
+        walls.dies_with_parent(libc)
+        folder, readable = job["folder"], walls.readable_paths()
+        _limit(job["limits"])
+        if how is not None:
+            room = 8 * job["limits"]["file_bytes"]
+            if walls.own_files(libc, job["root"], folder, readable, room):
+                folder = walls.INSIDE
+            else:
+                missing.append("files")
+            if not walls.no_privileges(libc, how):
+                missing.append("user")
+            # Becoming nobody cleared it.
+            walls.dies_with_parent(libc)
+        os.environ.update(HOME=folder, TMPDIR=folder)
+        os.chdir(folder)
+        if how is None:
+            third(folder, readable)
+        _relay(lambda: third(folder, readable))
+
+    def third(folder: str, readable: tuple[str, ...]) -> NoReturn:
+        # Libraries for parallel work look there which others are loaded; becoming nobody closed it.
+        set_dumpable = 4
+        libc.prctl(set_dumpable, 1, 0, 0, 0)
+        readable = (*readable, "/proc/cpuinfo", "/proc/meminfo", f"/proc/{os.getpid()}/maps")
+        if not walls.landlock(libc, readable, folder):
+            missing.append("landlock")
+        if not syscalls.install(libc):
+            missing.append("seccomp")
+        if missing and not job["unsafe"]:
+            os.write(1, json.dumps(missing).encode())
+            os._exit(NO_WALLS)
+        # What these import and open on the way in is let pass; the code most likely wants them anyway.
+        for name in ("numpy", "pandas"):
+            with contextlib.suppress(ImportError):
+                __import__(name)
+        sys.argv = [AGENT]
+        sys.stdin = io.StringIO()
+        sys.addaudithook(courtesy.audit_hook(readable, folder))
+        _run(job["earlier"], job["code"])
+
+    _relay(second)
 
 
-def _library() -> list[str]:
-    paths = sysconfig.get_paths()
-    return [paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+def _beside(name: str) -> ModuleType:
+    """Load a file of this folder, which isolated mode does not search."""
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), name)
+    spec = importlib.util.spec_from_file_location(name.removesuffix(".py"), path)
+    if spec is None or spec.loader is None:
+        raise ImportError(path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _close_all_but_output() -> None:
+    nothing = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nothing, 0)
+    os.closerange(3, 4096)
+
+
+def _relay(child: Callable[[], NoReturn]) -> NoReturn:
+    """Run something in a process of its own, wait, and end as it did; when asked to stop, stop it first."""
+    number = os.fork()
+    if number == 0:
+        try:
+            child()
+        finally:
+            os._exit(1)
+    signal.signal(signal.SIGTERM, lambda *_: os.kill(number, signal.SIGKILL))
+    while True:
+        ended, status = os.wait()
+        if ended == number:
+            os._exit(os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128)
 
 
 def _limit(limits: Mapping[str, Any]) -> None:
@@ -103,125 +134,38 @@ def _limit(limits: Mapping[str, Any]) -> None:
         resource.setrlimit(kind, (most, most))
 
 
-def _leave_network() -> bool:
-    """Go into a network namespace without interfaces; first with a user namespace, which needs no privilege."""
-    for flags in ("CLONE_NEWUSER CLONE_NEWNET", "CLONE_NEWNET"):
-        try:
-            os.unshare(sum(getattr(os, name) for name in flags.split()))
-        except (AttributeError, OSError):
-            continue
-        return True
-    return False
-
-
-def _landlock(readable: Sequence[str], folder: str) -> bool:
-    """Have the kernel refuse files elsewhere, TCP, and signals to processes outside, as far as it can.
-
-    The numbers are those of linux/landlock.h: rights are bits, and each version of the interface adds some.
-    """
-    if not sys.platform.startswith("linux"):
-        return False
-    libc = ctypes.CDLL(None, use_errno=True)
-    create, add, restrict = 444, 445, 446
-    version = libc.syscall(create, None, ctypes.c_size_t(0), ctypes.c_uint32(1))
-    if version < 1:
-        return False
-    execute, write_file, read_file, read_folder = 1, 2, 4, 8
-    every = (1 << (13 + (version >= 2) + (version >= 3) + (version >= 5))) - 1
-    of_files = execute | write_file | read_file | (1 << 14 if version >= 3 else 0) | (1 << 15 if version >= 5 else 0)
-    attributes = struct.pack("=QQQ", every, 3 if version >= 4 else 0, 3 if version >= 6 else 0)
-    size = 8 if version < 4 else 16 if version < 6 else 24
-    rules = libc.syscall(create, ctypes.c_char_p(attributes), ctypes.c_size_t(size), ctypes.c_uint32(0))
-    if rules < 0:
-        return False
-    granted = [(path, execute | read_file | read_folder) for path in readable]
-    granted += [(folder, every), ("/dev/null", read_file | write_file)]
-    for path, rights in granted:
-        try:
-            handle = os.open(path, os.O_PATH | os.O_CLOEXEC)
-        except OSError:
-            continue
-        allowed = rights if os.path.isdir(path) else rights & of_files  # noqa: PTH112
-        rule = struct.pack("=Qi", allowed & every, handle)
-        libc.syscall(add, rules, ctypes.c_int(1), ctypes.c_char_p(rule), ctypes.c_uint32(0))
-        os.close(handle)
-    set_no_new_privileges = 38
-    libc.prctl(set_no_new_privileges, 1, 0, 0, 0)
-    done = libc.syscall(restrict, rules, ctypes.c_uint32(0)) == 0
-    os.close(rules)
-    return done
-
-
-def _hook(readable: tuple[str, ...], folder: str) -> Callable[[str, tuple[Any, ...]], None]:
-    """Make the audit hook; what it needs is in its closure, out of reach of a module's globals."""
-    realpath, fsdecode, join, separator = os.path.realpath, os.fsdecode, os.path.join, os.sep
-    written = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-    frame_of = sys._getframe
-    refused, reads, writes = REFUSED, READS, WRITES
-    here = (folder,)
-
-    def within(path: object, roots: tuple[str, ...]) -> bool:
-        if isinstance(path, int) or path is None:
-            return True
-        real = realpath(fsdecode(path))  # type: ignore[arg-type]
-        return any(real == root or real.startswith(join(root, "")) for root in roots)
-
-    def check(path: object, roots: tuple[str, ...], what: str) -> None:
-        if not within(path, roots):
-            raise PermissionError(f"{what} outside the working folder is not allowed: {path!r}")
-
-    def asked_by_agent() -> bool:
-        """Tell whether code called that is not in a file of the library, such as the agent's own."""
-        frame = frame_of(2)
-        while frame is not None and f"{separator}ctypes{separator}" in frame.f_code.co_filename:
-            frame = frame.f_back  # type: ignore[assignment]
-        return frame is None or not within(frame.f_code.co_filename, readable)
-
-    def hook(event: str, arguments: tuple[Any, ...]) -> None:
-        if event == "open":
-            path, mode, flags = arguments
-            writing = (isinstance(mode, str) and any(letter in mode for letter in "wax+")) or (
-                isinstance(flags, int) and flags & written
-            )
-            if writing and path != "/dev/null":
-                check(path, here, "writing")
-            else:
-                check(path, (*readable, *here), "reading")
-        elif event in writes:
-            for path in arguments[: 2 if event in ("os.rename", "os.link", "os.symlink") else 1]:
-                if event != "sqlite3.connect" or path != ":memory:":
-                    check(path, here, "writing")
-        elif event in reads:
-            check(arguments[0] if arguments else None, (*readable, *here), "reading")
-        elif event.startswith(refused) or (event.startswith("ctypes.") and asked_by_agent()):
-            raise PermissionError(f"{event} is not allowed")
-
-    return hook
-
-
-class _Nowhere(io.TextIOBase):
-    def write(self, text: str) -> int:
-        return len(text)
-
-
-def _run(earlier: Sequence[str], code: str) -> None:
+def _run(earlier: Sequence[str], code: str) -> NoReturn:
     names: dict[str, Any] = {"__name__": "__main__", "__builtins__": builtins}
+    # The agent may close or replace what it prints to; every call begins with a whole one.
+    output, nothing = os.dup(1), os.open(os.devnull, os.O_WRONLY)
     for each in earlier:
-        with contextlib.redirect_stdout(_Nowhere()), contextlib.suppress(Exception):
+        _print_to(nothing)
+        # Leaving early ended that call, and is not to end this one.
+        with contextlib.suppress(BaseException):
             exec(compile(each, AGENT, "exec"), names)
-    status = 0
+    _print_to(output)
+    status = FINISHED
+    message = ""
     try:
         _execute(code, names)
     except SystemExit as error:
-        status = 0 if error.code in (None, 0) else RAISED
+        status = FINISHED if error.code in (None, 0) else RAISED
+        message = "" if error.code is None or isinstance(error.code, int) else f"{error.code}\n"
     except BaseException as error:
         status = RAISED
-        line = _line_of(error)
-        print(f"{type(error).__name__}: {error}" + (f" (line {line})" if line else ""))  # noqa: T201
-    with contextlib.suppress(Exception):
+        message = _told(error)
+    with contextlib.suppress(BaseException):
         sys.stdout.flush()
+    os.write(output, message.encode("utf-8", "replace"))
     # Nothing of the agent's, such as an exit handler, is to run any more.
     os._exit(status)
+
+
+def _print_to(handle: int) -> None:
+    with contextlib.suppress(BaseException):
+        sys.stdout.flush()
+    os.dup2(handle, 1)
+    sys.stdout = io.TextIOWrapper(io.FileIO(1, "w", closefd=False), "utf-8", write_through=True)
 
 
 def _execute(code: str, names: dict[str, Any]) -> None:
@@ -232,6 +176,15 @@ def _execute(code: str, names: dict[str, Any]) -> None:
         value = eval(compile(ast.Expression(last.value), AGENT, "eval"), names)
         if value is not None:
             print(value)  # noqa: T201
+
+
+def _told(error: BaseException) -> str:
+    try:
+        text = str(error)
+    except BaseException:
+        text = ""
+    line = _line_of(error)
+    return f"{type(error).__name__}: {text}" + (f" (line {line})" if line else "") + "\n"
 
 
 def _line_of(error: BaseException) -> int | None:
