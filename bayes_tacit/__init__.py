@@ -10,7 +10,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from bayes_tacit.data.costs import StepCost
+    from bayes_tacit.data.costs import LoggedCost, StepCost
     from bayes_tacit.data.counterfactuals import Counterfactuals
     from bayes_tacit.data.episodes import Episodes
     from bayes_tacit.data.example import load_example
@@ -35,6 +35,7 @@ __all__ = [
     "Decision",
     "Episodes",
     "HandoffState",
+    "LoggedCost",
     "MapFit",
     "Outcomes",
     "RidgePrior",
@@ -74,6 +75,7 @@ _HOME = {
     "Decision": "router",
     "Episodes": "data.episodes",
     "HandoffState": "router",
+    "LoggedCost": "data.costs",
     "MapFit": "estimates.map_fit",
     "Outcomes": "data.outcomes",
     "RidgePrior": "model.priors",

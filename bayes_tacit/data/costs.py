@@ -72,6 +72,32 @@ class StepCost:
         return self.cheap * cheap + self.strong * strong + self.one_off * one_off
 
 
+@dataclass(frozen=True, eq=False)
+class LoggedCost:
+    """What the rollouts of a log did cost, such as tokens or money, where that is no function of the number of calls.
+
+    Attributes
+    ----------
+    cheap
+        Cost of each of Cheap's steps, (episode, step), or of its rollouts, (episode,), which is then spread evenly over
+        their steps: an array, or the name of a variable that the episodes carry.
+    strong
+        Cost of Strong's rollouts, (episode,), likewise.
+
+    See Also
+    --------
+    bayes_tacit.Counterfactuals.from_restarts : takes it.
+
+    Examples
+    --------
+    >>> LoggedCost(cheap="cheap_tokens", strong="strong_tokens")
+    LoggedCost(cheap='cheap_tokens', strong='strong_tokens')
+    """
+
+    cheap: str | npt.ArrayLike
+    strong: str | npt.ArrayLike
+
+
 def cost_of_calls(
     cost: CostModel, cheap_calls: npt.ArrayLike, strong_calls: npt.ArrayLike, one_off_calls: npt.ArrayLike = 0
 ) -> np.ndarray:

@@ -156,8 +156,9 @@ def _columns(
 def _branches(world: World) -> tuple[np.ndarray, np.ndarray]:
     """Give success, cost and calls (4, episode) of a restart, and of keeping the result."""
     table = world.counterfactuals.table()
-    strong_success, _, _, strong_calls = table[:, :, 0]
+    strong_success, strong_cost, _, strong_calls = table[:, :, 0]
     kept = table[:, :, NEVER]
     cheap_calls = kept[2]
-    restart_cost = cost_of_calls(world.cost, cheap_calls, strong_calls)
+    cost = world.cost
+    restart_cost = kept[1] + strong_cost if cost is None else cost_of_calls(cost, cheap_calls, strong_calls)
     return np.stack([strong_success, restart_cost, cheap_calls, strong_calls]), kept

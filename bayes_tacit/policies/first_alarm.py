@@ -10,6 +10,7 @@ import pandas as pd
 
 from bayes_tacit import validate
 from bayes_tacit.data.episodes import Episodes
+from bayes_tacit.data.handoffs import DEFAULT_HANDOFF, HANDOFFS, Handoff
 from bayes_tacit.data.outcomes import Outcomes
 from bayes_tacit.data.timing import (
     DEFAULT_TIMING,
@@ -41,6 +42,9 @@ class FirstAlarm:
     timing
         What a checkpoint is, as for `handoff_steps`: under "post_action" Strong takes over after the step with the high
         value, under "proposal" it takes that step itself.
+    handoff
+        What Strong does then: "resume" from Cheap's state, or "restart" the task. Either way a high value after the
+        last step hands nothing off.
     n_candidates
         How many quantiles of the training values are tried.
 
@@ -62,6 +66,7 @@ class FirstAlarm:
 
     diagnostic: str | None = None
     timing: Timing = DEFAULT_TIMING
+    handoff: Handoff = DEFAULT_HANDOFF
     n_candidates: int = 101
     name: str = "First Alarm"
     sees: ClassVar[str] = "The latest value of one diagnostic."
@@ -72,6 +77,7 @@ class FirstAlarm:
     def __post_init__(self) -> None:
         """Check the settings."""
         validate.choice("timing", self.timing, TIMINGS)
+        validate.choice("handoff", self.handoff, HANDOFFS)
         validate.whole("n_candidates", self.n_candidates, 2)
 
     def fit(self, training: Episodes) -> FittedFirstAlarm:
@@ -84,7 +90,8 @@ class FirstAlarm:
         inside = np.arange(values.shape[1]) < usable[:, None]
         highest = np.sort(np.where(inside, values, -np.inf).max(axis=1))
         target = (len(highest) - np.searchsorted(highest, alpha)) / len(highest)
-        return FittedFirstAlarm(name, self.timing, pd.DataFrame({"alpha": alpha, "target": target}), self.name)
+        candidates = pd.DataFrame({"alpha": alpha, "target": target})
+        return FittedFirstAlarm(name, self.timing, candidates, self.name, self.handoff)
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,12 +108,15 @@ class FittedFirstAlarm:
         `alpha`, and `target`, the share of training tasks that are handed off.
     name
         That of the policy.
+    handoff
+        What Strong does after a handoff.
     """
 
     diagnostic: str
     timing: Timing
     candidates: pd.DataFrame
     name: str
+    handoff: Handoff = DEFAULT_HANDOFF
 
     def handoffs(self, episodes: Episodes, setting: Setting) -> np.ndarray:
         """Give the step from which Strong acts, by episode; -1 for never."""
@@ -115,12 +125,12 @@ class FittedFirstAlarm:
     def operating_points(self, world: World, settings: pd.DataFrame | None = None) -> pd.DataFrame:
         """Give the averages of each setting."""
         table = self.candidates if settings is None else settings.reset_index(drop=True)
-        return crossing_points(table, self._values(world.episodes), world.counterfactuals, self.timing)
+        return crossing_points(table, self._values(world.episodes), world.handoffs(self.handoff), self.timing)
 
     def outcomes(self, world: World, setting: Setting) -> Outcomes:
         """Give what comes of one setting, by episode."""
         handoffs = self.handoffs(world.episodes, setting)
-        return world.counterfactuals.outcomes_at(handoffs, discards_proposal=discards_proposal(self.timing))
+        return world.handoffs(self.handoff).outcomes_at(handoffs, discards_proposal=discards_proposal(self.timing))
 
     def controller(self, setting: Setting) -> FirstAlarmController:
         """Give the controller that hands off so while an agent plays."""

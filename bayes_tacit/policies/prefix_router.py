@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from bayes_tacit import validate
-from bayes_tacit.data.costs import cost_of_calls
+from bayes_tacit.data.costs import CostModel, cost_of_calls
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.data.outcomes import AVERAGES, Outcomes
 from bayes_tacit.data.timing import NEVER
@@ -168,12 +168,15 @@ def _columns(seen: Seen, features: tuple[str, ...], k: int) -> tuple[np.ndarray,
 
 def _branches(world: World, k: int) -> tuple[np.ndarray, np.ndarray]:
     """Give success, cost and calls (4, episode) of a restart after k steps, and of going on."""
-    table = world.counterfactuals.table()
+    table = world.handoffs("restart").table()
+    restart, goes_on = table[:, :, min(k, table.shape[2] - 1)], table[:, :, NEVER]
     judged = world.episodes.n_steps > k
-    strong_success, _, _, strong_calls = table[:, :, 0]
-    success, cost, calls, _ = table[:, :, NEVER]
-    prefix_calls = table[2, :, min(k, table.shape[2] - 1)]
-    restart_cost = cost_of_calls(world.cost, prefix_calls, strong_calls, 1)
-    asked_cost = np.where(judged, cost_of_calls(world.cost, calls, 0, 1), cost)
-    restart = np.stack([strong_success, restart_cost, prefix_calls, strong_calls])
-    return restart, np.stack([success, asked_cost, calls, np.zeros(len(calls))])
+    return _with_head(restart, world.cost), np.where(judged, _with_head(goes_on, world.cost), goes_on)
+
+
+def _with_head(branch: np.ndarray, cost: CostModel | None) -> np.ndarray:
+    """Charge one call of the value head to a branch (4, episode)."""
+    if cost is None:
+        return branch
+    success, _, cheap_calls, strong_calls = branch
+    return np.stack([success, cost_of_calls(cost, cheap_calls, strong_calls, 1), cheap_calls, strong_calls])

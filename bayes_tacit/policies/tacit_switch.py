@@ -12,6 +12,7 @@ import xarray as xr
 
 from bayes_tacit import validate
 from bayes_tacit.data.episodes import Episodes
+from bayes_tacit.data.handoffs import DEFAULT_HANDOFF, HANDOFFS, Handoff
 from bayes_tacit.data.outcomes import Outcomes
 from bayes_tacit.data.timing import discards_proposal, handoff_steps
 from bayes_tacit.decisions.crossings import first_crossings
@@ -54,6 +55,10 @@ class TacitSwitch:
         does for DABench), or thresholds such as `fixed_grid()`.
     view
         What it is allowed to see, for ablations; by default all features and diagnostics.
+    handoff
+        What Strong does after a handoff: "resume" from Cheap's state, as in the paper, or "restart" the task. The model
+        and its scores are the same; what a handoff gives is not. Either way a crossing after the last step hands
+        nothing off.
 
     Examples
     --------
@@ -69,13 +74,14 @@ class TacitSwitch:
     options: Mapping[str, Any] = field(default_factory=dict)
     candidates: Grid = "score_quantiles"
     view: View | None = None
+    handoff: Handoff = DEFAULT_HANDOFF
     name: str = "TACIT-Switch"
     sees: str = SEES
     decides: str = DECIDES
 
     def __post_init__(self) -> None:
         """Check the settings."""
-        _check(self.candidates, self.view)
+        _check(self.candidates, self.view, self.handoff)
         if self.estimator is not None and self.options:
             raise InvalidDataError("none with an estimator of your own", field="options", value=dict(self.options))
 
@@ -85,7 +91,7 @@ class TacitSwitch:
         fit = fit_map(seen, **self.options) if self.estimator is None else self.estimator(seen)
         if not isinstance(fit, MapFit):
             raise InvalidDataError("a MapFit", field="what the estimator gives", value=fit)
-        return FittedTacitSwitch.of(fit, seen, self.candidates, view=self.view, name=self.name)
+        return FittedTacitSwitch.of(fit, seen, self.candidates, view=self.view, name=self.name, handoff=self.handoff)
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +108,7 @@ class PosteriorTacitSwitch:
         What `sample_posterior` is called with.
     draws
         How many draws are used at most, at even distances, as a router does.
-    candidates, view
+    candidates, view, handoff
         As for `TacitSwitch`.
 
     Examples
@@ -120,13 +126,14 @@ class PosteriorTacitSwitch:
     draws: int = 1000
     candidates: Grid = "score_quantiles"
     view: View | None = None
+    handoff: Handoff = DEFAULT_HANDOFF
     name: str = ""
     sees: str = SEES
     decides: str = DECIDES
 
     def __post_init__(self) -> None:
         """Check the settings, and take a name from the rule."""
-        _check(self.candidates, self.view)
+        _check(self.candidates, self.view, self.handoff)
         rule = validate.rule("rule", self.rule)
         validate.whole("draws", self.draws, 1)
         if self.posterior is not None and self.options:
@@ -147,7 +154,9 @@ class PosteriorTacitSwitch:
             tree = tree(seen)
         if not isinstance(tree, xr.DataTree):
             raise InvalidDataError("a posterior DataTree", field="what the function gives", value=tree)
-        return FittedTacitSwitch.of(tree, seen, self.candidates, self.rule, self.draws, self.view, self.name)
+        return FittedTacitSwitch.of(
+            tree, seen, self.candidates, self.rule, self.draws, self.view, self.name, self.handoff
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,6 +175,8 @@ class FittedTacitSwitch:
         What it is allowed to see.
     name
         That of the policy.
+    handoff
+        What Strong does after a handoff.
     """
 
     estimate: MapFit | xr.DataTree
@@ -174,6 +185,7 @@ class FittedTacitSwitch:
     draws: int = 1000
     view: View | None = None
     name: str = TacitSwitch.name
+    handoff: Handoff = DEFAULT_HANDOFF
 
     @classmethod
     def of(
@@ -185,9 +197,10 @@ class FittedTacitSwitch:
         draws: int = 1000,
         view: View | None = None,
         name: str = TacitSwitch.name,
+        handoff: Handoff = DEFAULT_HANDOFF,
     ) -> FittedTacitSwitch:
         """Take candidates from the scores of the training episodes, which the view has already been applied to."""
-        fitted = cls(estimate, pd.DataFrame(), rule, draws, view, name)
+        fitted = cls(estimate, pd.DataFrame(), rule, draws, view, name, handoff)
         if isinstance(grid, Candidates):
             found = grid
         elif grid == "score_quantiles":
@@ -235,12 +248,12 @@ class FittedTacitSwitch:
     def operating_points(self, world: World, settings: pd.DataFrame | None = None) -> pd.DataFrame:
         """Give the averages of each setting."""
         table = self.candidates if settings is None else settings.reset_index(drop=True)
-        return crossing_points(table, self.scores(world.episodes), world.counterfactuals, self.timing)
+        return crossing_points(table, self.scores(world.episodes), world.handoffs(self.handoff), self.timing)
 
     def outcomes(self, world: World, setting: Setting) -> Outcomes:
         """Give what comes of one setting, by episode."""
         handoffs = self.handoffs(world.episodes, setting)
-        return world.counterfactuals.outcomes_at(handoffs, discards_proposal=discards_proposal(self.timing))
+        return world.handoffs(self.handoff).outcomes_at(handoffs, discards_proposal=discards_proposal(self.timing))
 
 
 def _seen(episodes: Episodes, view: View | None) -> Episodes:
@@ -252,7 +265,8 @@ def _seen(episodes: Episodes, view: View | None) -> Episodes:
     return seen
 
 
-def _check(grid: Grid, view: View | None) -> None:
+def _check(grid: Grid, view: View | None, handoff: Handoff) -> None:
+    validate.choice("handoff", handoff, HANDOFFS)
     if not isinstance(grid, Candidates):
         validate.choice("candidates", grid, ("score_quantiles", "switch_rates"))
     if view is not None and not callable(view):

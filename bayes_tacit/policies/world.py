@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 
-from bayes_tacit.data.costs import CostModel, cost_of_calls
+from bayes_tacit import validate
+from bayes_tacit.data.costs import CostModel, LoggedCost, cost_of_calls
 from bayes_tacit.data.counterfactuals import Counterfactuals
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.data.episodes.conversions import plain
+from bayes_tacit.data.handoffs import HANDOFFS, Handoff
 from bayes_tacit.errors import InvalidDataError
 
 StepReplay = Callable[[str, np.ndarray], np.ndarray]
@@ -38,7 +42,8 @@ class World:
     counterfactuals
         What comes of each permanent handoff, for the same episodes; brought into their order.
     cost
-        What calls cost, the same as in the counterfactuals. It prices what they do not hold, such as a restart.
+        What calls cost, the same as in the counterfactuals. It prices what they do not hold, such as a restart. None
+        where their costs are no function of calls, such as tokens; a one-off call is then free.
     deferral
         Plays step deferral; None where it cannot be replayed.
 
@@ -59,7 +64,7 @@ class World:
 
     episodes: Episodes
     counterfactuals: Counterfactuals
-    cost: CostModel
+    cost: CostModel | None = None
     deferral: StepReplay | None = None
 
     def __post_init__(self) -> None:
@@ -74,7 +79,55 @@ class World:
             raise InvalidDataError(expected, field="deferral", value=deferral)
         if not _in_place(self.counterfactuals, self.episodes):
             object.__setattr__(self, "counterfactuals", self.counterfactuals.match(self.episodes))
-        _check_costs(self.counterfactuals, self.cost)
+        if self.cost is not None:
+            _check_costs(self.counterfactuals, self.cost)
+
+    @classmethod
+    def from_restarts(
+        cls, episodes: Episodes, *, strong_steps: str | npt.ArrayLike | None = None, cost: CostModel | LoggedCost
+    ) -> World:
+        """Make a world from paired rollouts alone, in which every handoff restarts the task with Strong.
+
+        Parameters
+        ----------
+        episodes, strong_steps, cost
+            As for `Counterfactuals.from_restarts`.
+
+        Examples
+        --------
+        >>> from bayes_tacit import StepCost, load_example
+        >>> episodes = load_example()
+        >>> world = World.from_restarts(episodes, strong_steps=episodes.n_steps, cost=StepCost(cheap=1, strong=3))
+        >>> world.handoffs("restart")
+        <Counterfactuals: 1200 episodes, restarts at steps 0 to 29 or never; Pure Cheap 26.8%, Pure Strong 70.0%>
+        """
+        table = Counterfactuals.from_restarts(episodes, strong_steps=strong_steps, cost=cost)
+        return cls(episodes, table, None if isinstance(cost, LoggedCost) else cost)
+
+    def handoffs(self, kind: Handoff) -> Counterfactuals:
+        """Give what comes of each permanent handoff that resumes from Cheap's state, or that restarts the task.
+
+        What comes of a restart is known wherever the other is: it ends as a handoff at step 0.
+
+        Raises
+        ------
+        InvalidDataError
+            If "resume" is asked for and the world was made from paired rollouts, which cannot tell.
+        """
+        validate.choice("handoff", kind, HANDOFFS)
+        if kind == self.counterfactuals.handoff:
+            return self.counterfactuals
+        if kind == "restart":
+            return self._restarts
+        raise InvalidDataError(
+            "'restart', the handoffs that this world knows: paired rollouts do not say what comes of resuming",
+            field="handoff",
+            value=kind,
+        )
+
+    @cached_property
+    def _restarts(self) -> Counterfactuals:
+        return self.counterfactuals.restarted(self.cost)
 
     def __len__(self) -> int:
         return len(self.episodes)
@@ -83,7 +136,9 @@ class World:
         size = f"{len(self)} episode{'s' if len(self) > 1 else ''} of up to {self.episodes.horizon} steps"
         pure = {"Cheap": self.counterfactuals.pure_cheap, "Strong": self.counterfactuals.pure_strong}
         rates = ", ".join(f"Pure {n} {o.success.mean():.1%} at cost {o.cost.mean():.4g}" for n, o in pure.items())
-        return f"<World: {size}; {rates}; {'with' if self.deferral else 'no'} step deferral>"
+        known = f"{'with' if self.deferral else 'no'} step deferral"
+        only = "; restarts only" if self.counterfactuals.handoff == "restart" else ""
+        return f"<World: {size}; {rates}; {known}{only}>"
 
 
 def _in_place(counterfactuals: Counterfactuals, episodes: Episodes) -> bool:

@@ -5,17 +5,18 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import xarray as xr
 
-from bayes_tacit.data.costs import CostModel
-from bayes_tacit.data.counterfactuals import layout, storage
+from bayes_tacit.data.costs import CostModel, LoggedCost
+from bayes_tacit.data.counterfactuals import layout, restarts, storage
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.data.episodes.conversions import as_list, plain
+from bayes_tacit.data.handoffs import Handoff
 from bayes_tacit.data.outcomes import Outcomes
 from bayes_tacit.data.timing import NEVER, as_steps
 from bayes_tacit.errors import FileFormatError, InvalidDataError, TacitWarning
@@ -25,7 +26,8 @@ class Counterfactuals:
     """Success, cost and calls of each episode for every step at which Strong could have taken over.
 
     A handoff at step k means that Cheap acts before step k and Strong from it on: k = 0 is Pure Strong. Never handing
-    off is Pure Cheap. Simulators fill the table, and environments that can replay a rollout up to a step.
+    off is Pure Cheap. Simulators fill the table, and environments that can replay a rollout up to a step. Where a
+    handoff restarts the task with Strong, paired rollouts alone fill it: see `from_restarts`.
 
     Parameters
     ----------
@@ -39,11 +41,13 @@ class Counterfactuals:
         - `proposal_cost` (episode, handoff), optional: what Cheap's call at the step of the handoff costs. It is added
           where that call was made and its proposal discarded.
 
-        A handoff that comes after the Cheap rollout has ended is NaN in each of them.
+        A handoff that comes after the Cheap rollout has ended is NaN in each of them. The attribute `handoff` says what
+        a handoff does: "resume" (by default; Strong goes on from Cheap's state) or "restart" (it begins anew).
 
     See Also
     --------
     Counterfactuals.from_calls : from arrays of successes and calls, with a cost model.
+    Counterfactuals.from_restarts : from paired rollouts, if a handoff restarts the task.
     Counterfactuals.from_frame : from a table with one row for each episode and handoff.
     Counterfactuals.read : from a file.
 
@@ -114,6 +118,44 @@ class Counterfactuals:
         return cls(layout.with_costs(layout.assemble(episode, values), cost))
 
     @classmethod
+    def from_restarts(
+        cls,
+        episodes: Episodes,
+        *,
+        strong_steps: str | npt.ArrayLike | None = None,
+        cost: CostModel | LoggedCost,
+    ) -> Counterfactuals:
+        """Make the table from paired rollouts alone, for handoffs that restart the task with Strong.
+
+        Where the environment can be reset, a handoff after t Cheap steps ends as Strong's own rollout did, and costs
+        those t steps and the whole of that rollout. Nothing is assumed, but that Strong does as it did in the log.
+
+        After the last Cheap step there is no handoff here either: that rollout has ended, and whether its result is
+        kept is another question, asked once, of a finished episode. `bayes_tacit.policies.Cascade` asks it.
+
+        Parameters
+        ----------
+        episodes
+            Both rollouts of each task.
+        strong_steps
+            (episode,), how many steps Strong's rollout has, or the name of a variable that the episodes carry. With
+            `LoggedCost` it may be left out; a Strong rollout then counts as one call.
+        cost
+            What calls cost, or `LoggedCost`: what the rollouts did cost, in tokens or money.
+
+        Examples
+        --------
+        >>> from bayes_tacit import StepCost, load_example
+        >>> episodes = load_example()
+        >>> table = Counterfactuals.from_restarts(episodes, strong_steps=episodes.n_steps, cost=StepCost(1, 3))
+        >>> table.handoff, int(episodes.n_steps[0])
+        ('restart', 10)
+        >>> table.table()[1, 0, [0, 1, 2, -1]]                  # cost of handing off at steps 0, 1, 2, and never
+        array([30., 31., 32., 10.])
+        """
+        return cls(restarts.from_pairs(episodes, strong_steps, cost).assign_attrs(handoff="restart"))
+
+    @classmethod
     def from_frame(cls, table: pd.DataFrame, *, cost: CostModel | None = None) -> Counterfactuals:
         """Make the table from one row for each episode and handoff.
 
@@ -121,7 +163,8 @@ class Counterfactuals:
         ----------
         table
             Columns `episode`, `handoff` (missing for the Cheap rollout, which each episode needs), `success`,
-            `cheap_calls`, `strong_calls`, `cost` unless a model is given, and if wanted `proposal_cost`.
+            `cheap_calls`, `strong_calls`, `cost` unless a model is given, and if wanted `proposal_cost` and `kind`,
+            which is "restart" in all rows where handoffs restart the task.
         cost
             What calls cost.
 
@@ -182,6 +225,34 @@ class Counterfactuals:
     def with_cost(self, cost: CostModel) -> Counterfactuals:
         """Give the same outcomes at the costs that a model puts on their calls."""
         return Counterfactuals(layout.with_costs(self._dataset, cost))
+
+    def restarted(self, cost: CostModel | None = None) -> Counterfactuals:
+        """Give what would come of the same handoffs if each restarted the task with Strong.
+
+        A restart ends as the handoff at step 0 does, and costs the Cheap steps before it as well.
+
+        Parameters
+        ----------
+        cost
+            What calls cost; by default, a Cheap step costs what `proposal_cost` says of it.
+
+        Examples
+        --------
+        >>> from bayes_tacit.data.costs import StepCost
+        >>> resumed = Counterfactuals.from_calls(
+        ...     ["a"], success=[[1, 0]], strong_calls=[[4, 1]], never_success=[0], cost=StepCost(1, 3)
+        ... )
+        >>> resumed.outcomes_at([1]).cost, resumed.restarted().outcomes_at([1]).cost
+        (array([4.]), array([13.]))
+        """
+        if self.handoff == "restart":
+            return self if cost is None else self.with_cost(cost)
+        return Counterfactuals(restarts.restarted(self._dataset, cost).assign_attrs(handoff="restart"))
+
+    @property
+    def handoff(self) -> Handoff:
+        """What a handoff does: "resume" or "restart"."""
+        return cast("Handoff", self._dataset.attrs["handoff"])
 
     @property
     def dataset(self) -> xr.Dataset:
@@ -294,5 +365,6 @@ class Counterfactuals:
     def __repr__(self) -> str:
         cheap, strong = (outcomes.success.mean() for outcomes in (self.pure_cheap, self.pure_strong))
         count = f"{len(self)} episode{'s' if len(self) > 1 else ''}"
-        steps = f"handoffs at steps 0 to {self._dataset.sizes['handoff'] - 1} or never"
+        kind = "restarts" if self.handoff == "restart" else "handoffs"
+        steps = f"{kind} at steps 0 to {self._dataset.sizes['handoff'] - 1} or never"
         return f"<Counterfactuals: {count}, {steps}; Pure Cheap {cheap:.1%}, Pure Strong {strong:.1%}>"

@@ -10,13 +10,17 @@ import numpy.typing as npt
 import pandas as pd
 import xarray as xr
 
+from bayes_tacit import validate
 from bayes_tacit.data.costs import CostModel, cost_of_calls
 from bayes_tacit.data.episodes.conversions import MISSING, as_ids, plain
+from bayes_tacit.data.handoffs import DEFAULT_HANDOFF, HANDOFFS
 from bayes_tacit.errors import InvalidDataError
 
 BY_HANDOFF = ("success", "cost", "cheap_calls", "strong_calls")
 OPTIONAL = ("proposal_cost",)
 BY_EPISODE = ("never_success", "never_cost", "never_calls")
+KIND = "kind"
+"""The column of a table that says what kind of handoff it is about; a dataset says it in its attribute `handoff`."""
 
 
 def conform(dataset: xr.Dataset) -> xr.Dataset:
@@ -37,6 +41,7 @@ def conform(dataset: xr.Dataset) -> xr.Dataset:
     if "handoff" in dataset.coords and not np.array_equal(dataset["handoff"].values, steps):
         raise InvalidDataError("0, 1, 2, ... in order", field="handoff", value=dataset["handoff"].values.tolist())
     out = assemble(dataset["episode"].values, values)
+    out.attrs["handoff"] = validate.choice("handoff", dataset.attrs.get("handoff", DEFAULT_HANDOFF), HANDOFFS)
     _validate(out)
     out = out.isel(handoff=slice(int(n_steps(out).max()))).copy(deep=True)
     for variable in out.variables.values():
@@ -118,7 +123,17 @@ def from_frame(table: pd.DataFrame, *, with_cost: bool) -> xr.Dataset:
         if name in ("success", "cost", "cheap_calls"):
             of_cheap = values[f"never_{'calls' if name == 'cheap_calls' else name}"] = np.full(len(ids), np.nan)
             of_cheap[row[never]] = given[never]
-    return assemble(ids, values)
+    return assemble(ids, values).assign_attrs(handoff=_kind(table))
+
+
+def _kind(table: pd.DataFrame) -> object:
+    """Give the kind of handoff that a table is about."""
+    if KIND not in table.columns:
+        return DEFAULT_HANDOFF
+    named = table[KIND].unique().tolist()
+    if len(named) > 1:
+        raise InvalidDataError("one of them in all rows", field=f"column {KIND!r}", value=named)
+    return named[0]
 
 
 def as_floats(name: str, values: npt.ArrayLike | pd.Series[Any]) -> np.ndarray:

@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from bayes_tacit.data.counterfactuals.layout import BY_EPISODE, BY_HANDOFF, OPTIONAL
+from bayes_tacit.data.counterfactuals.layout import BY_EPISODE, BY_HANDOFF, KIND, OPTIONAL
+from bayes_tacit.data.handoffs import DEFAULT_HANDOFF
 from bayes_tacit.errors import FileFormatError, MissingFileError
 from bayes_tacit.files import as_path, atomic_path
 
@@ -29,6 +30,8 @@ def to_frame(dataset: xr.Dataset) -> pd.DataFrame:
     step = pd.array(np.concatenate([handoff, np.full(len(ids), -1)]), dtype="Int64")
     step[len(handoff) :] = pd.NA
     table = pd.DataFrame({"episode": ids[position], "handoff": step, **columns})
+    if dataset.attrs["handoff"] != DEFAULT_HANDOFF:
+        table[KIND] = dataset.attrs["handoff"]
     return table.iloc[np.argsort(position, kind="stable")].reset_index(drop=True)
 
 
