@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from bayes_tacit.errors import FileFormatError, MissingFileError, TacitWarning
+from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileError, TacitWarning
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -33,8 +33,10 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object inst
 Family = Annotated[str, typer.Option(help="Threshold family: lognormal or loglogistic.")]
 Timing = Annotated[str, typer.Option(help="post_action, or proposal: marks move to the next proposal.")]
 
-Memory = Annotated[float, typer.Option(help="What is left of a diagnostic's sum after a step; 1 forgets nothing.")]
 Clock = Annotated[bool, typer.Option("--clock", help="The number of steps counts as one more diagnostic.")]
+Unmarked = Annotated[
+    str, typer.Option(help="AB = 01 without a window: due (by the end of the rollout), or outcome (that alone).")
+]
 
 CHECK_FAILED = 1
 """Exit code where the command did its work and a check failed."""
@@ -62,6 +64,16 @@ def _plain(value: object) -> object:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return value if isinstance(value, str | int | bool | None) else str(value)
+
+
+def memory_from(given: str, word: str) -> float | str:
+    """Read a memory: a number from 0 to 1, or one word."""
+    if given == word:
+        return word
+    try:
+        return float(given)
+    except ValueError as error:
+        raise InvalidDataError(f"a number from 0 to 1, or {word}", field="--memory", value=given) from error
 
 
 def new_file(path: Path, *, force: bool) -> Path:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 import typer
 
@@ -18,9 +18,10 @@ from bayes_tacit.cli.common import (
     Family,
     Fitted,
     Force,
-    Memory,
     Seed,
     Timing,
+    Unmarked,
+    memory_from,
     new_file,
     read_episodes,
     read_fitted,
@@ -36,6 +37,10 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from bayes_tacit.data.timing import Timing as TimingName
+    from bayes_tacit.model.evidence import Unmarked as UnmarkedName
+
+
+MEMORY = "What is left of a diagnostic's sum after a step, from 0 to 1 (nothing is forgotten)"
 
 
 def fit(
@@ -46,8 +51,9 @@ def fit(
     floor: Annotated[float, typer.Option(help="Floor on an episode's likelihood; 0 for none.")] = 1e-12,
     family: Family = "lognormal",
     timing: Timing = "post_action",
-    memory: Memory = 1.0,
+    memory: Annotated[str, typer.Option(help=f"{MEMORY}, or profile: by likelihood.")] = "1",
     clock: Clock = False,
+    unmarked: Unmarked = "outcome",
     seed: Seed = 0,
     force: Force = False,
     as_json: AsJson = False,
@@ -69,8 +75,9 @@ def fit(
             floor=floor or None,
             family=family,
             timing=cast("TimingName", timing),
-            memory=memory,
+            memory=cast("float | Literal['profile']", memory_from(memory, "profile")),
             clock=clock,
+            unmarked=cast("UnmarkedName", unmarked),
             seed=seed,
         )
     found.save(target)
@@ -86,8 +93,9 @@ def sample(
     target_accept: Annotated[float, typer.Option(help="Acceptance rate to tune to.")] = 0.9,
     family: Family = "lognormal",
     timing: Timing = "post_action",
-    memory: Memory = 1.0,
+    memory: Annotated[float, typer.Option(help=f"{MEMORY}.")] = 1.0,
     clock: Clock = False,
+    unmarked: Unmarked = "outcome",
     seed: Seed = 0,
     force: Force = False,
     as_json: AsJson = False,
@@ -112,6 +120,7 @@ def sample(
             timing=cast("TimingName", timing),
             memory=memory,
             clock=clock,
+            unmarked=cast("UnmarkedName", unmarked),
             seed=seed,
         )
     save_posterior(tree, target)

@@ -18,7 +18,7 @@ from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.data.timing import Timing
 from bayes_tacit.errors import InvalidDataError, TacitWarning
 from bayes_tacit.model.crossing import CrossingSteps
-from bayes_tacit.model.evidence import Evidence, Weights, ZeroMass, collect_evidence, typical_log_threshold
+from bayes_tacit.model.evidence import Evidence, Unmarked, Weights, ZeroMass, collect_evidence, typical_log_threshold
 from bayes_tacit.model.families import family_named
 from bayes_tacit.model.likelihood import threshold_log_likelihood
 from bayes_tacit.model.priors import Prior, RidgePrior, WeaklyInformativePrior
@@ -36,6 +36,7 @@ def build_model(
     zero_mass: ZeroMass | None = None,
     memory: float = 1.0,
     clock: bool = False,
+    unmarked: Unmarked = "outcome",
 ) -> pm.Model:
     r"""State the model of some episodes in PyMC.
 
@@ -71,6 +72,11 @@ def build_model(
         `bayes_tacit.model.memory`.
     clock
         Whether the number of steps counts as one more diagnostic, "clock". Under it every window has mass.
+    unmarked
+        How an AB = 01 episode without a window is read: "outcome", as the paper does, for its outcome alone, or "due",
+        as crossed by the end of its rollout. That assumes that since Strong solves the task and Cheap does not, the
+        handoff was due before Cheap's rollout ended, and that the mark is missing for reasons that have nothing to do
+        with when. No mark is needed then.
 
     Returns
     -------
@@ -95,7 +101,7 @@ def build_model(
             raise InvalidDataError(
                 "None: the floor is for the paper's estimate, with a RidgePrior", field="floor", value=floor
             )
-    evidence = collect_evidence(episodes, timing=timing, weights=weights, memory=memory, clock=clock)
+    evidence = collect_evidence(episodes, timing=timing, weights=weights, memory=memory, clock=clock, unmarked=unmarked)
     evidence = evidence.settle_zero_mass(zero_mass, floor)
     if isinstance(prior, RidgePrior):
         evidence.refuse_gaps()

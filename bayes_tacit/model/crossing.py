@@ -40,6 +40,8 @@ class CrossingSteps:
         shift = mark_moves_by(timing)
         n_steps = dataset["n_steps"].values[self._timed]
         start, end = (dataset[name].values[self._timed] + shift for name in ("window_start", "window_end"))
+        due = np.isnan(start) & ~evidence.open_above
+        start, end = np.where(due, 0, start), np.where(due, n_steps - 1, end)
         self.first_checkpoint = np.where(np.isnan(start), n_steps, np.fmin(start, n_steps)).astype("int64")
         """First checkpoint of the window; the number of steps where the threshold was not crossed."""
         self.last_checkpoint = np.where(np.isnan(end), n_steps, np.fmin(end, n_steps)).astype("int64")

@@ -179,3 +179,18 @@ def test_the_written_example_is_the_librarys(tmp_path):
     call("example", "e.nc", cwd=tmp_path)
     with pytest.warns(match="without a window"):
         assert Episodes.read(tmp_path / "e.nc").identical(load_example())
+
+
+def test_memory_clock_and_missing_windows_are_chosen_on_the_command_line(example, tmp_path):
+    episodes = "episodes.jsonl"
+    example.write(tmp_path / episodes)
+    options = ["--memory", "profile", "--clock", "--unmarked", "due", "--restarts", "1"]
+    done = call("fit", episodes, "--out", "fit.json", *options, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    fit = MapFit.load(tmp_path / "fit.json")
+    assert (fit.clock, fit.unmarked, fit.diagnostic_names[-1]) == (True, "due", "clock")
+    assert fit.memory in {point.memory for point in fit.profile}
+    for given in ("long", "2"):
+        refused = call("fit", episodes, "--out", "other.json", "--memory", given, cwd=tmp_path)
+        assert refused.returncode == 2
+        assert "a number from 0 to 1" in refused.stderr

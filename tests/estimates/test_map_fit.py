@@ -521,7 +521,7 @@ def test_a_file_from_before_there_was_a_memory_loads_as_one_that_forgets_nothing
     path = tmp_path / "fit.json"
     example_fit.save(path)
     content = json.loads(path.read_text())
-    for name in ("memory", "clock"):
+    for name in ("memory", "clock", "unmarked", "profile"):
         del content[name]
     path.write_text(json.dumps(content | {"schema_version": 1}))
     assert MapFit.load(path) == example_fit
@@ -536,3 +536,60 @@ def test_a_fit_under_a_memory_recovers_what_the_episodes_were_drawn_with(clock):
     for name in ("w", "gamma0", "gamma", "beta0", "beta", "s"):
         error = np.nan_to_num(np.asarray(fit.standard_errors[name]), nan=0.0)
         assert (np.abs(getattr(fit, name) - truth[name]) <= 3.5 * error + 2e-3).all(), name
+
+
+@pytest.mark.parametrize("clock", [False, True])
+def test_the_profile_finds_the_memory_that_the_episodes_were_drawn_with(clock, tmp_path):
+    episodes = simulate_model(np.random.default_rng(3), 2500, memory=0.6, horizon=20)
+    fit = fit_map(episodes, memory="profile", clock=clock, restarts=1)
+    assert abs(fit.memory - 0.6) < 0.04
+    assert min(point.objective for point in fit.profile) == pytest.approx(fit.objective, abs=1e-9)
+    assert {0.0, 1.0, fit.memory} <= {point.memory for point in fit.profile}
+    assert f"memory {fit.memory:.3g} by profile likelihood" in str(fit)
+    fixed = fit_map(episodes, memory=fit.memory, clock=clock, restarts=1)
+    assert_same_estimates(fit, fixed, atol=0)
+    fit.save(tmp_path / "fit.json")
+    assert MapFit.load(tmp_path / "fit.json") == fit != fixed
+
+
+def test_a_profile_needs_the_same_windows_at_every_memory(example):
+    with pytest.raises(InvalidDataError, match="zero_mass with memory 'profile' is 'drop_window'"):
+        fit_map(example, memory="profile", zero_mass="drop_window")
+
+
+def without_marks(episodes: Episodes) -> Episodes:
+    dataset = episodes.dataset.copy(deep=True)
+    dataset["window_start"][:] = dataset["window_end"][:] = np.nan
+    return quietly(dataset)
+
+
+def test_without_a_single_mark_the_fit_is_the_probit_regression_of_current_status_data():
+    episodes = without_marks(simulate_model(np.random.default_rng(4), 1500, n_diagnostics=1))
+    with pytest.raises(EvidenceError, match="unmarked='due' needs no window"):
+        fit_map(episodes, unmarked="outcome")
+    fit = fit_map(episodes, unmarked="due", ridge=0.0)
+    dataset = episodes.dataset
+    strong, cheap = dataset["strong_success"].values, dataset["cheap_success"].values
+    total = np.nansum(dataset["diagnostics"].values[..., 0], axis=1)
+    rows = strong & (total > 0)
+    design = np.column_stack([np.ones(rows.sum()), standardized(episodes)[rows], np.log(total[rows])])
+    probit = sm.Probit(~cheap[rows], design).fit(disp=0)
+    scale = 1 / probit.params[-1]
+    assert fit.s == pytest.approx(scale, rel=1e-5)
+    np.testing.assert_allclose([fit.beta0, *fit.beta], -probit.params[:-1] * scale, rtol=1e-4, atol=1e-6)
+    assert fit.n_timed == rows.sum()
+    assert "due by the end of the rollout" in str(fit)
+
+
+def test_outcomes_that_risk_separates_point_to_the_posterior():
+    episodes = without_marks(simulate_model(np.random.default_rng(0), 30))
+    with pytest.raises(ConvergenceError, match=r"can be met exactly.* sample_posterior"):
+        fit_map(episodes, unmarked="due")
+
+
+def test_risk_that_speaks_against_a_handoff_points_to_the_posterior():
+    dataset = without_marks(simulate_model(np.random.default_rng(0), 300, n_diagnostics=1)).dataset
+    strong, cheap = dataset["strong_success"].values, dataset["cheap_success"].values
+    turned = quietly(dataset.assign(cheap_success=("episode", np.where(strong, ~cheap, cheap))))
+    with pytest.raises(ConvergenceError, match=r"s grows without end.* sample_posterior"):
+        fit_map(turned, unmarked="due")

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from simulate import quietly, simulate_model
 
 from bayes_tacit import Episodes
-from bayes_tacit.errors import TacitWarning
+from bayes_tacit.errors import InvalidDataError, TacitWarning
 from bayes_tacit.model.evidence import Evidence, collect_evidence
 
 RISKS = {  # two diagnostics by step
@@ -122,3 +122,24 @@ def test_sums_agree_with_a_plain_loop_however_the_data_are_chunked(seed, n, chun
             before, within = risks[:start].sum(axis=0), risks[start : end + 1].sum(axis=0)
         np.testing.assert_allclose(evidence.before[row], before, rtol=1e-12)
         np.testing.assert_allclose(evidence.within[row], within, rtol=1e-12)
+
+
+@pytest.mark.parametrize("timing", ["post_action", "proposal"])
+def test_an_episode_without_a_window_is_due_by_its_last_checkpoint(episodes, timing):
+    due = bounds(collect_evidence(episodes, timing=timing, unmarked="due"))
+    assert due.pop("missing") == ([0, 0], [4, 6], "left")
+    assert due == bounds(collect_evidence(episodes, timing=timing, unmarked="outcome"))
+
+
+def test_an_episode_without_window_or_risk_says_nothing_of_when(episodes):
+    dataset = episodes.dataset.copy(deep=True)
+    row = dataset["episode"].values.tolist().index("missing")
+    dataset["diagnostics"][row] = dataset["diagnostics"][row] * 0
+    evidence = collect_evidence(quietly(dataset), unmarked="due")
+    assert "missing" not in bounds(evidence)
+    assert row not in evidence.zero_mass
+
+
+def test_a_reading_of_missing_windows_that_is_not_known_is_refused(episodes):
+    with pytest.raises(InvalidDataError, match="unmarked is 'late'; expected 'due' or 'outcome'"):
+        collect_evidence(episodes, unmarked="late")

@@ -106,3 +106,12 @@ def test_drawn_crossing_steps_follow_the_leaky_risk(rng, clock):
         risk += w[4] * np.arange(1, risk.shape[1] + 1)
     inside = np.arange(risk.shape[1]) < episodes.n_steps[evidence.timed, None]
     np.testing.assert_array_equal(drawn, ((risk < kappa[:, None]) & inside).sum(axis=1))
+
+
+def test_the_checkpoints_of_an_episode_that_is_due_span_its_rollout(example):
+    evidence = collect_evidence(example, unmarked="due")
+    steps = CrossingSteps(example, evidence, LOGNORMAL, "proposal")
+    unmarked = ~example.has_window[evidence.timed] & ~evidence.open_above
+    assert unmarked.sum() == 52
+    assert (steps.first_checkpoint[unmarked] == 0).all()
+    np.testing.assert_array_equal(steps.last_checkpoint[unmarked], example.n_steps[evidence.timed[unmarked]] - 1)

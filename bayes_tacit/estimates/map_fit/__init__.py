@@ -1,6 +1,7 @@
 """The penalized maximum likelihood estimate, as the model's MAP."""
 
 from bayes_tacit.estimates.map_fit.fit import fit_map
+from bayes_tacit.estimates.map_fit.profile import ProfilePoint
 from bayes_tacit.estimates.map_fit.result import MapFit, Restart
 
-__all__ = ["MapFit", "Restart", "fit_map"]
+__all__ = ["MapFit", "ProfilePoint", "Restart", "fit_map"]

@@ -6,20 +6,23 @@ starts. Nothing is compiled: the likelihood is the one that the PyMC model state
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
+from typing import Literal
 
 import numpy as np
 
 from bayes_tacit import validate
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.data.timing import Timing
-from bayes_tacit.errors import ConvergenceError
+from bayes_tacit.errors import ConvergenceError, InvalidDataError
 from bayes_tacit.estimates.map_fit.identifiability import refuse_degenerate, warn_of_dependence
 from bayes_tacit.estimates.map_fit.newton import minimize_newton
 from bayes_tacit.estimates.map_fit.objective import PaperFit, PaperObjective
+from bayes_tacit.estimates.map_fit.profile import ProfilePoint, best, profile_memory
 from bayes_tacit.estimates.map_fit.result import MapFit, Restart
 from bayes_tacit.estimates.map_fit.standard_errors import incidence_errors, threshold_errors
-from bayes_tacit.model.evidence import Weights, ZeroMass, collect_evidence
+from bayes_tacit.model.evidence import Unmarked, Weights, ZeroMass, collect_evidence
 from bayes_tacit.model.families import family_named
 from bayes_tacit.model.likelihood import log_bounds
 from bayes_tacit.model.numerics import NUMPY
@@ -43,8 +46,9 @@ def fit_map(
     timing: Timing = "post_action",
     zero_mass: ZeroMass | None = None,
     max_iterations: int = 500,
-    memory: float = 1.0,
+    memory: float | Literal["profile"] = 1.0,
     clock: bool = False,
+    unmarked: Unmarked = "outcome",
 ) -> MapFit:
     r"""Fit the model by penalized maximum likelihood.
 
@@ -81,10 +85,17 @@ def fit_map(
         Newton steps a start may take.
     memory
         rho from 0 to 1: what is left of a diagnostic's leaky sum after a step. 1, the paper's, forgets nothing; 0 keeps
-        the highest value so far. See `bayes_tacit.model.memory`.
+        the highest value so far. See `bayes_tacit.model.memory`. "profile" takes the memory with the lowest objective,
+        and `MapFit.profile` shows the others; best with a clock, since windows that have no mass at some memories
+        decide the matter otherwise.
     clock
         Whether the number of steps counts as one more diagnostic, "clock", with a weight of its own: the later, the
         more due. Under it every window has mass.
+    unmarked
+        How an AB = 01 episode without a window is read: "outcome", as the paper does, for its outcome alone, or "due",
+        as crossed by the end of its rollout. That assumes that since Strong solves the task and Cheap does not, the
+        handoff was due before Cheap's rollout ended, and that the mark is missing for reasons that have nothing to do
+        with when. No mark is needed then.
 
     Returns
     -------
@@ -111,26 +122,53 @@ def fit_map(
     seed = validate.whole("seed", seed, 0)
     if floor is not None:
         floor = validate.number("floor", floor, "a number between 0 and 1, or None", above=0, below=1)
-    evidence = collect_evidence(episodes, timing=timing, weights=weights, memory=memory, clock=clock)
-    evidence = evidence.settle_zero_mass(zero_mass, floor).refuse_gaps()
-    objective = PaperObjective.of(evidence, ridge, floor, family_named(family))
-    warn_of_dependence(objective)
 
+    def objective_at(rho: float) -> PaperObjective:
+        evidence = collect_evidence(
+            episodes, timing=timing, weights=weights, memory=rho, clock=clock, unmarked=unmarked
+        )
+        evidence = evidence.settle_zero_mass(zero_mass, floor).refuse_gaps()
+        return PaperObjective.of(evidence, ridge, floor, family_named(family))
+
+    optimize = partial(_optimize, restarts=restarts, seed=seed, max_iterations=max_iterations)
+    profile: tuple[ProfilePoint, ...] = ()
+    if memory == "profile":
+        if zero_mass == "drop_window" and not clock:
+            expected = "a clock, or None or 'refuse': where windows are dropped likelihoods cannot be compared"
+            raise InvalidDataError(expected, field="zero_mass with memory 'profile'", value=zero_mass)
+        profile = profile_memory(lambda rho: _height(optimize(objective_at(rho))))
+        memory = best(profile).memory
+    objective = objective_at(memory)
+    warn_of_dependence(objective)
+    fits = optimize(objective)
+    lowest = min(fits, key=lambda fit: fit.optimum.derivatives.value)
+    reports = tuple(_report(fit) for fit in fits)
+    found = _result(objective, lowest, reports, ridge=ridge, floor=floor, timing=timing, seed=seed)
+    return replace(found, profile=profile)
+
+
+def _optimize(objective: PaperObjective, restarts: int, seed: int, max_iterations: int) -> list[PaperFit]:
+    """Minimize from every start; the best one must have reached an optimum."""
     newton = partial(minimize_newton, tolerance=TOLERANCE, max_iterations=max_iterations)
     incidence = objective.fit_incidence(newton)
     rng = np.random.default_rng(seed)
     starts = [_start(objective, rng if number else None) for number in range(restarts)]
     fits = [objective.fit(incidence, start, newton) for start in starts]
-    best = min(fits, key=lambda fit: fit.optimum.derivatives.value)
-    refuse_degenerate(objective, best.optimum)
-    if best.optimum.gradient_norm > CONVERGED:
+    lowest = min(fits, key=lambda fit: fit.optimum.derivatives.value)
+    refuse_degenerate(objective, lowest.optimum)
+    if lowest.optimum.gradient_norm > CONVERGED:
         raise ConvergenceError(
-            f"the best of {restarts} starts stopped after {best.optimum.iterations} iterations with a gradient of "
-            f"{best.optimum.gradient_norm:.1e}; expected at most {CONVERGED:.0e}. Raise max_iterations "
+            f"the best of {restarts} starts stopped after {lowest.optimum.iterations} iterations with a gradient of "
+            f"{lowest.optimum.gradient_norm:.1e}; expected at most {CONVERGED:.0e}. Raise max_iterations "
             f"(now {max_iterations}), or ridge if the features nearly determine the outcome"
         )
-    reports = tuple(_report(fit) for fit in fits)
-    return _result(objective, best, reports, ridge=ridge, floor=floor, timing=timing, seed=seed)
+    return fits
+
+
+def _height(fits: list[PaperFit]) -> tuple[float, int]:
+    """Give the lowest objective, and how many episodes are floored there."""
+    lowest = min(fits, key=lambda fit: fit.optimum.derivatives.value)
+    return lowest.optimum.derivatives.value, len(lowest.floored)
 
 
 def _start(objective: PaperObjective, rng: np.random.Generator | None) -> np.ndarray:
@@ -228,6 +266,7 @@ def _result(
         data_fingerprint=evidence.fingerprint(),
         memory=evidence.memory,
         clock=evidence.clock,
+        unmarked=evidence.unmarked,
     )
 
 

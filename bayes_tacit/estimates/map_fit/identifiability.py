@@ -14,6 +14,9 @@ from bayes_tacit.estimates.map_fit.objective import PaperObjective
 FLAT = 1e-7
 """Curvature below which a coefficient of a standardized feature is running off to infinity."""
 
+VANISHING = 1e-3
+"""One over a scale of log kappa that no unit of a diagnostic explains."""
+
 PERFECT = 0.01
 """Nats that the evidence must leave to be explained."""
 
@@ -87,7 +90,14 @@ def refuse_degenerate(objective: PaperObjective, fit: NewtonResult) -> None:
     if objective.threshold.log_likelihood(fit.point[threshold]).sum() > -PERFECT:
         raise ConvergenceError(
             f"all {len(objective.evidence.timed)} windows and censored rollouts can be met exactly, so the scale s has "
-            "no optimum above zero; expected more episodes, or fewer features and diagnostics"
+            "no optimum above zero; expected more episodes, or fewer features and diagnostics. sample_posterior has an "
+            "answer even so"
+        )
+    if fit.point[-1] < VANISHING:
+        raise ConvergenceError(
+            f"the scale s grows without end: among these {len(objective.evidence.timed)} windows and censored rollouts "
+            "more risk does not go with a handoff being due; expected diagnostics that do. sample_posterior has an "
+            "answer even so"
         )
     if objective.incidence.ridge > 0:
         return

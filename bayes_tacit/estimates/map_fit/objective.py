@@ -10,7 +10,7 @@ import numpy as np
 from scipy import linalg
 
 from bayes_tacit.estimates.map_fit.newton import Derivatives, NewtonResult, Objective, minimize_newton
-from bayes_tacit.estimates.map_fit.parts import Incidence, Threshold
+from bayes_tacit.estimates.map_fit.parts import FLATTEST, Incidence, Threshold
 from bayes_tacit.model.evidence import Evidence
 from bayes_tacit.model.families import LOGNORMAL, Family
 
@@ -116,7 +116,7 @@ class PaperObjective:
     def derivatives(self, point: np.ndarray) -> Derivatives:
         """Value, gradient and Hessian of the floored objective."""
         first, second = self.parts(point)
-        if second[-1] <= 0:
+        if second[-1] <= FLATTEST:
             return Derivatives(np.inf, np.full(len(point), np.nan), np.full((len(point), len(point)), np.nan))
         keep = ~self.floored(point)
         incidence = self.incidence.derivatives(first, keep)

@@ -20,6 +20,9 @@ from bayes_tacit.model.families import Family
 from bayes_tacit.model.likelihood import Bounds, log_bounds, log_mass
 from bayes_tacit.model.numerics import NUMPY
 
+FLATTEST = 1e-12
+"""One over the largest scale of log kappa that is considered; beyond it powers overflow."""
+
 
 @dataclass(frozen=True)
 class Incidence:
@@ -129,7 +132,7 @@ class Threshold:
     def derivatives(self, point: np.ndarray, keep: np.ndarray | None = None) -> Derivatives:
         """Value, gradient and Hessian; only the timed episodes in `keep` count in the likelihood."""
         p = len(point)
-        if point[-1] <= 0:
+        if point[-1] <= FLATTEST:
             return Derivatives(np.inf, np.full(p, np.nan), np.full((p, p), np.nan))
         bounds, z, log_likelihood = self._evaluate(point)
         kept = np.ones(len(log_likelihood)) if keep is None else keep.astype(float)

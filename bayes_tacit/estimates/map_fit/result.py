@@ -11,6 +11,8 @@ import xarray as xr
 
 from bayes_tacit.data.timing import Timing
 from bayes_tacit.estimates.map_fit import storage, table
+from bayes_tacit.estimates.map_fit.profile import ProfilePoint
+from bayes_tacit.model.evidence import Unmarked
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,10 @@ class MapFit:
         The settings.
     memory, clock
         rho, and whether the last diagnostic is the clock.
+    unmarked
+        How AB = 01 episodes without a window were read.
+    profile
+        The objective at every memory that was tried, if the memory was chosen by it.
     data_fingerprint
         Digest of the evidence it was fitted on.
     """
@@ -106,6 +112,8 @@ class MapFit:
     data_fingerprint: str
     memory: float = 1.0
     clock: bool = False
+    unmarked: Unmarked = "outcome"
+    profile: tuple[ProfilePoint, ...] = ()
 
     def __post_init__(self) -> None:
         for value in (*vars(self).values(), *self.standard_errors.values()):

@@ -6,7 +6,7 @@ import json
 import os
 from dataclasses import asdict, is_dataclass
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 import xarray as xr
@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from bayes_tacit.data.timing import Timing
 from bayes_tacit.errors import FileFormatError, MissingFileError
 from bayes_tacit.files import as_path, atomic_path
+from bayes_tacit.model.evidence import Unmarked
 from bayes_tacit.validate import sums_to_one
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 FORMAT = "bayes_tacit.map_fit"
 SCHEMA_VERSION = 2
 
-SINCE_VERSION_2: dict[str, object] = {"memory": 1.0, "clock": False}
+SINCE_VERSION_2: dict[str, object] = {"memory": 1.0, "clock": False, "unmarked": "outcome", "profile": []}
 """What a file of version 1 does not say, since there was no choice."""
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
@@ -39,6 +40,16 @@ class _RestartRecord(BaseModel):
     iterations: int
     floored: int
     converged: bool
+
+
+class _ProfileRecord(BaseModel):
+    """A point of the profile; where there is no fit the objective is null."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    memory: Annotated[float, Field(ge=0, le=1)]
+    objective: Finite | None
+    floored: int
 
 
 class _FitRecord(BaseModel):
@@ -76,6 +87,8 @@ class _FitRecord(BaseModel):
     data_fingerprint: str
     memory: Annotated[float, Field(ge=0, le=1)]
     clock: bool
+    unmarked: Unmarked
+    profile: list[_ProfileRecord]
 
     @model_validator(mode="after")
     def _lengths_fit(self) -> _FitRecord:
@@ -116,16 +129,17 @@ def _plain(value: object) -> object:
     if isinstance(value, np.ndarray):
         return [_plain(number) for number in value.tolist()]
     if isinstance(value, float):
-        return None if np.isnan(value) else value
+        return value if np.isfinite(value) else None
     if isinstance(value, dict):
         return {key: _plain(inner) for key, inner in value.items()}
     if isinstance(value, tuple):
         return [_plain(inner) for inner in value]
-    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
+    return _plain(asdict(value)) if is_dataclass(value) and not isinstance(value, type) else value
 
 
 def load(path: str | os.PathLike[str]) -> MapFit:
     """Read a file that `save` wrote, checking all of it."""
+    from bayes_tacit.estimates.map_fit.profile import ProfilePoint
     from bayes_tacit.estimates.map_fit.result import MapFit, Restart
 
     file = as_path(path)
@@ -159,8 +173,13 @@ def load(path: str | os.PathLike[str]) -> MapFit:
     for name in ("feature_names", "diagnostic_names", "floored"):
         values[name] = tuple(values[name])
     values["standard_errors"] = {key: _errors(given) for key, given in values["standard_errors"].items()}
+    values["profile"] = tuple(ProfilePoint(**_known(point)) for point in values["profile"])
     values["restarts"] = tuple(Restart(**restart) for restart in values["restarts"])
     return MapFit(**values)
+
+
+def _known(point: dict[str, Any]) -> dict[str, Any]:
+    return point if point["objective"] is not None else point | {"objective": float("inf")}
 
 
 def _errors(given: list[float | None] | float | None) -> np.ndarray | float:
@@ -191,6 +210,7 @@ def as_datatree(fit: MapFit) -> xr.DataTree:
         "timing": fit.timing,
         "memory": fit.memory,
         "clock": int(fit.clock),
+        "unmarked": fit.unmarked,
         "ridge": fit.ridge,
         "objective": fit.objective,
         "seed": fit.seed,

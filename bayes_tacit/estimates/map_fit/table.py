@@ -63,7 +63,16 @@ def _heading(fit: MapFit) -> str:
 
 
 def _memory(fit: MapFit) -> str:
-    return (f", memory {fit.memory:g}" if fit.memory != 1 else "") + (", with a clock" if fit.clock else "")
+    return (f", memory {fit.memory:.3g}" if fit.memory != 1 else "") + (", with a clock" if fit.clock else "")
+
+
+def _profile(fit: MapFit) -> str:
+    paper = next(point.objective for point in fit.profile if point.memory == 1)
+    nats = fit.n_episodes * (paper - fit.objective)
+    return (
+        f"memory {fit.memory:.3g} by profile likelihood: objective {fit.objective:.6f}, against {paper:.6f} at "
+        f"memory 1 ({nats:.1f} nats for all episodes; 1.9 are the limit of a 95% interval)"
+    )
 
 
 def _footer(fit: MapFit) -> list[str]:
@@ -74,6 +83,10 @@ def _footer(fit: MapFit) -> list[str]:
         f"{len(fit.floored)} episodes floored",
         "w sums to 1; gamma and beta are per standard deviation of a feature",
     ]
+    if fit.profile:
+        lines.append(_profile(fit))
+    if fit.unmarked == "due":
+        lines.append("AB = 01 without a window counts as due by the end of the rollout")
     if fit.weights_fixed:
         lines.append("w was given, not learned")
     return lines

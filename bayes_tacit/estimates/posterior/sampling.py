@@ -26,7 +26,7 @@ from bayes_tacit.estimates.posterior.storage import FORMAT, SCHEMA_VERSION
 from bayes_tacit.estimates.posterior.verdict import judge
 from bayes_tacit.model.build import forward_draws, model_data, state_model
 from bayes_tacit.model.crossing import CrossingSteps
-from bayes_tacit.model.evidence import Evidence, Weights, ZeroMass, collect_evidence
+from bayes_tacit.model.evidence import Evidence, Unmarked, Weights, ZeroMass, collect_evidence
 from bayes_tacit.model.families import Family, family_named
 from bayes_tacit.model.priors import WeaklyInformativePrior, prior_to_json
 
@@ -74,6 +74,7 @@ def sample_posterior(
     progress: bool | None = None,
     memory: float = 1.0,
     clock: bool = False,
+    unmarked: Unmarked = "outcome",
 ) -> xr.DataTree:
     """Sample the posterior of all parameters.
 
@@ -109,6 +110,11 @@ def sample_posterior(
         rho from 0 to 1: what is left of a diagnostic's leaky sum after a step; 1, the paper's, forgets nothing.
     clock
         Whether the number of steps counts as one more diagnostic, "clock". Under it every window has mass.
+    unmarked
+        How an AB = 01 episode without a window is read: "outcome", as the paper does, for its outcome alone, or "due",
+        as crossed by the end of its rollout. That assumes that since Strong solves the task and Cheap does not, the
+        handoff was due before Cheap's rollout ended, and that the mark is missing for reasons that have nothing to do
+        with when. No mark is needed then.
 
     Returns
     -------
@@ -131,7 +137,7 @@ def sample_posterior(
     predictive_draws = validate.whole("predictive_draws", predictive_draws, 1)
     target_accept = validate.probability("target_accept", target_accept)
     validate.choice("sampler", sampler, get_args(Sampler))
-    evidence = collect_evidence(episodes, timing=timing, weights=weights, memory=memory, clock=clock)
+    evidence = collect_evidence(episodes, timing=timing, weights=weights, memory=memory, clock=clock, unmarked=unmarked)
     evidence = evidence.settle_zero_mass(zero_mass)
     threshold_family = family_named(family)
     crossing = CrossingSteps(episodes, evidence, threshold_family, timing)
@@ -163,6 +169,7 @@ def sample_posterior(
         "timing": timing,
         "memory": evidence.memory,
         "clock": int(evidence.clock),
+        "unmarked": evidence.unmarked,
         "prior": prior_to_json(prior),
         "seed": seed,
         "draws": draws,

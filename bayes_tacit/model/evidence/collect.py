@@ -10,7 +10,7 @@ from bayes_tacit import validate
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.data.timing import TIMINGS, Timing, mark_moves_by
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.model.evidence.record import Evidence
+from bayes_tacit.model.evidence.record import Evidence, Unmarked
 from bayes_tacit.model.evidence.simplex import Weights, simplex
 from bayes_tacit.model.memory import CLOCK, peaks
 from bayes_tacit.model.standardization import Standardization
@@ -29,6 +29,7 @@ def collect_evidence(
     weights: Weights | None = None,
     memory: float = 1.0,
     clock: bool = False,
+    unmarked: Unmarked = "outcome",
 ) -> Evidence:
     """Reduce episodes to their evidence.
 
@@ -47,6 +48,9 @@ def collect_evidence(
         rho from 0 to 1, what is left of a diagnostic's leaky sum after a step; 1, the paper's, forgets nothing.
     clock
         Whether the number of steps is one more diagnostic, the last one, by the name of "clock".
+    unmarked
+        How an AB = 01 episode without a window is read: "outcome", for its outcome alone, or "due", as crossed by its
+        last checkpoint, at either timing.
 
     Examples
     --------
@@ -58,17 +62,24 @@ def collect_evidence(
     if not isinstance(episodes, Episodes):
         raise InvalidDataError("Episodes; see Episodes.from_frames and Episodes.read", field="episodes", value=episodes)
     validate.choice("timing", timing, TIMINGS)
+    validate.choice("unmarked", unmarked, ("due", "outcome"))
     memory = checked_memory(memory)
     names = risk_names(episodes, clock=clock)
     fixed = None if weights is None else simplex(weights, names)
     dataset = episodes.dataset
     n_steps = dataset["n_steps"].values
     strong = dataset["strong_success"].values
-    start, stop, open_above = _bounding_checkpoints(episodes, n_steps, dataset["cheap_success"].values & strong, timing)
+    cheap = dataset["cheap_success"].values
+    start, stop, open_above = _bounding_checkpoints(episodes, n_steps, cheap & strong, timing)
+    due = strong & ~cheap & (start < 0) & (unmarked == "due")
+    start, stop = np.where(due, 0, start), np.where(due, n_steps, stop)
     timed = np.flatnonzero(start >= 0)
     before, within = _bounding_sums(episodes, timed, start[timed], stop[timed], memory, clock=clock)
     if fixed is not None:
         before, within = before @ fixed[:, None], within @ fixed[:, None]
+    # That no risk was ever seen is no sign of when, where nobody marked it.
+    says = ~due[timed] | (within @ np.ones(within.shape[1]) > 0)
+    timed, before, within = timed[says], before[says], within[says]
     raw = dataset["features"].values
     standardization = Standardization.of(raw)
     nothing = np.zeros(0, dtype=int)
@@ -89,6 +100,7 @@ def collect_evidence(
         diagnostic_names=names,
         memory=memory,
         clock=clock,
+        unmarked=unmarked,
     )
     return untimed.with_rows(timed, before, within, open_above[timed])
 

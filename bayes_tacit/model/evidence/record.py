@@ -18,6 +18,10 @@ ZeroMass = Literal["refuse", "drop_window"]
 """What to do with a window that has no mass: refuse the data, or forget the window and keep B = 1."""
 
 
+Unmarked = Literal["due", "outcome"]
+"""How an AB = 01 episode without a window is read: as due by the end of its rollout, or for its outcome alone."""
+
+
 @dataclass(frozen=True)
 class Evidence:
     """What a set of episodes says, reduced to what the likelihood needs.
@@ -51,6 +55,8 @@ class Evidence:
         The columns.
     memory, clock
         How the diagnostics were summed: rho, and whether the last of them counts the steps.
+    unmarked
+        How AB = 01 episodes without a window were read.
     """
 
     episode: np.ndarray
@@ -69,6 +75,7 @@ class Evidence:
     diagnostic_names: tuple[str, ...]
     memory: float = 1.0
     clock: bool = False
+    unmarked: Unmarked = "outcome"
 
     @property
     def n(self) -> int:
@@ -149,7 +156,7 @@ class Evidence:
         if self.n_left + self.n_interval == 0:
             found.append(
                 f"none of the {self.n} episodes has a usable teacher window (AB = 01 with a nonzero diagnostic inside "
-                "it); expected some, because without one the threshold could be arbitrarily high"
+                f"it); expected some, because without one the threshold could be arbitrarily high{self._or_due()}"
             )
         elif self.n_interval + self.n_right == 0:
             found.append(
@@ -188,6 +195,9 @@ class Evidence:
         raise EvidenceError(
             f"{found}; pass zero_mass='drop_window' to keep only that Strong succeeded{self._or_a_clock()}"
         )
+
+    def _or_due(self) -> str:
+        return "; unmarked='due' needs no window, only AB = 01" if self.unmarked == "outcome" else ""
 
     def _without_mass(self) -> str:
         which = "every diagnostic" if self.weights is None else "the risk under these weights"

@@ -94,7 +94,12 @@ def require_same_data(tree: xr.DataTree, episodes: Episodes) -> None:
     _require_same_ids(constant["episode"].values.tolist(), episodes.ids.tolist())
     weights = constant["w"].values if "w" in constant else None
     evidence = collect_evidence(
-        episodes, timing=tree.attrs["timing"], weights=weights, memory=tree.attrs.get("memory", 1.0), clock=clock
+        episodes,
+        timing=tree.attrs["timing"],
+        weights=weights,
+        memory=tree.attrs.get("memory", 1.0),
+        clock=clock,
+        unmarked=tree.attrs.get("unmarked", "outcome"),
     )
     for name, given in {
         "strong_outcome": evidence.strong_success,

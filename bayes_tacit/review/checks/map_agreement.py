@@ -83,6 +83,7 @@ def _require_same_model(tree: xr.DataTree, fit: MapFit) -> None:
     pairs: list[tuple[str, object, object]] = [
         ("family", fit.family, tree.attrs["family"]),
         ("timing", fit.timing, tree.attrs["timing"]),
+        ("unmarked", fit.unmarked, tree.attrs.get("unmarked", "outcome")),
         ("memory", fit.memory, tree.attrs.get("memory", 1.0)),
         ("n_episodes", fit.n_episodes, constant.sizes["episode"]),
         ("n_timed", fit.n_timed, constant.sizes["timed"]),

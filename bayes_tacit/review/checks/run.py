@@ -72,6 +72,7 @@ def _check_map_agreement(tree: xr.DataTree, episodes: Episodes, fit: MapFit | No
                     zero_mass="drop_window",
                     memory=tree.attrs.get("memory", 1.0),
                     clock=bool(tree.attrs.get("clock", False)),
+                    unmarked=tree.attrs.get("unmarked", "outcome"),
                 )
         except (ConvergenceError, EvidenceError) as error:
             sentence = f"There is no point estimate to compare with: {error}"

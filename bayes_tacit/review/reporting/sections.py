@@ -89,12 +89,23 @@ def data(episodes: Episodes) -> str:
     return section("data", "Data", lead, tag("div", *tables, class_="columns"), *notes)
 
 
+UNMARKED = {"due": "due by the end of the rollout", "outcome": "its outcome alone"}
+
+
+def _memory(attrs: dict[str, object]) -> str:
+    rho = attrs.get("memory", 1.0)
+    kept = "all of the past counts (1)" if rho == 1 else f"{rho}"
+    return f"{kept}, with a clock" if attrs.get("clock") else kept
+
+
 def provenance(tree: xr.DataTree) -> str:
     """Say where the posterior came from."""
     attrs = {str(name): value for name, value in tree.attrs.items()}
     run = {
         "Threshold family": family_named(attrs["family"]).label,
         "Timing": attrs["timing"],
+        "Memory": _memory(attrs),
+        "AB = 01 without a window": UNMARKED[attrs.get("unmarked", "outcome")],
         "Prior": str(prior_of(tree)),
         "Weights": "learned" if "w" in tree["posterior"] else "fixed",
         "Sampler": f"{attrs['sampler']}, target acceptance {attrs['target_accept']:g}",
