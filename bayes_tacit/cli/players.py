@@ -45,6 +45,7 @@ class Seat:
         """Make the actor."""
         from bayes_tacit.agents.alfworld import CheapActor, StrongActor
         from bayes_tacit.agents.endpoint import Endpoint, EndpointActor
+        from bayes_tacit.agents.endpoint.secrets import shown_address
 
         if self.who == SCRIPTED:
             if self.model or self.key_variable:
@@ -54,7 +55,9 @@ class Seat:
                 )
             return CheapActor(seed) if self.agent == "cheap" else StrongActor(seed)
         if not self.who.startswith(("http://", "https://")):
-            raise InvalidDataError("scripted, or http://... or https://...", field=f"--{self.agent}", value=self.who)
+            raise InvalidDataError(
+                "scripted, or http://... or https://...", field=f"--{self.agent}", value=shown_address(self.who)
+            )
         if not self.model:
             raise InvalidDataError("the name of the model there", field=f"--{self.agent}-model", value=self.model)
         return EndpointActor(Endpoint(self.who, self.model, self.key_variable, seed=seed))

@@ -51,6 +51,7 @@ def teach(
     Example: `bayes-tacit teach rollouts --model deepseek --base-url https://example.org/v1 --key-variable KEY
     --keep marks --out episodes.jsonl`
     """
+    from bayes_tacit.agents.endpoint.secrets import shown_address
     from bayes_tacit.agents.teacher import with_marks
     from bayes_tacit.agents.transcript import episodes_from_transcripts, read_pairs
 
@@ -61,7 +62,9 @@ def teach(
         raise InvalidDataError("one of --marks, --counterfactuals and --model", field="teachers", value=chosen)
     if (model is None) != (base_url is None) or (model is None) != (keep is None):
         raise InvalidDataError(
-            "--model, --base-url and --keep together", field="options of the model", value=(model, base_url, keep)
+            "--model, --base-url and --keep together",
+            field="options of the model",
+            value=(model, shown_address(base_url), keep),
         )
     pairs = read_pairs(rollouts)
     if not pairs:

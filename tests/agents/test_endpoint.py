@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import pickle
 import subprocess
 import sys
+import time
+import tracemalloc
+import zlib
 
 import pytest
 from hypothesis import given
@@ -189,6 +193,134 @@ def test_the_key_is_in_no_message_and_no_value(monkeypatch):
     assert "***" in str(caught.value)
     assert "s3cret" not in repr(asking)
     assert b"s3cret" not in pickle.dumps(asking)
+
+
+KEY = "sk-0123456789/abcdef+ghij"
+
+
+def with_key(*script, monkeypatch, key=KEY, **settings):
+    """What is said, raised and shown by an actor whose key the other side knows."""
+    monkeypatch.setenv("TOY_KEY", key)
+    with ProtocolServer(*script) as server:
+        asking = actor(server, key_variable="TOY_KEY", **settings)
+        try:
+            said = repr(asking.act(START))
+        except (ActorError, InvalidDataError) as error:
+            said = repr(error) + str(error)
+        return said + repr(asking), server.requests
+
+
+@pytest.mark.parametrize("around", ["{}\n", " {}", "{}\t", "\r\n{} "])
+def test_space_around_a_key_is_dropped(monkeypatch, around):
+    said, requests = with_key(says("look"), monkeypatch=monkeypatch, key=around.format(KEY))
+    assert requests[0]["headers"]["Authorization"] == f"Bearer {KEY}"
+    assert KEY not in said
+
+
+@pytest.mark.parametrize("key", ["s3 cret-word", "s3cret\nword", "s3cret-wörd", "s3cret\x7fword", "  \n"])
+def test_a_key_that_no_header_can_carry_is_refused_by_the_name_of_its_variable(monkeypatch, key):
+    monkeypatch.setenv("TOY_KEY", key)
+    with pytest.raises(InvalidDataError, match="key_variable is 'TOY_KEY'") as caught:
+        Endpoint("http://127.0.0.1:1/v1", "m", "TOY_KEY")
+    assert "cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "behaviour",
+    [
+        says(f"the key is {KEY}"),
+        says(KEY),
+        raw(
+            completion(
+                f"look {KEY}", {"content": [{"token": KEY[:9], "logprob": -1}, {"token": KEY[9:], "logprob": -1}]}
+            )
+        ),
+        raw(json.dumps({"choices": [{"message": {"content": "look"}}], "usage": {KEY: 3}}).encode()),
+        raw(json.dumps({"choices": [{"message": {"content": [KEY]}}]}).encode()),
+        raw(f"not JSON {KEY}".encode()),
+        raw((" " * 70 + KEY).encode()),
+        status(401, b"x" * 290 + KEY.encode()),
+        status(500, KEY.encode()),
+        status(400, KEY.replace("/", "%2F").replace("+", "%2B").encode()),
+        status(400, KEY.replace("/", "\\/").encode()),
+    ],
+)
+def test_a_key_that_the_other_side_repeats_is_masked_wherever_it_stands(monkeypatch, behaviour):
+    said, _ = with_key(behaviour, monkeypatch=monkeypatch, mode="generate")
+    assert KEY[:9] not in said
+    assert KEY[-9:] not in said
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "http://me:s3cret@127.0.0.1:1/v1",
+        "http://s3cret@127.0.0.1:1/v1",
+        "ftp://me:s3cret@127.0.0.1/v1",
+        "http://127.0.0.1:1/v1?key=s3cret",
+        "http://[::1",
+        "http://",
+        "http://host:99999999",
+        "http://host:port/v1",
+        "http://ho st/v1",
+        "http://hö\udc00st",
+        "https:///v1",
+        None,
+    ],
+)
+def test_an_address_with_a_password_or_without_sense_is_refused_and_the_password_not_shown(address):
+    with pytest.raises(InvalidDataError, match="base_url is ") as caught:
+        Endpoint(address, "m")
+    assert "s3cret" not in str(caught.value)
+
+
+def trickles_headers(handler, _):
+    handler.wfile.write(b"HTTP/1.1 200 OK\r\n")
+    while not handler.server.released.wait(0.02):
+        handler.wfile.write(b"X-More: 1\r\n")
+    handler.close_connection = True
+
+
+def continues(handler, _):
+    while not handler.server.released.wait(0.02):
+        handler.wfile.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+    handler.close_connection = True
+
+
+@pytest.mark.parametrize("behaviour", [trickles_headers, continues, drips, stalls])
+def test_the_time_limit_counts_from_the_call_to_the_whole_answer(behaviour):
+    began = time.monotonic()
+    with ProtocolServer(behaviour) as server:
+        with pytest.raises(ActorError, match="no answer within") as caught:
+            actor(server, timeout=0.5).act(START)
+        took = time.monotonic() - began
+    assert caught.value.transient
+    # The limit is what is tested; a slow machine may add to it, a server may not.
+    assert 0.4 < took < 5
+
+
+def test_an_answer_that_is_small_on_the_way_and_large_once_unpacked_is_refused():
+    bomb = gzip.compress(bytes(300 * 2**20), 9)
+    twice = gzip.compress(bomb)
+    for content, coding in ((bomb, "gzip"), (twice, "gzip, gzip"), (zlib.compress(bytes(2**26)), "deflate")):
+        tracemalloc.start()
+        with pytest.raises(ActorError, match=r"more than|encoding"):
+            ask(status(200, content, Content_Encoding=coding))
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 32 * 2**20
+
+
+def test_an_answer_that_is_packed_once_is_read():
+    proposal, _ = ask(status(200, gzip.compress(completion("go north")), Content_Encoding="gzip"))
+    assert proposal.action == "go north"
+
+
+def test_numbers_of_any_length_stop_nothing():
+    huge = "9" * 400
+    body = f'{{"choices": [{{"message": {{"content": "look"}}, "logprobs": {{"content": [{{"token": "look", "logprob": -{huge}}}]}}}}], "usage": {{"a": {huge}, "b": 2}}}}'  # noqa: E501
+    proposal, _ = ask(raw(body.encode()))
+    assert (proposal.action, proposal.nll, proposal.usage) == ("look", None, {"b": 2.0})
 
 
 def test_halves_of_surrogate_pairs_do_not_reach_the_transcript(tmp_path):

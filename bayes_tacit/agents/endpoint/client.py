@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bayes_tacit import validate
+from bayes_tacit.agents.endpoint.secrets import checked_address, key_from, masked
+from bayes_tacit.agents.endpoint.transport import Reply, post
 from bayes_tacit.agents.errors import ActorError
-from bayes_tacit.errors import InvalidDataError, MissingDependencyError
+from bayes_tacit.errors import InvalidDataError
 
-if TYPE_CHECKING:
-    import httpx
-
-LARGEST = 16 * 2**20
-"""Bytes; an answer that is larger is nonsense."""
+LARGEST, PER_TOKEN = 2 * 2**20, 512
+"""Bytes of an answer, and more for each token that was asked for; one that is larger is nonsense."""
 
 TRANSIENT = {408, 409, 425, 429}
 """Status codes after which asking again may help, besides those of 500 and more."""
@@ -55,22 +51,23 @@ class Endpoint:
     status 408, 409, 425, 429, 500 and above        a transient one, with the server's Retry-After if it gave one
     any other status that is not 200                one that is not transient: the request itself is wrong
     200, but not JSON or not a chat completion      a transient one
+    more than 2 MiB and 512 bytes a token, decoded  a transient one
     no log-probabilities in the answer              nothing: `Answer.tokens` is None
     ==============================================  ===================================================================
 
     Attributes
     ----------
     base_url
-        Address up to the version, such as "http://127.0.0.1:8000/v1".
+        Address up to the version, such as "http://127.0.0.1:8000/v1", without a password.
     model
         Name of the model there.
     key_variable
-        Name of the environment variable that holds the key; None where none is needed. The key itself is never kept,
-        shown or written.
+        Name of the environment variable that holds the key; None where none is needed. Space around the key is dropped.
+        The key itself is never kept, shown or written: where the other side repeats it, `***` stands in its place.
     temperature, max_tokens, seed
         As the endpoint takes them; a seed of None is not sent.
     timeout
-        Seconds within which the whole answer must have come.
+        Seconds within which the whole answer must have come, counted from the call.
     logprobs
         Whether to ask for log-probabilities of the answer's tokens.
     extra
@@ -89,14 +86,15 @@ class Endpoint:
 
     def __post_init__(self) -> None:
         """Check the settings."""
-        if not isinstance(self.base_url, str) or not self.base_url.startswith(("http://", "https://")):
-            raise InvalidDataError(
-                "an address that starts with http:// or https://", field="base_url", value=self.base_url
-            )
+        checked_address(self.base_url)
         validate.number("temperature", self.temperature, "a finite number >= 0", least=0)
         validate.whole("max_tokens", self.max_tokens, 1)
         validate.number("timeout", self.timeout, "a finite number > 0", above=0)
-        self._key()
+        try:
+            json.dumps(dict(self.extra), allow_nan=False)
+        except (TypeError, ValueError, RecursionError):
+            raise InvalidDataError("fields that JSON can hold, by name", field="extra", value=self.extra) from None
+        key_from(self.key_variable)
 
     def complete(self, messages: Sequence[Mapping[str, str]]) -> Answer:
         """Ask once.
@@ -108,7 +106,7 @@ class Endpoint:
         """
         body: dict[str, Any] = {
             "model": self.model,
-            "messages": [dict(message) for message in messages],
+            "messages": [{name: _sound(text) for name, text in message.items()} for message in messages],
             "temperature": self.temperature,
             "max_tokens": self.max_tokens,
             **self.extra,
@@ -118,74 +116,27 @@ class Endpoint:
             body |= {"logprobs": True, "top_logprobs": 0}
         if self.seed is not None:
             body["seed"] = self.seed
-        return _answer(self._post(body))
+        key = key_from(self.key_variable)
+        return _answer(self._post(body, key), key)
 
-    def _post(self, body: Mapping[str, Any]) -> bytes:
-        httpx = _httpx()
-        key = self._key()
+    def _post(self, body: Mapping[str, Any], key: str | None) -> bytes:
         headers = {} if key is None else {"Authorization": f"Bearer {key}"}
-        deadline = time.monotonic() + self.timeout
+        url = f"{self.base_url.rstrip('/')}/chat/completions"
         try:
-            with (
-                httpx.Client(timeout=self.timeout, verify=_certificates()) as client,
-                client.stream(
-                    "POST", f"{self.base_url.rstrip('/')}/chat/completions", json=body, headers=headers
-                ) as response,
-            ):
-                content = _read(response, deadline, self.timeout)
-        except httpx.TimeoutException:
-            raise ActorError(f"no answer within {self.timeout:g} s", transient=True) from None
-        except httpx.HTTPError as error:
-            raise ActorError(f"no answer: {error or type(error).__name__}", transient=True) from None
-        if response.status_code != 200:
-            raise _refusal(response, content, key)
-        return content
-
-    def _key(self) -> str | None:
-        if self.key_variable is None:
-            return None
-        key = os.environ.get(self.key_variable)
-        if not key:
-            raise InvalidDataError(
-                "the name of an environment variable that holds the key", field="key_variable", value=self.key_variable
-            )
-        return key
+            reply = post(url, json.dumps(body).encode(), headers, self.timeout, LARGEST + PER_TOKEN * self.max_tokens)
+        except ActorError as error:
+            raise ActorError(masked(str(error), key), transient=error.transient) from None
+        if reply.status != 200:
+            raise _refusal(reply, key)
+        return reply.content
 
 
-def _httpx() -> Any:  # noqa: ANN401
-    try:
-        import httpx
-    except ImportError:
-        raise MissingDependencyError("httpx is not installed; expected pip install 'bayes_tacit[agents]'") from None
-    return httpx
-
-
-@cache
-def _certificates() -> Any:  # noqa: ANN401
-    """Load the certificates once: that takes longer than a call on the same machine."""
-    return _httpx().create_ssl_context()
-
-
-def _read(response: httpx.Response, deadline: float, timeout: float) -> bytes:
-    """Read the body, within the time and size allowed: the client's own time-out counts from byte to byte."""
-    chunks, size = [], 0
-    for chunk in response.iter_bytes():
-        chunks.append(chunk)
-        size += len(chunk)
-        if size > LARGEST:
-            raise ActorError(f"an answer of more than {LARGEST:,} bytes", transient=True)
-        if time.monotonic() > deadline:
-            raise ActorError(f"no whole answer within {timeout:g} s", transient=True)
-    return b"".join(chunks)
-
-
-def _refusal(response: httpx.Response, content: bytes, key: str | None) -> ActorError:
-    status = response.status_code
-    said = " ".join(content[:300].decode("utf-8", "replace").split())
-    if key is not None:
-        said = said.replace(key, "***")
+def _refusal(reply: Reply, key: str | None) -> ActorError:
+    status = reply.status
+    # Masked as a whole, then cut: half a key is a part of it all the same.
+    said = " ".join(masked(reply.content.decode("utf-8", "replace"), key).split())[:300]
     transient = status in TRANSIENT or status >= 500
-    after = retry_after(response.headers.get("Retry-After")) if transient else None
+    after = retry_after(reply.headers.get("retry-after")) if transient else None
     return ActorError(f"status {status}: {said}", transient=transient, retry_after=after)
 
 
@@ -210,22 +161,39 @@ def retry_after(given: str | None) -> float | None:
     return max(seconds, 0.0) if math.isfinite(seconds) else None
 
 
-def _answer(content: bytes) -> Answer:
+def _answer(content: bytes, key: str | None) -> Answer:
     try:
         given = json.loads(content)
         choice = given["choices"][0]
         text = choice["message"]["content"]
         usage = given.get("usage") or {}
-        counts = {name: float(n) for name, n in usage.items() if type(n) in (int, float) and math.isfinite(n)}
+        counts = {masked(_sound(name), key): n for name, n in _numbers(usage.items())}
+        logprobs = choice.get("logprobs")
     except (ValueError, RecursionError, LookupError, TypeError, AttributeError) as error:
-        start = content[:80].decode("utf-8", "replace")
+        start = masked(content.decode("utf-8", "replace"), key)[:80]
         raise ActorError(f"not a chat completion ({type(error).__name__}): {start!r}", transient=True) from None
     if text is not None and not isinstance(text, str):
-        raise ActorError(f"not a chat completion: content is {text!r}", transient=True)
-    return Answer(_sound(text or ""), _tokens(choice.get("logprobs")), counts)
+        raise ActorError(f"not a chat completion: content is {masked(repr(text), key)[:80]}", transient=True)
+    return Answer(masked(_sound(text or ""), key), _tokens(logprobs, key), counts)
 
 
-def _tokens(given: object) -> tuple[Token, ...] | None:
+def _numbers(given: Iterable[tuple[str, object]]) -> Iterator[tuple[str, float]]:
+    for name, value in given:
+        number = _finite(value)
+        if number is not None:
+            yield name, number
+
+
+def _finite(value: object) -> float | None:
+    """Give a number as a float; None for what is none, not finite, or too large for one."""
+    try:
+        number = float(value) if type(value) in (int, float) else math.nan  # type: ignore[arg-type]
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _tokens(given: object, key: str | None) -> tuple[Token, ...] | None:
     """Read the log-probabilities in the chat format; whatever else is there counts as none."""
     content = given.get("content") if isinstance(given, dict) else None
     if not isinstance(content, list) or not content:
@@ -233,11 +201,13 @@ def _tokens(given: object) -> tuple[Token, ...] | None:
     tokens = []
     for each in content:
         fields = each if isinstance(each, dict) else {}
-        text, logprob = fields.get("token"), fields.get("logprob")
-        if not isinstance(text, str) or not isinstance(logprob, int | float) or not math.isfinite(logprob):
+        text, logprob = fields.get("token"), _finite(fields.get("logprob"))
+        if not isinstance(text, str) or logprob is None:
             return None
-        tokens.append(Token(_sound(text), float(logprob)))
-    return tuple(tokens)
+        tokens.append(Token(_sound(text), logprob))
+    # Tokens that spell the key are not kept, and the action's NLL with them.
+    whole = "".join(token.text for token in tokens)
+    return None if masked(whole, key) != whole else tuple(tokens)
 
 
 def _sound(text: str) -> str:

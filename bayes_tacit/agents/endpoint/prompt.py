@@ -9,8 +9,8 @@ from string import Template
 
 from bayes_tacit import validate
 from bayes_tacit.agents.protocols import History
-from bayes_tacit.errors import InvalidDataError, MissingFileError
-from bayes_tacit.files import as_path
+from bayes_tacit.errors import InvalidDataError
+from bayes_tacit.files import read_text
 
 PLACES = ("task", "history", "observation", "actions")
 DIVIDER = "---"
@@ -63,10 +63,7 @@ class Prompt:
     @classmethod
     def read(cls, path: str | os.PathLike[str], *, lists_actions: bool = True, steps: int | None = None) -> Prompt:
         """Read a prompt from a file."""
-        file = as_path(path)
-        if not file.is_file():
-            raise MissingFileError(f"{file}: no such file; expected a prompt")
-        return cls(file.read_text(encoding="utf-8"), lists_actions, steps)
+        return cls(read_text(path, "a prompt"), lists_actions, steps)
 
     def messages(self, history: History) -> list[dict[str, str]]:
         """Fill in the places."""
