@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from bayes_tacit.cli import collect, data, decide, estimate, evaluate, route, teach
+from bayes_tacit.cli import collect, data, decide, estimate, evaluate, logs, route, teach
 from bayes_tacit.cli.common import BAD_INPUT
 from bayes_tacit.errors import TacitError
 
@@ -55,6 +55,7 @@ for command in (
     evaluate.evaluate,
 ):
     app.command()(command)
+app.command("import")(logs.import_)
 
 
 def main() -> None:

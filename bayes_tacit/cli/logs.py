@@ -1,0 +1,94 @@
+"""The command that reads logs: import."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+
+from bayes_tacit.cli.common import AnySeed, AsJson, Force, new_file, show
+
+if TYPE_CHECKING:
+    from bayes_tacit.logs.importing import Progress, Trials
+
+
+def import_(
+    cheap: Annotated[Path, typer.Argument(help="Cheap's log: a file, or a folder of files.", show_default=False)],
+    strong: Annotated[Path, typer.Argument(help="Strong's log, of the same tasks.", show_default=False)],
+    out: Annotated[Path, typer.Option(help="The episodes: .jsonl, .parquet, .nc or .zarr.")],
+    format: Annotated[  # noqa: A002  the option's name
+        str, typer.Option(help="auto, or the name of a reader: see the reference, page logs.")
+    ] = "auto",
+    threshold: Annotated[float, typer.Option(help="The least score that is a success, where there are scores.")] = 1.0,
+    trials: Annotated[
+        str, typer.Option(help="A task that comes twice without a trial: refuse, or number them in order.")
+    ] = "refuse",
+    tasks: Annotated[
+        Path | None, typer.Option(help="More columns by task, .csv: numbers are features, texts are carried along.")
+    ] = None,
+    cheap_results: Annotated[
+        Path | None, typer.Option(help="Outcomes that Cheap's log lacks: .csv (task, success) or SWE-bench's report.")
+    ] = None,
+    strong_results: Annotated[Path | None, typer.Option(help="The same for Strong's log.")] = None,
+    diagnostics: Annotated[
+        str | None, typer.Option(help="Those to keep, with commas between them; all by default.")
+    ] = None,
+    longest: Annotated[int, typer.Option(help="Most characters of one message.")] = 5_000_000,
+    force: Force = False,
+    as_json: AsJson = False,
+    _seed: AnySeed = 0,
+) -> None:
+    """Read the logs of two agents on the same tasks, and write them as paired episodes.
+
+    Trials of a task are kept as episodes of their own, the first of Cheap with the first of Strong and so on. Nothing
+    is written if anything in a log is wrong, which is told with its line.
+
+    Example: `bayes-tacit import cheap.jsonl strong.jsonl --out episodes.jsonl`
+    """
+    from bayes_tacit.logs.importing import import_logs
+
+    target = new_file(out, force=force)
+    wanted = None if diagnostics is None else [name.strip() for name in diagnostics.split(",")]
+    with _bar([cheap, strong]) as progress:
+        report = import_logs(
+            cheap,
+            strong,
+            target,
+            format=format,
+            threshold=threshold,
+            trials=cast("Trials", trials),
+            tasks=tasks,
+            cheap_results=cheap_results,
+            strong_results=strong_results,
+            diagnostics=wanted,
+            longest=longest,
+            progress=progress,
+        )
+    show(f"{report}\nwritten to {out}", {**asdict(report), "written": str(out)}, as_json=as_json)
+
+
+@contextmanager
+def _bar(logs: list[Path]) -> Iterator[Progress | None]:
+    """Show on a terminal how much of the logs was read; say nothing on a pipe."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        tasks = {
+            side: bar.add_task(side, total=_size(log)) for side, log in zip(("cheap", "strong"), logs, strict=True)
+        }
+        yield lambda side, size: bar.update(tasks[side], advance=size)
+
+
+def _size(log: Path) -> int | None:
+    """Give the bytes of a file; a folder's are not known before its files are."""
+    return log.stat().st_size if log.is_file() else None

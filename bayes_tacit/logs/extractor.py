@@ -1,0 +1,282 @@
+"""The generic extractor: step diagnostics from nothing but the messages of a conversation.
+
+A step is one turn of the assistant with the answers of the tools it called. The extractor is fed messages as they come
+and never looks back at them, so that a log, a gateway and a framework's callback all get the same numbers.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from bayes_tacit.errors import InvalidDataError
+from bayes_tacit.logs.complaints import reports_error
+from bayes_tacit.logs.messages import (
+    Message,
+    check_answer,
+    check_call_name,
+    check_role,
+    is_flagged,
+    mean_nll,
+    placed,
+    text_of,
+    too_long,
+    wrong_message,
+)
+
+FLAGS = ("repeated_call", "short_cycle", "tool_error", "unchanged_observation", "malformed_call", "no_action")
+"""Diagnostics that are 0 or 1, in the order of the bits of `StepExtractor.flags`."""
+
+UNCERTAINTY = "uncertainty"
+"""The diagnostic that is known only where the log has log-probabilities."""
+
+LONGEST_MESSAGE = 5_000_000
+"""Characters of one message from which on it is refused: a file that was logged in place of a message."""
+
+REPEATED, CYCLE, ERROR, UNCHANGED, MALFORMED, IDLE = (1 << bit for bit in range(len(FLAGS)))
+_PLAIN_KEYS = 3  # role, content, and tool_calls or tool_call_id: there is nothing more to look at
+_NOTHING: Any = object()
+_decode = json.JSONDecoder().raw_decode
+_canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
+
+
+class StepExtractor:
+    """Turns messages into step diagnostics, one message after the other.
+
+    | diagnostic | 1 in a step where |
+    | --- | --- |
+    | `repeated_call` | a call was made in an earlier turn, with the same name and arguments (in any order or spacing) |
+    | `short_cycle` | the last two or three turns, this one included, made the calls of those before them again |
+    | `tool_error` | a tool's answer is an error, or says that an exit code was not zero |
+    | `unchanged_observation` | the answers are those of the turn before |
+    | `malformed_call` | the arguments are no JSON object, or no such tool was offered |
+    | `no_action` | there is neither a call nor a text, or the answer was cut for its length |
+
+    `uncertainty` is the mean negative log-likelihood of the turn's tokens, and known only where the log has them. The
+    same call twice in one turn counts once: it is no repetition.
+
+    Parameters
+    ----------
+    tools
+        Names of the tools that were offered; None where it is not known, and then no tool is unknown.
+    longest
+        Most characters of one message.
+
+    Attributes
+    ----------
+    flags
+        One byte a step, with the bits of `FLAGS`; the last is of the step that is still going on.
+    nll
+        Mean negative log-likelihood by step; None where there is none.
+    spent
+        What each step's message says of its use (`usage`, `cost`), by step; None where it says nothing.
+    prompt_length
+        Characters before the first turn.
+
+    Examples
+    --------
+    >>> extractor = StepExtractor()
+    >>> call = {"id": "1", "function": {"name": "sql", "arguments": '{"query": "SELECT 1"}'}}
+    >>> for _ in range(2):
+    ...     extractor.extend([{"role": "assistant", "content": "", "tool_calls": [call]},
+    ...                       {"role": "tool", "tool_call_id": "1", "content": "Error: no such table"}])
+    >>> [name for name, value in extractor.diagnostics().items() if value]
+    ['repeated_call', 'tool_error', 'unchanged_observation']
+    """
+
+    __slots__ = (
+        "_before",
+        "_known",
+        "_meanings",
+        "_n_messages",
+        "_open",
+        "_seen",
+        "_turns",
+        "flags",
+        "longest",
+        "nll",
+        "prompt_length",
+        "spent",
+        "tools",
+    )
+
+    def __init__(self, tools: Iterable[str] | None = None, *, longest: int = LONGEST_MESSAGE) -> None:
+        self.tools = None if tools is None else frozenset(tools)
+        self.longest = longest
+        self.flags = bytearray()
+        self.nll: list[float | None] = []
+        self.spent: list[Message | None] = []
+        self.prompt_length = 0
+        # Each distinct call has a number, from 1 on, negative if it was malformed: by how it was written, and by what
+        # it means.
+        self._known: dict[tuple[Any, Any], int] = {}
+        self._meanings: dict[Any, int] = {}
+        self._turns: list[object] = []
+        self._open: Sequence[object] | None = None
+        self._seen: Any = _NOTHING
+        self._before: Any = _NOTHING
+        self._n_messages = 0
+
+    @property
+    def n_steps(self) -> int:
+        """Number of steps so far, the one that is going on included."""
+        return len(self.flags)
+
+    def diagnostics(self, step: int = -1) -> dict[str, float]:
+        """Give the diagnostics of a step, by default of the latest; `uncertainty` only where it is known."""
+        flags = self.flags[step]
+        values = {name: float(flags >> bit & 1) for bit, name in enumerate(FLAGS)}
+        nll = self.nll[step]
+        return values if nll is None else {**values, UNCERTAINTY: nll}
+
+    def features(self) -> dict[str, float]:
+        """Give the features of the task that every conversation has."""
+        return {"prompt_length": float(self.prompt_length), "n_tools": float(len(self.tools or ()))}
+
+    def extend(self, messages: Iterable[Message]) -> None:
+        """Take the messages that have come since.
+
+        Raises
+        ------
+        InvalidDataError
+            If one is not what it must be; `where` says which. What came before it is kept.
+        """
+        flags, seen, longest = self.flags, self._seen, self.longest
+        message: Any = None
+        number = self._n_messages
+        if flags:
+            flags[-1] &= ~UNCHANGED  # the turn is not over: more answers may come
+        try:
+            for message in messages:
+                role = message["role"]
+                if role == "tool" or role == "function":
+                    text = message["content"]
+                    if text.__class__ is not str:
+                        text = text_of(text)
+                    if len(text) > longest:
+                        raise too_long(text, longest)
+                    if self._open is None or message.get("tool_call_id") not in self._open:
+                        check_answer(message, self._open)
+                    if reports_error(text) or (len(message) > _PLAIN_KEYS and is_flagged(message)):
+                        flags[-1] |= ERROR
+                    seen = text if seen is _NOTHING else (seen, text)
+                elif role == "assistant":
+                    if seen is not _NOTHING and seen == self._before:
+                        flags[-1] |= UNCHANGED
+                    self._before, seen = seen, _NOTHING
+                    self._turn(message)
+                else:
+                    self._said(message, role)
+                number += 1
+        except InvalidDataError as error:
+            raise placed(error, number) from None
+        except (KeyError, TypeError, AttributeError, IndexError):
+            raise placed(wrong_message(message), number) from None
+        finally:
+            self._seen, self._n_messages = seen, number
+        if seen is not _NOTHING and seen == self._before:
+            flags[-1] |= UNCHANGED
+
+    def _turn(self, message: Message) -> None:
+        """Take a turn of the assistant."""
+        calls, text, flag = message.get("tool_calls"), message.get("content"), 0
+        if text.__class__ is not str:
+            text = text_of(text)
+        if len(text) > self.longest:
+            raise too_long(text, self.longest)
+        nll = spent = None
+        if len(message) > _PLAIN_KEYS or not calls:
+            if not calls and message.get("function_call"):
+                calls = [{"function": message["function_call"]}]
+            if (not calls and not text.strip()) or message.get("finish_reason") == "length":
+                flag = IDLE
+            nll = mean_nll(message.get("logprobs"))
+            spent = message if "usage" in message or "cost" in message else None
+        self.nll.append(nll)
+        self.spent.append(spent)
+        made: Any = None
+        self._open = None
+        if calls:
+            known = len(self._meanings)
+            if len(calls) == 1:
+                made = self._number(calls[0]["function"])
+                self._open = (calls[0].get("id"),)
+                if -known <= made <= known:
+                    flag |= REPEATED
+                if made < 0:
+                    flag |= MALFORMED
+            else:
+                made = frozenset([self._number(call["function"]) for call in calls])
+                self._open = [call.get("id") for call in calls]
+                if any(-known <= number <= known for number in made):
+                    flag |= REPEATED
+                if min(made) < 0:
+                    flag |= MALFORMED
+        turns = self._turns
+        turns.append(made)
+        if flag & REPEATED and _is_cycle(turns):
+            flag |= CYCLE
+        self.flags.append(flag)
+
+    def _number(self, function: Message) -> int:
+        """Give the number of a call, the same for every call that means the same; negative if it is malformed."""
+        name, written = function["name"], function.get("arguments")
+        if written.__class__ is not str:
+            written = "" if written is None else _canonical(written)
+        key = (name, written)
+        number = self._known.get(key)
+        if number is not None:
+            return number
+        meanings = self._meanings
+        try:
+            arguments, end = _decode(written)
+            if end != len(written):
+                arguments = _decoded(written)
+        except (ValueError, RecursionError):
+            arguments = _decoded(written)
+        if name.__class__ is not str or not name:
+            check_call_name(name)
+        if arguments.__class__ is dict and (self.tools is None or name in self.tools):
+            values = arguments.values()
+            try:
+                # To Python 1 and true are the same; as JSON they are not.
+                same: Any = _canonical(arguments) if 1 in values or 0 in values else frozenset(arguments.items())
+            except TypeError:
+                same = _canonical(arguments)
+            meaning = (name, same)
+            number = meanings.setdefault(meaning, len(meanings) + 1)
+        else:
+            number = meanings.setdefault(key, -len(meanings) - 1)
+        self._known[key] = number
+        return number
+
+    def _said(self, message: Message, role: object) -> None:
+        """Take a message of neither the assistant nor a tool."""
+        check_role(role)
+        text = text_of(message.get("content"))
+        if len(text) > self.longest:
+            raise too_long(text, self.longest)
+        if not self.flags:
+            self.prompt_length += len(text)
+
+
+def _decoded(written: str) -> object:
+    """Give what arguments mean that are not plain JSON: {} for none at all, None if they are malformed."""
+    text = written.strip()
+    if not text:
+        return {}
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _is_cycle(turns: list[Any]) -> bool:
+    """Tell whether the last two or three turns made the calls of those before them again, in the same order."""
+    if len(turns) < 4 or (turns[-1] != turns[-3] and len(turns) < 6):
+        return False
+    two, three = turns[-4:], turns[-6:]
+    if two[0] == two[2] and two[1] == two[3] and two[0] != two[1] and None not in two:
+        return True
+    return len(three) == 6 and three[:3] == three[3:] and None not in three and len(set(three)) > 1

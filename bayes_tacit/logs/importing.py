@@ -1,0 +1,217 @@
+"""Two logs in, episodes out: read, pair, write."""
+
+from __future__ import annotations
+
+import csv
+import math
+import os
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from bayes_tacit import validate
+from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileError
+from bayes_tacit.files import as_path, atomic_path
+from bayes_tacit.logs.extractor import FLAGS, LONGEST_MESSAGE, UNCERTAINTY
+from bayes_tacit.logs.reading import read_rollouts
+from bayes_tacit.logs.report import ImportReport, Sides
+from bayes_tacit.logs.results import read_results
+from bayes_tacit.logs.rollout import Reading, Row, row_of
+from bayes_tacit.logs.store import CHEAP, SIDES, STRONG, Store
+from bayes_tacit.logs.writing import Columns, Plan, write_episodes
+
+if TYPE_CHECKING:
+    from bayes_tacit.data.episodes import Episodes
+
+Trials = Literal["refuse", "number"]
+"""What to do about a task that comes several times in a log that numbers no trials."""
+
+Progress = Callable[[str, int], None]
+"""Called with a side, "cheap" or "strong", and the bytes that were read since the last call."""
+
+
+def import_logs(
+    cheap: str | os.PathLike[str],
+    strong: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    *,
+    format: str = "auto",  # noqa: A002  the word of the command line
+    threshold: float = 1.0,
+    trials: Trials = "refuse",
+    tasks: str | os.PathLike[str] | None = None,
+    cheap_results: str | os.PathLike[str] | None = None,
+    strong_results: str | os.PathLike[str] | None = None,
+    diagnostics: Sequence[str] | None = None,
+    longest: int = LONGEST_MESSAGE,
+    progress: Progress | None = None,
+) -> ImportReport:
+    """Read the logs of two agents on the same tasks, pair them by task, and write the episodes.
+
+    Rollouts are read one at a time and wait on disk until they are paired: memory does not grow with the log. Several
+    trials of a task are kept as episodes of their own, the k-th of Cheap with the k-th of Strong; nothing is averaged.
+    They are called `task#1`, `task#2` and so on, and carry `task` and `trial`, to be split by task.
+
+    Parameters
+    ----------
+    cheap, strong
+        A file, or a folder of files.
+    out
+        The episodes: `.jsonl`, written line by line; for `.parquet`, `.nc` and `.zarr` they have to fit in memory.
+    format
+        Name of a reader, or "auto": what the first document looks like, the same for both logs.
+    threshold
+        The least score that is a success, where the log has scores.
+    trials
+        Whether a task that comes twice without a trial is refused, or its rollouts are numbered in order.
+    tasks
+        A CSV with a column `task`: of the others, numbers are features and texts are carried along.
+    cheap_results, strong_results
+        Outcomes by task, for logs that do not have them: a CSV with `task` and `success` or `score`, or a report of
+        SWE-bench (JSON with `resolved_ids`).
+    diagnostics
+        Those to keep; by default all that the logs give.
+    longest
+        Most characters of one message.
+    progress
+        Called as bytes are read.
+
+    Returns
+    -------
+    ImportReport
+        What was paired and what was not, and what each diagnostic looks like.
+
+    Raises
+    ------
+    InvalidDataError, FileFormatError, MissingFileError
+        With file and line; then nothing is written.
+    """
+    target = as_path(out)
+    validate.choice("suffix of the output", target.suffix.lower(), (".jsonl", ".parquet", ".nc", ".zarr"))
+    validate.choice("trials", trials, ("refuse", "number"))
+    reading = Reading(validate.number("threshold", threshold), validate.whole("longest", longest, 1))
+    for name in diagnostics or ():
+        validate.choice("diagnostic", name, (*FLAGS, UNCERTAINTY))
+    columns = {} if tasks is None else _read_columns(as_path(tasks))
+    results = [None if given is None else read_results(as_path(given)) for given in (cheap_results, strong_results)]
+    models: list[Counter[str]] = [Counter(), Counter()]
+    formats: list[str] = []
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bayes-tacit-")))
+        store = stack.enter_context(closing(Store(folder / "rollouts.sqlite")))
+        for side, log in ((CHEAP, as_path(cheap)), (STRONG, as_path(strong))):
+            told = None if progress is None else _told(progress, SIDES[side])
+            used, rollouts = read_rollouts(log, format, told)
+            formats.append(used)
+            store.add(side, _rows(rollouts, reading, results[side], models[side], side))
+        store.pair(number_trials=trials == "number")
+        _refuse_nothing(store)
+        plan = Plan.of(store, diagnostics, columns)
+        if target.suffix.lower() == ".jsonl":
+            with atomic_path(target) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as file:
+                tally = write_episodes(store, plan, file)
+        else:
+            lines = folder / "episodes.jsonl"
+            with lines.open("w", encoding="utf-8", newline="\n") as file:
+                tally = write_episodes(store, plan, file)
+            _episodes(lines).write(target)
+        return ImportReport.of(store, plan, tally, Sides(*formats), models)
+
+
+def episodes_from_logs(
+    cheap: str | os.PathLike[str], strong: str | os.PathLike[str], **options: object
+) -> tuple[Episodes, ImportReport]:
+    """Read and pair two logs as `import_logs` does, and give the episodes in memory, with the report."""
+    with tempfile.TemporaryDirectory(prefix="bayes-tacit-") as folder:
+        file = Path(folder) / "episodes.jsonl"
+        report = import_logs(cheap, strong, file, **options)  # type: ignore[arg-type]
+        return _episodes(file), report
+
+
+def _episodes(file: Path) -> Episodes:
+    from bayes_tacit.data.episodes import Episodes
+
+    return Episodes.read(file)
+
+
+def _told(progress: Progress, side: str) -> Callable[[int], None]:
+    return lambda size: progress(side, size)
+
+
+def _rows(
+    rollouts: Iterator[tuple[str, Mapping[str, object]]],
+    reading: Reading,
+    results: Mapping[str, bool] | None,
+    models: Counter[str],
+    side: int,
+) -> Iterator[tuple[Row, str]]:
+    for place, rollout in rollouts:
+        if results is not None:
+            rollout = _judged(rollout, results, place, side)
+        try:
+            row = row_of(rollout, reading)
+        except InvalidDataError as error:
+            where = ", ".join(part for part in (place, error.where) if part)
+            raise InvalidDataError(
+                error.expected, episode=error.episode, field=error.field, value=error.value, where=where
+            ) from None
+        models[row[2] or ""] += 1
+        yield row, place
+
+
+def _judged(rollout: Mapping[str, object], results: Mapping[str, bool], place: str, side: int) -> Mapping[str, object]:
+    task = str(rollout.get("task"))
+    if task not in results:
+        expected = f"a task of --{SIDES[side]}-results"
+        raise InvalidDataError(expected, episode=task, field="task", value=task, where=place)
+    return {**rollout, "success": results[task]}
+
+
+def _refuse_nothing(store: Store) -> None:
+    if store.count("SELECT count(*) FROM pair"):
+        return
+    (cheap, _), (strong, _) = store.unpaired(CHEAP), store.unpaired(STRONG)
+    examples = [store.unpaired(side)[1] for side in (CHEAP, STRONG)]
+    raise InvalidDataError(
+        f"tasks that are in both logs; Cheap has {cheap} such as {examples[0][:2]}, Strong {strong} such as "
+        f"{examples[1][:2]}",
+        field="paired tasks",
+        value=0,
+    )
+
+
+def _read_columns(path: Path) -> Columns:
+    """Read a table of tasks: a column of numbers is numbers, any other is texts."""
+    if not path.is_file():
+        raise MissingFileError(f"{path}: no such file; expected a table of tasks")
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as handle:
+            table = csv.DictReader(handle, strict=True)
+            names = [name for name in table.fieldnames or () if name not in ("task", "task_id")]
+            key = next((name for name in ("task", "task_id") if name in (table.fieldnames or ())), None)
+            if key is None or not names:
+                raise FileFormatError(f"{path}: columns are {table.fieldnames}; expected task and at least one more")
+            rows: dict[str, dict[str, str]] = {}
+            for row in table:
+                where = f"{path}:{table.line_num}"
+                if None in row or None in row.values():
+                    raise InvalidDataError("as many values as columns", field="row", value=row.get(key), where=where)
+                if row[key] in rows:
+                    raise InvalidDataError("each task once", field="task", value=row[key], where=where)
+                rows[row[key]] = {name: row[name] for name in names}
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise FileFormatError(f"{path}: not a CSV in UTF-8 ({error}); expected a table of tasks") from None
+    numeric = [name for name in names if all(_is_number(row[name]) for row in rows.values())]
+    return {
+        task: {name: float(text) if name in numeric else text for name, text in row.items()}
+        for task, row in rows.items()
+    }
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False

@@ -1,0 +1,11 @@
+"""Readers of the formats that logs come in, one file each."""
+
+from __future__ import annotations
+
+from bayes_tacit.logs.readers import generic, intercode
+from bayes_tacit.logs.readers.base import Reader
+
+_MODULES: tuple[Reader, ...] = (generic, intercode)
+
+READERS: dict[str, Reader] = {reader.NAME: reader for reader in _MODULES}
+"""The readers by name, in the order in which they are asked."""

@@ -1,0 +1,197 @@
+"""Two logs become episodes: what is paired, what is carried along, what is said of the rest."""
+
+import json
+
+import numpy as np
+import pytest
+from conversations import answer, asked, call, rollout, turn, write
+
+from bayes_tacit import Episodes
+from bayes_tacit.errors import InvalidDataError, TacitError
+from bayes_tacit.logs import episodes_from_logs, import_logs
+
+pytestmark = pytest.mark.filterwarnings("ignore::bayes_tacit.errors.TacitWarning")
+
+
+@pytest.fixture
+def logs(tmp_path):
+    """Write two logs and import them."""
+
+    def imported(cheap, strong, suffix=".jsonl", **options):
+        files = write(tmp_path / "cheap.jsonl", *cheap), write(tmp_path / "strong.jsonl", *strong)
+        out = tmp_path / f"episodes{suffix}"
+        return import_logs(*files, out, **options), Episodes.read(out)
+
+    return imported
+
+
+def test_rollouts_of_the_same_task_are_paired_in_the_order_of_cheap(logs):
+    cheap = [rollout("b", success=False), rollout("a", success=True, turns=3), rollout("c", success=False)]
+    strong = [rollout("c", success=False), rollout("a", success=False), rollout("b", success=True, turns=5)]
+    report, episodes = logs(cheap, strong)
+    assert episodes.ids.tolist() == ["b", "a", "c"]
+    assert episodes.outcomes.tolist() == ["01", "10", "00"]
+    assert episodes.n_steps.tolist() == [2, 3, 2]
+    assert episodes.dataset["strong_steps"].values.tolist() == [5, 2, 2]
+    assert report.outcomes == {"00": 1, "01": 1, "10": 1, "11": 0}
+
+
+def test_what_cannot_be_paired_is_counted_and_named(logs):
+    report, episodes = logs([rollout("a"), rollout("x"), rollout("y")], [rollout("z"), rollout("a")])
+    assert episodes.ids.tolist() == ["a"]
+    assert (report.unpaired_cheap.count, report.unpaired_cheap.examples) == (2, ("x", "y"))
+    assert (report.unpaired_strong.count, report.unpaired_strong.examples) == (1, ("z",))
+    assert "not paired: 2 rollouts of Cheap without one of Strong (x, y)" in str(report)
+
+
+def test_trials_are_episodes_of_their_own_and_carry_their_task(logs):
+    cheap = [rollout("a", trial=10, success=True), rollout("a", trial=2, success=False), rollout("b", trial=0)]
+    strong = [rollout("a", trial=0, turns=7), rollout("b", trial=0), rollout("a", trial=1, turns=8)]
+    report, episodes = logs(cheap, strong)
+    # Trial 2 comes before trial 10, and goes with the first of Strong.
+    found = dict(zip(episodes.ids.tolist(), episodes.dataset["strong_steps"].values.tolist(), strict=True))
+    assert found == {"a#1": 7, "a#2": 8, "b#1": 2}
+    assert dict(zip(episodes.ids, episodes.outcomes, strict=True))["a#1"] == "01"
+    assert sorted(episodes.dataset["task"].values.tolist()) == ["a", "a", "b"]
+    assert len(episodes.split({"one": 0.5, "two": 0.5}, by="task")["one"]) in (1, 2)
+    assert report.trials
+
+
+def test_a_task_that_comes_twice_without_a_trial_is_refused_or_numbered(logs):
+    twice = [rollout("a"), rollout("b"), rollout("a")]
+    with pytest.raises(
+        InvalidDataError, match=r"cheap.jsonl:1 and .*cheap.jsonl:3: task is 'a'; expected each task once"
+    ):
+        logs(twice, [rollout("a")])
+    _, episodes = logs(twice, twice, trials="number")
+    assert sorted(episodes.ids.tolist()) == ["a#1", "a#2", "b#1"]
+    with pytest.raises(InvalidDataError, match="'a, trial 1'"):
+        logs([rollout("a", trial=1)] * 2, [rollout("a")], trials="number")
+
+
+def test_a_score_is_a_success_from_the_threshold_on(logs):
+    def scored(score):
+        return {key: value for key, value in rollout("a", score=score).items() if key != "success"}
+
+    _, episodes = logs([scored(0.7)], [scored(0.5)], threshold=0.7)
+    assert episodes.outcomes.tolist() == ["10"]
+    assert episodes.dataset["cheap_score"].item() == 0.7
+    assert episodes.dataset["strong_score"].item() == 0.5
+
+
+def spending(task, steps, **more):
+    messages = [asked()]
+    for at, (tokens, cost) in enumerate(steps):
+        usage = {"prompt_tokens": tokens, "completion_tokens": tokens / 2, "cost": cost}
+        messages += [turn(call(q=at), usage=usage), answer(str(at))]
+    return {"task": task, "success": True, "messages": messages} | more
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".parquet", ".nc", ".zarr"])
+def test_tokens_and_cost_are_carried_along_in_every_format(logs, suffix):
+    cheap = [spending("a", [(10, 0.5), (20, 1.5)]), rollout("b", turns=1)]
+    strong = [rollout("a", usage={"input_tokens": 7}, cost=9), rollout("b")]
+    report, episodes = logs(cheap, strong, suffix)
+    data = episodes.dataset
+    assert data["cheap_cost"].values.tolist()[0] == 2
+    assert np.isnan(data["cheap_cost"].values[1])
+    assert data["cheap_input_tokens"].values[0] == 30
+    assert data["cheap_output_tokens"].values[0] == 15
+    assert data["step_cost"].values[0].tolist() == [0.5, 1.5]
+    assert np.isnan(data["step_cost"].values[1]).all()
+    assert data["strong_cost"].values[0] == 9
+    assert data["strong_input_tokens"].values[0] == 7
+    assert data["strong_steps"].values.tolist() == [2, 2]
+    assert "strong_output_tokens" not in data
+    assert set(report.carried) == {
+        "strong_steps", "cheap_cost", "cheap_input_tokens", "cheap_output_tokens", "strong_cost",
+        "strong_input_tokens", "step_cost", "step_input_tokens", "step_output_tokens",
+    }  # fmt: skip
+
+
+def test_diagnostics_are_those_of_the_extractor(logs):
+    messages = [asked(), turn(call(q=1)), answer("Error: x"), turn(call(q=1)), answer("Error: x"), turn(text="")]
+    report, episodes = logs([{"task": "a", "success": 0, "messages": messages}], [rollout("a")])
+    names = episodes.diagnostic_names
+    steps = [
+        {name for name, value in zip(names, row, strict=True) if value}
+        for row in episodes.dataset["diagnostics"].values[0]
+    ]
+    assert steps == [{"tool_error"}, {"tool_error", "repeated_call", "unchanged_observation"}, {"no_action"}]
+    shapes = {shape.name: shape for shape in report.diagnostics}
+    assert shapes["tool_error"].mean == pytest.approx(2 / 3)
+    assert [name for name, shape in shapes.items() if shape.constant] == ["short_cycle", "malformed_call"]
+    assert "constant diagnostics, from which nothing can be learned: short_cycle, malformed_call" in str(report)
+
+
+def test_uncertainty_is_there_if_every_cheap_step_has_it_and_otherwise_it_is_said(logs):
+    def sure(task, *nll):
+        turns = [turn(text="x", logprobs=[-one]) if one is not None else turn(text="x") for one in nll]
+        return {"task": task, "success": True, "messages": [asked(), *turns]}
+
+    _, episodes = logs([sure("a", 0.25, 2.0)], [rollout("a")])
+    assert episodes.dataset["diagnostics"].sel(diagnostic="uncertainty").values[0].tolist() == [0.25, 2.0]
+    report, episodes = logs([sure("a", 0.25, 2.0), sure("b", 1.0, None)], [rollout("a"), rollout("b")])
+    assert "uncertainty" not in episodes.diagnostic_names
+    assert "uncertainty is left out: 1 Cheap rollouts have steps without log-probabilities" in report.notes
+
+
+def test_a_users_table_adds_features_and_texts(logs, tmp_path):
+    (tmp_path / "tasks.csv").write_text("task,level,database\na,3,x\nb,4.5,y\n", encoding="utf-8")
+    cheap = [rollout("a", features={"given": 1}), rollout("b", features={"given": 2})]
+    _, episodes = logs(cheap, [rollout("a"), rollout("b")], tasks=tmp_path / "tasks.csv")
+    assert episodes.feature_names == ("prompt_length", "given", "level")
+    assert episodes.dataset["features"].sel(feature="level").values.tolist() == [3, 4.5]
+    assert episodes.dataset["database"].values.tolist() == ["x", "y"]
+
+
+def test_the_diagnostics_wanted_are_kept_and_no_other(logs):
+    _, episodes = logs([rollout("a")], [rollout("a")], diagnostics=["tool_error", "repeated_call"])
+    assert set(episodes.diagnostic_names) == {"tool_error", "repeated_call"}
+
+
+def test_nothing_is_written_if_something_is_wrong(logs, tmp_path):
+    (tmp_path / "episodes.jsonl").write_text("old", encoding="utf-8")
+    with pytest.raises(TacitError, match=r"strong\.jsonl:2"):
+        logs([rollout("a")], [rollout("a"), {"task": "b"}])
+    assert (tmp_path / "episodes.jsonl").read_text(encoding="utf-8") == "old"
+    assert {path.name for path in tmp_path.iterdir()} == {"cheap.jsonl", "strong.jsonl", "episodes.jsonl"}
+
+
+def test_no_task_in_common_is_refused_with_examples(logs):
+    with pytest.raises(InvalidDataError, match=r"paired tasks is 0; expected .*Cheap has 1 such as \['a'\], Strong 1"):
+        logs([rollout("a")], [rollout("b")])
+
+
+def test_episodes_can_be_had_in_memory(tmp_path):
+    files = write(tmp_path / "c.jsonl", rollout(1)), write(tmp_path / "s.jsonl", rollout(1))
+    episodes, report = episodes_from_logs(*files)
+    assert episodes.ids.tolist() == ["1"]
+    assert report.episodes == 1
+
+
+def test_intercode_results_are_read_as_they_are(tmp_path):
+    def results(rewards):
+        record = {
+            "environment": "ic_sql",
+            "task_id": 4,
+            "query": "How many heads?",
+            "turn_history": {
+                "actions": ["SELECT 1", "SELECT 1", ""][: len(rewards)],
+                "observations": ["Error executing query: no", "Error executing query: no", "[]"][: len(rewards)],
+                "rewards": rewards,
+                "valid_action": [False] * len(rewards),
+            },
+            "summary": {"max_reward": max(rewards), "turns_taken": len(rewards)},
+            "hardness": "easy",
+        }
+        return json.dumps({"4": record}, indent=2)
+
+    (tmp_path / "c.json").write_text(results([0.0, 0.0, 0.5]), encoding="utf-8")
+    (tmp_path / "s.json").write_text(results([1.0]), encoding="utf-8")
+    episodes, report = episodes_from_logs(tmp_path / "c.json", tmp_path / "s.json")
+    assert report.formats == ("intercode", "intercode")
+    assert episodes.outcomes.tolist() == ["01"]
+    assert episodes.feature_names == ("prompt_length",)
+    values = episodes.dataset["diagnostics"].values[0].astype(int).tolist()
+    assert values == [[0, 0, 1, 0, 0, 0], [1, 0, 1, 1, 0, 0], [0, 0, 0, 0, 0, 1]]
