@@ -7,7 +7,9 @@ its setting, and says on a `World` what each gives. `compare` does all of it.
 from bayes_tacit.policies.base import FittedPolicy, Policy
 from bayes_tacit.policies.cascade import Cascade
 from bayes_tacit.policies.comparison import Comparison, compare, describe, success_cost_curve
+from bayes_tacit.policies.count import Count
 from bayes_tacit.policies.first_alarm import FirstAlarm
+from bayes_tacit.policies.landmark import Landmark
 from bayes_tacit.policies.logistic import LBFGS, NEWTON, L2Logistic
 from bayes_tacit.policies.prefix_router import PrefixRouter
 from bayes_tacit.policies.pure import PureCheap, PureStrong
@@ -21,9 +23,11 @@ __all__ = [
     "NEWTON",
     "Cascade",
     "Comparison",
+    "Count",
     "FirstAlarm",
     "FittedPolicy",
     "L2Logistic",
+    "Landmark",
     "Policy",
     "PosteriorTacitSwitch",
     "PrefixRouter",

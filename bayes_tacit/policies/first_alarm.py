@@ -134,7 +134,7 @@ class FittedFirstAlarm:
 
     def controller(self, setting: Setting) -> FirstAlarmController:
         """Give the controller that hands off so while an agent plays."""
-        return FirstAlarmController(number_in(setting, "alpha"), self.diagnostic, self.timing)
+        return FirstAlarmController(number_in(setting, "alpha"), self.diagnostic, self.timing, self.handoff)
 
     def _values(self, episodes: Episodes) -> np.ndarray:
         return Seen.of(episodes, (self.diagnostic,)).step_values(self.diagnostic)

@@ -243,7 +243,7 @@ class FittedTacitSwitch:
         """
         if self.view is not None:
             raise InvalidDataError("none: a controller sees an episode as it is", field="view", value=self.view)
-        return RouterController(self.router(setting))
+        return RouterController(self.router(setting), handoff=self.handoff)
 
     def operating_points(self, world: World, settings: pd.DataFrame | None = None) -> pd.DataFrame:
         """Give the averages of each setting."""

@@ -11,7 +11,9 @@ from bayes_tacit import fit_map, load_example
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.policies import (
     Cascade,
+    Count,
     FirstAlarm,
+    Landmark,
     PosteriorTacitSwitch,
     PrefixRouter,
     PureCheap,
@@ -128,6 +130,43 @@ def test_first_alarm_hands_off_where_the_fitted_one_does(timing):
             assert first == handoff
             found.add(handoff)
     assert len(found) > 5
+
+
+@pytest.mark.parametrize("handoff", ["resume", "restart"])
+@pytest.mark.parametrize("timing", ["post_action", "proposal"])
+@pytest.mark.parametrize("policy", [Count, Landmark])
+def test_count_and_landmark_hand_off_where_the_fitted_ones_do(policy, timing, handoff):
+    fitted = policy(timing=timing, handoff=handoff).fit(TRAINING)
+    call = {"resume": "strong", "restart": "restart"}[handoff]
+    found = set()
+    for at in np.linspace(0, len(fitted.candidates) - 1, 5).astype(int)[:-1]:
+        setting = fitted.candidates.iloc[at]
+        controller = pickle.loads(pickle.dumps(fitted.controller(setting)))
+        assert controller.timing == timing
+        for row, expected in enumerate(fitted.handoffs(OTHER, setting).tolist()):
+            calls = [after.call for _, after in drive(controller, row)[:-1]]
+            assert set(calls) <= {"cheap", call}
+            assert (calls.index(call) + (timing == "post_action") if call in calls else -1) == expected
+            found.add(expected)
+    assert len(found) > 5
+
+
+def test_landmark_computes_the_same_score_to_the_same_bits():
+    fitted = Landmark().fit(TRAINING)
+    scores = fitted.scores(OTHER)
+    controller = fitted.controller({"alpha": 2.0})
+    for row in range(40):
+        played = [after.facts["score"] for _, after in drive(controller, row)[:-1]]
+        assert played == scores[row, : len(played)].tolist()
+
+
+def test_controllers_of_policies_that_restart_say_restart():
+    for policy in (TacitSwitch(handoff="restart"), FirstAlarm("uncertainty", handoff="restart")):
+        fitted = policy.fit(TRAINING)
+        alpha = float(fitted.candidates["alpha"].iloc[40])
+        controller = fitted.controller({"alpha": alpha})
+        calls = {after.call for row in range(50) for _, after in drive(controller, row)[:-1]}
+        assert calls == {"cheap", "restart"}
 
 
 def test_cascade_restarts_where_the_fitted_one_does():

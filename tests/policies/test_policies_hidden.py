@@ -12,7 +12,9 @@ from simulate import quietly
 from bayes_tacit import Episodes
 from bayes_tacit.policies import (
     Cascade,
+    Count,
     FirstAlarm,
+    Landmark,
     PosteriorTacitSwitch,
     PrefixRouter,
     PureCheap,
@@ -46,6 +48,8 @@ def fitted(training):
         "cascade": Cascade(),
         "deferral": StepDeferral("risk"),
         "alarm": FirstAlarm("risk"),
+        "count": Count(),
+        "landmark": Landmark(),
         "map": TacitSwitch(options=FIT),
         "mean": PosteriorTacitSwitch("mean", tree),
         "quantile": PosteriorTacitSwitch(0.2, tree),
@@ -127,7 +131,7 @@ def test_prefix_router_does_not_see_what_comes_after_its_prefix(fitted, test_epi
         assert np.isfinite(before[goes_on]).all()
 
 
-@pytest.mark.parametrize("name", ["map", "mean", "quantile", "ablation", "alarm"])
+@pytest.mark.parametrize("name", ["map", "mean", "quantile", "ablation", "alarm", "count", "landmark"])
 def test_a_permanent_handoff_does_not_see_what_comes_after_its_decision(fitted, test_episodes, rng, name):
     policy, values = fitted[name], test_episodes.dataset["diagnostics"].values
     horizon = values.shape[1]
@@ -142,7 +146,7 @@ def test_a_permanent_handoff_does_not_see_what_comes_after_its_decision(fitted, 
         np.testing.assert_array_equal(policy.handoffs(changed, setting), handoff)
 
 
-@pytest.mark.parametrize("name", ["map", "mean", "quantile", "ablation"])
+@pytest.mark.parametrize("name", ["map", "mean", "quantile", "ablation", "landmark"])
 def test_scores_up_to_a_step_need_diagnostics_up_to_that_step(fitted, test_episodes, rng, name):
     values = test_episodes.dataset["diagnostics"].values
     before = fitted[name].scores(test_episodes)
@@ -196,6 +200,8 @@ def test_another_test_set_changes_nothing_that_was_frozen(training):
         Cascade(),
         StepDeferral("risk", n_candidates=15),
         FirstAlarm("risk"),
+        Count(),
+        Landmark(),
         TacitSwitch(options=FIT),
     ]
     development, test, other = (world_of(draw_tasks(seed, 60)) for seed in (4, 5, 6))

@@ -8,7 +8,7 @@ from test_policies import TASKS, TRAINING_TASKS, assert_same, score, together
 
 from bayes_tacit import World
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.policies import Cascade, FirstAlarm, PrefixRouter, TacitSwitch, TaskRouter
+from bayes_tacit.policies import Cascade, Count, FirstAlarm, Landmark, PrefixRouter, TacitSwitch, TaskRouter
 
 FIT = {"ridge": 0.01, "restarts": 2}
 
@@ -77,13 +77,12 @@ def test_policies_that_never_resume_need_nothing_but_both_rollouts(training, wor
 
 
 def test_a_policy_that_resumes_says_that_logs_do_not_know(training, logs):
-    for policy in (FirstAlarm("risk"), TacitSwitch(options=FIT)):
+    for policy in (FirstAlarm("risk"), Count(), Landmark(), TacitSwitch(options=FIT)):
         with pytest.raises(InvalidDataError, match="paired rollouts do not say what comes of resuming"):
             policy.fit(training).operating_points(logs)
-    with pytest.raises(InvalidDataError, match="handoff is 'again'"):
-        FirstAlarm("risk", handoff="again")
-    with pytest.raises(InvalidDataError, match="handoff is 'again'"):
-        TacitSwitch(handoff="again")
+    for policy in (FirstAlarm, Count, Landmark, TacitSwitch):
+        with pytest.raises(InvalidDataError, match="handoff is 'again'"):
+            policy(handoff="again")
 
 
 def test_restarting_costs_more_than_resuming_at_the_same_steps(training):

@@ -21,6 +21,8 @@ POLICY_STYLES = MappingProxyType(
         "Step Deferral": PolicyStyle("#CC79A7", "D"),
         "Prefix router": PolicyStyle("#009E73", "P"),
         "First Alarm": PolicyStyle("#7F0000", "p"),
+        "Count": PolicyStyle("#1B9E77", "d"),
+        "Landmark": PolicyStyle("#6A3D9A", "8"),
         "Cascade": PolicyStyle("#8C6BB1", "X"),
         "TACIT-Switch": PolicyStyle("#0072B2", "o"),
         "TACIT-Switch, posterior mean": PolicyStyle("#56B4E9", "h"),

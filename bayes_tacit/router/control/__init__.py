@@ -4,6 +4,7 @@ A fitted policy gives its controller: `fitted.controller(setting)`. `bayes_tacit
 """
 
 from bayes_tacit.router.control.chance import Chance
+from bayes_tacit.router.control.histories import CountController, LandmarkController
 from bayes_tacit.router.control.pilot import GO_ON, Call, Checkpoint, Choice, Controller, GoingOn, Pilot
 from bayes_tacit.router.control.restarts import CascadeController, PrefixRouterController
 from bayes_tacit.router.control.switches import (
@@ -23,9 +24,11 @@ __all__ = [
     "Checkpoint",
     "Choice",
     "Controller",
+    "CountController",
     "FirstAlarmController",
     "ForcedHandoffController",
     "GoingOn",
+    "LandmarkController",
     "Pilot",
     "PrefixRouterController",
     "PureController",

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Literal, cast
 
 from bayes_tacit import validate
+from bayes_tacit.data.handoffs import DEFAULT_HANDOFF, HANDOFFS, Handoff
 from bayes_tacit.data.timing import DEFAULT_TIMING, TIMINGS, Timing
-from bayes_tacit.router.control.pilot import GO_ON, Call, Checkpoint, Choice, GoingOn, Pilot, chosen
+from bayes_tacit.router.control.pilot import GO_ON, STRONG_BY, Call, Checkpoint, Choice, GoingOn, Pilot, chosen
 from bayes_tacit.router.router import Router
 from bayes_tacit.router.state import HandoffState
 
@@ -53,11 +54,18 @@ class RouterController:
         Decides; its timing says whether Strong takes the next action or acts in place of a discarded proposal.
     shadow
         Decide and record, but never hand off.
+    handoff
+        Whether Strong resumes from Cheap's state or restarts the task.
     """
 
     router: Router
     shadow: bool = False
+    handoff: Handoff = DEFAULT_HANDOFF
     name: str = "tacit_switch"
+
+    def __post_init__(self) -> None:
+        """Check the word."""
+        validate.choice("handoff", self.handoff, HANDOFFS)
 
     @property
     def timing(self) -> Timing:
@@ -67,7 +75,7 @@ class RouterController:
     def begin(self, features: Mapping[str, float], episode: str) -> Pilot:
         """Begin an episode with the router's features among those given."""
         taken = chosen(features, self.router.feature_names, "features", episode)
-        return _Routed(self.router.start(taken, shadow=self.shadow, episode=episode))
+        return _Routed(self.router.start(taken, shadow=self.shadow, episode=episode), STRONG_BY[self.handoff])
 
 
 @dataclass(frozen=True)
@@ -130,6 +138,8 @@ class FirstAlarmController:
         As for `StepDeferralController`: "nll", or the name of a diagnostic.
     timing
         With "post_action" Strong takes the next action; with "proposal" it acts in place of the proposal.
+    handoff
+        Whether Strong resumes from Cheap's state or restarts the task.
 
     Examples
     --------
@@ -141,11 +151,16 @@ class FirstAlarmController:
     threshold: float
     signal: str
     timing: Timing = DEFAULT_TIMING
+    handoff: Handoff = DEFAULT_HANDOFF
     name: str = "first_alarm"
+
+    def __post_init__(self) -> None:
+        """Check the word."""
+        validate.choice("handoff", self.handoff, HANDOFFS)
 
     def begin(self, features: Mapping[str, float], episode: str) -> Pilot:  # noqa: ARG002
         """Begin an episode."""
-        return _Threshold(self.threshold, self.signal, "strong", episode)
+        return _Threshold(self.threshold, self.signal, STRONG_BY[self.handoff], episode)
 
 
 @dataclass(frozen=True)
@@ -192,11 +207,12 @@ class _Forced(GoingOn):
 @dataclass(frozen=True)
 class _Routed(GoingOn):
     state: HandoffState
+    answer: Call
 
     def checkpoint(self, checkpoint: Checkpoint) -> Choice:
         names = self.state.router.diagnostic_names
         decision = self.state.observe(chosen(checkpoint.diagnostics, names, "diagnostics", self.state.episode))
-        return Choice("strong" if decision.handoff else "cheap", facts=decision._asdict())
+        return Choice(self.answer if decision.handoff else "cheap", facts=decision._asdict())
 
 
 @dataclass(frozen=True)
