@@ -5,12 +5,22 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import xarray as xr
 from rich.console import Console
 
-from bayes_tacit import Episodes, Router, fit_map, handoff_score, judge, load_example, sample_posterior, save_posterior
+from bayes_tacit import (
+    Episodes,
+    Router,
+    decisive_scores,
+    fit_map,
+    judge,
+    load_example,
+    sample_posterior,
+    save_posterior,
+)
 from bayes_tacit.data.costs import StepCost
 from bayes_tacit.data.outcomes import AVERAGES
-from bayes_tacit.decisions.bounds import bounds_from_logs, suggest_alpha
+from bayes_tacit.decisions.bounds import Suggestion, bounds_from_logs, suggest_alpha
 from bayes_tacit.decisions.selection import score_quantiles
 from bayes_tacit.files import atomic_path
 from bayes_tacit.review.reporting import report
@@ -20,6 +30,7 @@ from simulations.studies.contest import ALL, CAP, contest, draw_worlds
 
 OUTPUT = Path("demo-output")
 BUDGET, STEP_BUDGET = 50, 30
+COST = StepCost(cheap=1, strong=3)
 
 
 def main() -> None:
@@ -44,13 +55,8 @@ def main() -> None:
     _heading(
         console, f"The threshold: from the log alone, at most {BUDGET} a task (Cheap calls cost 1, Strong calls 3)"
     )
-    scores = handoff_score(fit, episodes)
-    bounds = bounds_from_logs(
-        scores, episodes, score_quantiles(scores), fit.timing, cost=StepCost(1, 3), step_budget=STEP_BUDGET
-    )
-    suggestion = suggest_alpha(bounds, BUDGET)
+    router, suggestion = choose_router(tree, episodes)
     console.print(str(suggestion))
-    router = Router.from_posterior(tree, alpha=suggestion.alpha)
     router.save(OUTPUT / "router.json")
 
     report(tree, episodes, OUTPUT / "report.html", fit=fit, alpha=suggestion.alpha)
@@ -59,6 +65,16 @@ def main() -> None:
     _heading(console, "Written")
     for path in sorted(OUTPUT.iterdir()):
         console.print(f"{path}  {path.stat().st_size / 1024:,.0f} KiB")
+
+
+def choose_router(tree: xr.DataTree, episodes: Episodes) -> tuple[Router, Suggestion]:
+    """Choose alpha with the scores that the router compares with it, and make that router."""
+    scores = decisive_scores(tree, episodes)
+    bounds = bounds_from_logs(
+        scores, episodes, score_quantiles(scores), tree.attrs["timing"], cost=COST, step_budget=STEP_BUDGET
+    )
+    suggestion = suggest_alpha(bounds, BUDGET)
+    return Router.from_posterior(tree, alpha=suggestion.alpha), suggestion
 
 
 def _replay(console: Console, router: Router, episodes: Episodes) -> None:

@@ -34,10 +34,6 @@ if TYPE_CHECKING:
     from bayes_tacit.data.episodes import Episodes
     from bayes_tacit.data.timing import Timing
     from bayes_tacit.decisions.selection import Candidates, Choice
-    from bayes_tacit.estimates.map_fit import MapFit
-
-ROUTER_DRAWS = 1000
-"""Draws of a posterior that a router holds at most, and that alpha is chosen with."""
 
 SHOWN_ROWS = 15
 """Rows of the success-cost table on a terminal."""
@@ -82,6 +78,8 @@ def select(
     from bayes_tacit.data.counterfactuals import Counterfactuals
     from bayes_tacit.estimates.map_fit import MapFit
     from bayes_tacit.router import Router
+    from bayes_tacit.scores.decisive import decisive_scores
+    from bayes_tacit.scores.sources import as_draws
 
     for path, suffixes in ((out, (".json",)), (points, (".csv",)), (plot, (".png", ".svg", ".pdf"))):
         if path is not None and new_file(path, force=force).suffix not in suffixes:
@@ -98,13 +96,16 @@ def select(
         estimate = read_fitted(fitted)
         if isinstance(estimate, MapFit) and decision_rule != "mean":
             raise InvalidDataError("a posterior, or no rule: a fit has one score", field="--rule", value=rule)
+        parameters = as_draws(estimate).thinned()
         if cap is None:
             found = Found(cast("float", alpha), f"alpha = {alpha}, as given", {"alpha": alpha})
         else:
             episodes = read_episodes(data)
-            timing = cast("Timing", estimate.timing if isinstance(estimate, MapFit) else estimate.attrs["timing"])
-            scores = _decision_scores(estimate, episodes, decision_rule)
-            trained = scores if training is None else _decision_scores(estimate, read_episodes(training), decision_rule)
+            timing = parameters.timing
+            scores = decisive_scores(parameters, episodes, decision_rule)
+            trained = (
+                scores if training is None else decisive_scores(parameters, read_episodes(training), decision_rule)
+            )
             tried = _candidates(candidates, n, trained, timing)
             cost = StepCost(1.0 if cheap_cost is None else cheap_cost, 3.0 if strong_cost is None else strong_cost)
             if counterfactuals is None:
@@ -114,10 +115,7 @@ def select(
                 if cheap_cost is not None or strong_cost is not None:
                     known = known.with_cost(cost)
                 found = _from_counterfactuals(scores, known, tried, timing, cap, seed)
-        if isinstance(estimate, MapFit):
-            router = Router.from_fit(estimate, alpha=found.alpha)
-        else:
-            router = Router.from_posterior(estimate, alpha=found.alpha, rule=decision_rule, draws=ROUTER_DRAWS)
+        router = Router.of(parameters, found.alpha, decision_rule)
     router.save(out)
     if points is not None and found.points is not None:
         with atomic_path(points) as temporary:
@@ -163,15 +161,14 @@ def _from_counterfactuals(
     scores: xr.DataArray, known: Counterfactuals, candidates: Candidates, timing: Timing, cap: float, seed: int
 ) -> Found:
     """Take the threshold that succeeds most within the cap, and say how sure its averages are."""
-    from bayes_tacit.data.timing import discards_proposal, handoff_steps
-    from bayes_tacit.decisions.crossings import first_crossings
+    from bayes_tacit.data.timing import discards_proposal
     from bayes_tacit.decisions.selection import bootstrap, choose, operating_points
+    from bayes_tacit.scores.crossings import first_handoffs
 
     points = operating_points(scores, known, candidates, timing)
     choice = choose(points, cap)
-    outcomes = known.outcomes_at(
-        handoff_steps(first_crossings(scores, choice.alpha), timing), discards_proposal=discards_proposal(timing)
-    )
+    handoffs = first_handoffs(scores, choice.alpha, timing)
+    outcomes = known.outcomes_at(handoffs, discards_proposal=discards_proposal(timing))
     intervals = {
         name: bootstrap(outcomes, baseline, seed=seed)
         for name, baseline in (("Pure Cheap", known.pure_cheap), ("Pure Strong", known.pure_strong))
@@ -237,17 +234,6 @@ def _candidates(kind: str, n: int | None, scores: xr.DataArray, timing: Timing) 
     if kind == "rates":
         return target_switch_rates(scores, n=9 if n is None else n, timing=timing)
     return score_quantiles(scores, 101 if n is None else n)
-
-
-def _decision_scores(estimate: MapFit | xr.DataTree, episodes: Episodes, rule: str | float) -> xr.DataArray:
-    """Give the scores that the router will compare with alpha, from the same draws."""
-    import xarray as xr
-
-    from bayes_tacit.policies.decisive_scores import decisive_scores
-    from bayes_tacit.policies.view import Seen
-
-    scores = decisive_scores(estimate, Seen.of(episodes), rule, ROUTER_DRAWS)
-    return xr.DataArray(scores, dims=("episode", "step"), coords={"episode": episodes.ids})
 
 
 def _rule(given: str) -> str | float:

@@ -17,15 +17,14 @@ from bayes_tacit.data.timing import (
     TIMINGS,
     Timing,
     discards_proposal,
-    handoff_steps,
     usable_checkpoints,
 )
-from bayes_tacit.decisions.crossings import first_crossings
 from bayes_tacit.policies.base import Setting, number_in
 from bayes_tacit.policies.crossings import crossing_points
 from bayes_tacit.policies.view import Seen
 from bayes_tacit.policies.world import World
 from bayes_tacit.router.control import FirstAlarmController
+from bayes_tacit.scores.crossings import first_handoffs
 
 
 @dataclass(frozen=True)
@@ -120,7 +119,7 @@ class FittedFirstAlarm:
 
     def handoffs(self, episodes: Episodes, setting: Setting) -> np.ndarray:
         """Give the step from which Strong acts, by episode; -1 for never."""
-        return handoff_steps(first_crossings(self._values(episodes), number_in(setting, "alpha")), self.timing)
+        return first_handoffs(self._values(episodes), number_in(setting, "alpha"), self.timing)
 
     def operating_points(self, world: World, settings: pd.DataFrame | None = None) -> pd.DataFrame:
         """Give the averages of each setting."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, cast
+from functools import cached_property
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -14,21 +15,20 @@ from bayes_tacit import validate
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.data.handoffs import DEFAULT_HANDOFF, HANDOFFS, Handoff
 from bayes_tacit.data.outcomes import Outcomes
-from bayes_tacit.data.timing import discards_proposal, handoff_steps
-from bayes_tacit.decisions.crossings import first_crossings
+from bayes_tacit.data.timing import Timing, discards_proposal
 from bayes_tacit.decisions.selection import Candidates, score_quantiles, target_switch_rates
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.estimates.map_fit import MapFit, fit_map
 from bayes_tacit.policies.base import Setting, number_in
 from bayes_tacit.policies.crossings import crossing_points
-from bayes_tacit.policies.decisive_scores import decisive_scores
 from bayes_tacit.policies.view import Seen, visible
 from bayes_tacit.policies.world import World
 from bayes_tacit.router import Router
 from bayes_tacit.router.control import RouterController
-
-if TYPE_CHECKING:
-    from bayes_tacit.data.timing import Timing
+from bayes_tacit.scores.crossings import first_handoffs
+from bayes_tacit.scores.decisive import scores_under
+from bayes_tacit.scores.fitted import DRAWS, Fitted
+from bayes_tacit.scores.sources import as_draws
 
 Grid = Candidates | Literal["score_quantiles", "switch_rates"]
 """Thresholds to try, or how they are made from training scores (see `bayes_tacit.decisions.selection`)."""
@@ -123,7 +123,7 @@ class PosteriorTacitSwitch:
     rule: str | float = "mean"
     posterior: xr.DataTree | Callable[[Episodes], xr.DataTree] | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
-    draws: int = 1000
+    draws: int = DRAWS
     candidates: Grid = "score_quantiles"
     view: View | None = None
     handoff: Handoff = DEFAULT_HANDOFF
@@ -182,7 +182,7 @@ class FittedTacitSwitch:
     estimate: MapFit | xr.DataTree
     candidates: pd.DataFrame
     rule: str | float = "mean"
-    draws: int = 1000
+    draws: int = DRAWS
     view: View | None = None
     name: str = TacitSwitch.name
     handoff: Handoff = DEFAULT_HANDOFF
@@ -194,7 +194,7 @@ class FittedTacitSwitch:
         seen: Episodes,
         grid: Grid,
         rule: str | float = "mean",
-        draws: int = 1000,
+        draws: int = DRAWS,
         view: View | None = None,
         name: str = TacitSwitch.name,
         handoff: Handoff = DEFAULT_HANDOFF,
@@ -209,29 +209,34 @@ class FittedTacitSwitch:
             found = target_switch_rates(fitted._score(seen), timing=fitted.timing)
         return replace(fitted, candidates=pd.DataFrame({"alpha": found.alpha, "target": found.target}))
 
+    @cached_property
+    def parameters(self) -> Fitted:
+        """What the scores are computed from, and what a router keeps."""
+        return as_draws(self.estimate).thinned(self.draws)
+
     @property
     def timing(self) -> Timing:
         """What a checkpoint is, as in the estimate."""
-        found = self.estimate.timing if isinstance(self.estimate, MapFit) else self.estimate.attrs["timing"]
-        return cast("Timing", found)
+        return self.parameters.timing
 
     def scores(self, episodes: Episodes) -> np.ndarray:
         """Give the score that is compared with alpha: (episode, step), NaN past the end of an episode."""
         return self._score(episodes if self.view is None else _seen(visible(episodes), self.view))
 
     def _score(self, episodes: Episodes) -> np.ndarray:
-        return decisive_scores(self.estimate, Seen.of(episodes), self.rule, self.draws)
+        seen, fitted = Seen.of(episodes), self.parameters
+        features = xr.DataArray(seen.task_columns(fitted.feature_names), dims=("episode", "feature"))
+        names = ("episode", "step", "diagnostic")
+        diagnostics = xr.DataArray(seen.step_diagnostics(fitted.diagnostic_names), dims=names)
+        return scores_under(fitted, self.rule, features, diagnostics, seen.n_steps)
 
     def handoffs(self, episodes: Episodes, setting: Setting) -> np.ndarray:
         """Give the step from which Strong acts, by episode; -1 for never."""
-        return handoff_steps(first_crossings(self.scores(episodes), number_in(setting, "alpha")), self.timing)
+        return first_handoffs(self.scores(episodes), number_in(setting, "alpha"), self.timing)
 
     def router(self, setting: Setting) -> Router:
         """Give the router that decides so in an agent."""
-        alpha = number_in(setting, "alpha")
-        if isinstance(self.estimate, MapFit):
-            return Router.from_fit(self.estimate, alpha)
-        return Router.from_posterior(self.estimate, alpha, self.rule, self.draws)
+        return Router.of(self.parameters, number_in(setting, "alpha"), self.rule)
 
     def controller(self, setting: Setting) -> RouterController:
         """Give the controller that hands off so while an agent plays.

@@ -13,7 +13,8 @@ from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.estimates.map_fit import MapFit
 from bayes_tacit.scores.blocks import computed, incidence_kernel, slices
 from bayes_tacit.scores.core import score
-from bayes_tacit.scores.fitted import Fitted, as_draws
+from bayes_tacit.scores.fitted import Fitted
+from bayes_tacit.scores.sources import as_draws
 from bayes_tacit.validate import number, whole
 
 ROWS = 1 << 12

@@ -4,32 +4,32 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bayes_tacit import validate
-from bayes_tacit.data.timing import TIMINGS
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.router import sources, storage
+from bayes_tacit.router import storage
 from bayes_tacit.router.fields import Fields, Given
-from bayes_tacit.router.layout import PARAMETERS, shape_of
 from bayes_tacit.router.log import DecisionLog
 from bayes_tacit.router.scorers import Scorer, scorers
 from bayes_tacit.router.snapshots import Progress, read_snapshot
 from bayes_tacit.router.state import HandoffState
-from bayes_tacit.scores.core import Draws
+from bayes_tacit.scores.fitted import DRAWS, Fitted
 
 if TYPE_CHECKING:
     import xarray as xr
 
+    from bayes_tacit.data.episodes import Episodes
+    from bayes_tacit.data.timing import Timing
     from bayes_tacit.estimates.map_fit import MapFit
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Router:
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Router(Fitted):
     """Decides at each checkpoint of an episode whether Strong takes over: as soon as the score reaches alpha.
 
     The score is q(t) = pi F(R(t)) under a point estimate, and the posterior mean or a posterior quantile of q(t) under
@@ -38,21 +38,12 @@ class Router:
 
     Attributes
     ----------
-    diagnostic_names, feature_names
-        What it reads, in the fitted order.
-    feature_mean, feature_scale
-        Standardization of the features.
-    draws
-        Parameters; a point estimate is one draw.
+    diagnostic_names, feature_names, feature_mean, feature_scale, draws, timing, provenance
+        As for `Fitted`.
     alpha
         The threshold, above 0 and at most 1. It has no default: `bayes_tacit.decisions` chooses it under a budget.
     rule
         "mean", or the probability of a posterior quantile: 0.1 hands off only when 90% of the posterior agrees.
-    timing
-        What a checkpoint is: "post_action" (the Cheap action was executed, Strong takes the next one) or "proposal"
-        (it was not executed yet; at a handoff it is discarded and Strong acts in its place).
-    provenance
-        Where the parameters come from; kept, not interpreted.
 
     Examples
     --------
@@ -69,49 +60,28 @@ class Router:
     2 0.61 True 1
     """
 
-    diagnostic_names: tuple[str, ...]
-    feature_names: tuple[str, ...]
-    feature_mean: np.ndarray
-    feature_scale: np.ndarray
-    draws: Draws
     alpha: float
     rule: str | float = "mean"
-    timing: str = "post_action"
-    provenance: Mapping[str, object] = field(default_factory=sources.provenance)
 
     def __post_init__(self) -> None:
-        """Keep own, read-only arrays, and check everything."""
-        settled = {
-            "diagnostic_names": validate.names("diagnostics", self.diagnostic_names),
-            "feature_names": validate.names("features", self.feature_names),
-            "feature_mean": _own(self.feature_mean),
-            "feature_scale": _own(self.feature_scale),
-            "draws": _own_draws(self.draws),
-            "rule": validate.rule("rule", self.rule),
-            "alpha": validate.threshold("alpha", self.alpha),
-            "timing": validate.choice("timing", self.timing, TIMINGS),
-            "provenance": sources.check_provenance(self.provenance),
-        }
-        for name, value in settled.items():
-            object.__setattr__(self, name, value)
-        self._check_numbers()
-
-    def _check_numbers(self) -> None:
-        n, d, p = len(np.atleast_1d(self.draws.s)), len(self.diagnostic_names), len(self.feature_names)
-        if d == 0 or n == 0:
+        """Check everything."""
+        object.__setattr__(self, "alpha", validate.threshold("alpha", self.alpha))
+        object.__setattr__(self, "rule", validate.rule("rule", self.rule))
+        super().__post_init__()
+        if np.any(self.draws.memory != 1.0) or self.draws.clock:
             raise InvalidDataError(
-                "at least one", field="number of diagnostics" if d == 0 else "number of draws", value=0
+                "1 and no clock: a router does not yet forget; handoff_score does",
+                field="memory and clock of the fit",
+                value=(self.draws.memory, self.draws.clock),
             )
-        validate.finite("feature mean", self.feature_mean, (p,))
-        validate.finite("feature scale", self.feature_scale, (p,))
-        validate.positive("feature scale", self.feature_scale)
-        for name in PARAMETERS:
-            validate.finite(name, getattr(self.draws, name), shape_of(name, n, d, p))
-        validate.simplex("w", self.draws.w)
-        validate.positive("s", self.draws.s)
 
     @classmethod
-    def from_fit(cls, fit: MapFit, alpha: float, timing: str | None = None) -> Router:
+    def of(cls, fitted: Fitted, alpha: float, rule: str | float = "mean") -> Router:
+        """Make a router from parameters that were read already."""
+        return cls(**{each.name: getattr(fitted, each.name) for each in fields(Fitted)}, alpha=alpha, rule=rule)
+
+    @classmethod
+    def from_fit(cls, fit: MapFit, alpha: float, timing: Timing | None = None) -> Router:
         """Make a router from a MAP fit.
 
         Parameters
@@ -123,8 +93,9 @@ class Router:
         timing
             By default, the one that the fit was made with.
         """
-        settings = {"alpha": alpha} if timing is None else {"alpha": alpha, "timing": timing}
-        return cls(**{**sources.of_fit(fit), **settings})
+        from bayes_tacit.scores.sources import of_fit
+
+        return cls.of(_timed(of_fit(fit), timing), alpha)
 
     @classmethod
     def from_posterior(
@@ -132,8 +103,8 @@ class Router:
         tree: xr.DataTree,
         alpha: float,
         rule: str | float = "mean",
-        draws: int = 1000,
-        timing: str | None = None,
+        draws: int = DRAWS,
+        timing: Timing | None = None,
     ) -> Router:
         """Make a router from posterior draws.
 
@@ -150,10 +121,65 @@ class Router:
         timing
             By default, the one that the posterior was made with.
         """
-        settings = (
-            {"alpha": alpha, "rule": rule} if timing is None else {"alpha": alpha, "rule": rule, "timing": timing}
-        )
-        return cls(**{**sources.of_tree(tree, draws), **settings})
+        from bayes_tacit.scores.sources import of_tree
+
+        return cls.of(_timed(of_tree(tree).thinned(draws), timing), alpha, rule)
+
+    def scores(self, episodes: Episodes) -> xr.DataArray:
+        """Give the score that is compared with alpha at every checkpoint, as observing them one by one would.
+
+        Parameters
+        ----------
+        episodes
+            Episodes with the router's features and diagnostics, in any order.
+
+        Returns
+        -------
+        xarray.DataArray
+            (episode, step), NaN past the end of an episode.
+
+        See Also
+        --------
+        bayes_tacit.decisive_scores : the same before there is an alpha, to choose it with.
+
+        Examples
+        --------
+        >>> from bayes_tacit import fit_map, load_example
+        >>> episodes = load_example()
+        >>> router = Router.from_fit(fit_map(episodes), alpha=0.3)
+        >>> router.scores(episodes).sel(episode="task-0001").values[8:12].round(2)
+        array([0.32, 0.49, 0.51, 0.63])
+        """
+        from bayes_tacit.scores.decisive import decisive_scores
+
+        return decisive_scores(self, episodes, self.rule, draws=len(self.draws))
+
+    def handoffs(self, episodes: Episodes) -> xr.DataArray:
+        """Give the step from which Strong acts in each episode.
+
+        Parameters
+        ----------
+        episodes
+            As for `scores`.
+
+        Returns
+        -------
+        xarray.DataArray
+            (episode,), whole numbers: -1 for never. A crossing at the last checkpoint of H hands off at step H under
+            "post_action", where nothing is left to do.
+
+        Examples
+        --------
+        >>> from bayes_tacit import fit_map, load_example
+        >>> episodes = load_example()
+        >>> Router.from_fit(fit_map(episodes), alpha=0.3).handoffs(episodes).values[:5]
+        array([-1,  9,  5, 11, -1])
+        """
+        from bayes_tacit.scores.crossings import first_handoffs
+
+        scores = self.scores(episodes)
+        steps = scores.isel(step=0, drop=True).copy(data=first_handoffs(scores, self.alpha, self.timing))
+        return steps.rename("handoff").assign_attrs(long_name="step from which Strong acts; -1 for never")
 
     def start(
         self,
@@ -258,12 +284,5 @@ class Router:
         )
 
 
-def _own_draws(draws: Draws) -> Draws:
-    parameters: dict[str, Any] = {name: _own(getattr(draws, name)) for name in PARAMETERS}
-    return Draws(**parameters, family=draws.family)
-
-
-def _own(array: np.ndarray) -> np.ndarray:
-    copy = np.array(array, dtype=float)
-    copy.flags.writeable = False
-    return copy
+def _timed(fitted: Fitted, timing: Timing | None) -> Fitted:
+    return fitted if timing is None else replace(fitted, timing=timing)

@@ -14,8 +14,8 @@ from bayes_tacit import validate
 from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileError
 from bayes_tacit.files import as_path, atomic_path
 from bayes_tacit.model.families import family_named
-from bayes_tacit.router.layout import PARAMETERS, shape_of
-from bayes_tacit.scores.core import Draws
+from bayes_tacit.scores.core import PARAMETERS, Draws
+from bayes_tacit.scores.fitted import shape_of
 
 if TYPE_CHECKING:
     from bayes_tacit.router.router import Router

@@ -13,7 +13,8 @@ from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.estimates.map_fit import MapFit
 from bayes_tacit.scores.blocks import BLOCK, GROUP, groups, score_kernel, slices
-from bayes_tacit.scores.fitted import Fitted, as_draws
+from bayes_tacit.scores.fitted import Fitted
+from bayes_tacit.scores.sources import as_draws
 
 Kind = Literal["equal_tailed", "highest_density"]
 

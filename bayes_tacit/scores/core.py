@@ -1,4 +1,4 @@
-"""The arithmetic of the handoff score, on NumPy arrays; what `scores` and `deployment` share.
+"""The arithmetic of the handoff score, on NumPy arrays; what `scores` and `router` share.
 
 With draws of the parameters, a task with standardized features x and diagnostics u(t),
 
@@ -20,6 +20,9 @@ from scipy import special
 
 from bayes_tacit.model.families import Family
 from bayes_tacit.model.memory import peaks, rates, with_clock
+
+PARAMETERS = ("w", "gamma0", "gamma", "beta0", "beta", "s")
+"""Names of the parameters that have draws."""
 
 
 @dataclass(frozen=True)

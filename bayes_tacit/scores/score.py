@@ -12,7 +12,8 @@ from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.estimates.map_fit import MapFit
 from bayes_tacit.scores.blocks import Kernel, computed, incidence_kernel, risk_kernel, score_kernel
 from bayes_tacit.scores.core import Draws
-from bayes_tacit.scores.fitted import Fitted, as_draws
+from bayes_tacit.scores.fitted import Fitted
+from bayes_tacit.scores.sources import as_draws, sample_coords
 
 RESULT_LIMIT = 2 << 30
 """Bytes of the largest result that is computed into memory."""
@@ -62,7 +63,7 @@ def handoff_score(fit_or_tree: MapFit | xr.DataTree, episodes: Episodes) -> xr.D
     """
     fitted = as_draws(fit_or_tree)
     features, diagnostics = fitted.columns_of(episodes)
-    q = _labelled(score_kernel(fitted), fitted, "handoff_score", features, diagnostics)
+    q = _labelled(score_kernel(fitted), fitted, sample_coords(fit_or_tree), "handoff_score", features, diagnostics)
     return q.assign_attrs(long_name="handoff score q(t)")
 
 
@@ -81,7 +82,7 @@ def cumulative_risk(fit_or_tree: MapFit | xr.DataTree, episodes: Episodes) -> xr
     """
     fitted = as_draws(fit_or_tree)
     _, diagnostics = fitted.columns_of(episodes)
-    risk = _labelled(risk_kernel(fitted), fitted, "cumulative_risk", diagnostics)
+    risk = _labelled(risk_kernel(fitted), fitted, sample_coords(fit_or_tree), "cumulative_risk", diagnostics)
     return risk.assign_attrs(long_name="cumulative risk R(t)")
 
 
@@ -99,13 +100,14 @@ def incidence(fit_or_tree: MapFit | xr.DataTree, episodes: Episodes) -> xr.DataA
     """
     fitted = as_draws(fit_or_tree)
     features, _ = fitted.columns_of(episodes)
-    pi = _labelled(incidence_kernel(fitted), fitted, "incidence", features)
+    pi = _labelled(incidence_kernel(fitted), fitted, sample_coords(fit_or_tree), "incidence", features)
     return pi.assign_attrs(long_name="incidence pi")
 
 
-def _labelled(kernel: Kernel, fitted: Fitted, name: str, *inputs: xr.DataArray) -> xr.DataArray:
+def _labelled(
+    kernel: Kernel, fitted: Fitted, sample: dict[str, np.ndarray], name: str, *inputs: xr.DataArray
+) -> xr.DataArray:
     """Compute a quantity of episodes, now or, where Dask backs them, later."""
-    sample = fitted.sample_coords
     steps = ["step"] if "step" in inputs[-1].dims else []
     sizes = {dim: len(coord) for dim, coord in sample.items()} | {dim: inputs[-1].sizes[dim] for dim in steps}
     row_bytes = 8 * int(np.prod(list(sizes.values())))

@@ -8,8 +8,8 @@ from simulate import quietly
 from bayes_tacit import StepCost, bounds_from_logs, operating_points, suggest_alpha
 from bayes_tacit.data.timing import NEVER, handoff_steps
 from bayes_tacit.decisions.bounds import ASSUMPTIONS
-from bayes_tacit.decisions.crossings import first_crossings
 from bayes_tacit.errors import InvalidDataError
+from bayes_tacit.scores.crossings import first_crossings
 
 ALPHAS = np.linspace(0.05, 1, 7)
 TIMINGS = st.sampled_from(["post_action", "proposal"])

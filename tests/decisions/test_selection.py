@@ -11,7 +11,6 @@ from scipy import stats
 
 from bayes_tacit import Counterfactuals, Outcomes, StepCost, choose, operating_points
 from bayes_tacit.data.timing import NEVER, handoff_steps
-from bayes_tacit.decisions.crossings import first_crossings
 from bayes_tacit.decisions.selection import (
     Candidates,
     bootstrap,
@@ -22,6 +21,7 @@ from bayes_tacit.decisions.selection import (
 )
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.review.plots import plot_operating_points
+from bayes_tacit.scores.crossings import first_crossings
 
 NAN = np.nan
 FEW = st.integers(0, 3)

@@ -6,14 +6,15 @@ import tracemalloc
 
 import numpy as np
 import pytest
+import xarray as xr
 from policy_worlds import draw_tasks, episodes_of, world_of
 from posteriors import random_posterior
 
 from bayes_tacit import Episodes, fit_map, handoff_score, sample_posterior
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.policies import PosteriorTacitSwitch, TacitSwitch, decisive_scores
-from bayes_tacit.policies.tacit_switch import FittedTacitSwitch
-from bayes_tacit.policies.view import Seen
+from bayes_tacit.policies import PosteriorTacitSwitch, TacitSwitch
+from bayes_tacit.scores import decisive
+from bayes_tacit.scores.sources import as_draws
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +43,7 @@ def test_decisions_are_those_of_the_router_that_an_agent_runs(training, tree, ru
     router, episodes = policy.router(setting), episodes_of(draw_tasks(7, 40))
     assert len(router.draws) == min(draws, 120)
     assert played(router, episodes) == policy.handoffs(episodes, setting).tolist()
+    assert played(router, episodes) == router.handoffs(episodes).values.tolist()
     assert len(set(played(router, episodes))) > 2
 
 
@@ -91,27 +93,21 @@ def test_a_lower_quantile_hands_off_later_at_the_same_threshold(training, tree):
 def test_results_do_not_depend_on_the_size_of_the_blocks(training, tree, monkeypatch):
     policy = PosteriorTacitSwitch(0.4, tree).fit(training)
     whole = policy.scores(training)
-    monkeypatch.setattr(decisive_scores, "GROUP", 3000)
-    monkeypatch.setattr(decisive_scores, "BLOCK", 200)
+    monkeypatch.setattr(decisive, "GROUP", 3000)
+    monkeypatch.setattr(decisive, "BLOCK", 200)
     np.testing.assert_array_equal(policy.scores(training), whole)
 
 
 def test_memory_stays_far_below_all_draws_of_all_episodes(training):
     tree = random_posterior(np.random.default_rng(5), training, chains=2, draws=500)
-    policy = FittedTacitSwitch(tree, PosteriorTacitSwitch("mean", tree).fit(training).candidates)
-    seen = Seen.of(training)
-    many = {
-        name: np.tile(getattr(seen, name), (8, 1, 1)[: getattr(seen, name).ndim])
-        for name in ("features", "diagnostics")
-    }
-    large = Seen(seen.feature_names, many["features"], seen.diagnostic_names, many["diagnostics"],
-                 np.tile(seen.n_steps, 8), {})  # fmt: skip
-    everything = large.diagnostics.shape[0] * large.diagnostics.shape[1] * 1000 * 8
+    fitted = as_draws(tree)
+    features, diagnostics = (xr.concat([array] * 8, "episode") for array in fitted.columns_of(training))
+    everything = diagnostics.shape[0] * diagnostics.shape[1] * 1000 * 8
     tracemalloc.start()
-    scores = decisive_scores.decisive_scores(policy.estimate, large, "mean", 1000)
+    scores = decisive.scores_under(fitted, "mean", features, diagnostics, np.tile(training.n_steps, 8))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert scores.shape == large.diagnostics.shape[:2]
+    assert scores.shape == diagnostics.shape[:2]
     assert peak < everything / 5
 
 

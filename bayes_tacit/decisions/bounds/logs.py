@@ -14,7 +14,7 @@ from bayes_tacit import validate
 from bayes_tacit.data.costs import CostModel, cost_of_calls
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.data.episodes.conversions import plain
-from bayes_tacit.data.timing import Timing, discards_proposal, handoff_steps
+from bayes_tacit.data.timing import Timing, discards_proposal
 from bayes_tacit.decisions.bounds.assumptions import (
     ASSUMPTIONS,
     Assumption,
@@ -24,9 +24,9 @@ from bayes_tacit.decisions.bounds.assumptions import (
     certain_reach,
     narrowed_reach,
 )
-from bayes_tacit.decisions.crossings import as_scores, first_crossings, n_checkpoints
 from bayes_tacit.decisions.selection import Candidates
 from bayes_tacit.errors import InvalidDataError
+from bayes_tacit.scores.crossings import as_scores, first_handoffs, n_checkpoints
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -122,7 +122,7 @@ def bounds_from_logs(
     assumed = as_assumptions(assumptions, with_lengths=logged.strong_steps is not None)
     candidates = candidates if isinstance(candidates, Candidates) else Candidates(np.asarray(candidates))
     certain, narrowed = [], []
-    for handoff in handoff_steps(first_crossings(values, candidates.alpha), timing):
+    for handoff in first_handoffs(values, candidates.alpha, timing):
         reach = certain_reach(logged, handoff, budget, discards_proposal=discards_proposal(timing))
         certain.append(_row(reach, cost))
         narrowed.append(_row(narrowed_reach(reach, logged, handoff, assumed), cost))

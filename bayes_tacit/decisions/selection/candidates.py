@@ -9,9 +9,9 @@ import numpy.typing as npt
 import xarray as xr
 
 from bayes_tacit import validate
-from bayes_tacit.data.timing import NEVER, Timing, handoff_steps, usable_checkpoints
-from bayes_tacit.decisions.crossings import as_scores, first_crossings, n_checkpoints
+from bayes_tacit.data.timing import NEVER, Timing, usable_checkpoints
 from bayes_tacit.errors import InvalidDataError
+from bayes_tacit.scores.crossings import as_scores, first_handoffs, n_checkpoints
 
 TENTHS = tuple(tenth / 10 for tenth in range(11))
 
@@ -145,7 +145,7 @@ def target_switch_rates(
             _lifted(np.quantile(pooled, quantiles), pooled, above),
         ]
     )
-    handoffs = handoff_steps(first_crossings(values, alpha), timing)
+    handoffs = first_handoffs(values, alpha, timing)
     handoffs[handoffs == n_checkpoints(values)] = NEVER
     target = np.concatenate([rates, (handoffs[len(rates) :] != NEVER).mean(axis=1)])
     _, first = np.unique(handoffs, axis=0, return_index=True)

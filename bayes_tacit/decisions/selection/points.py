@@ -11,10 +11,10 @@ from bayes_tacit.data.counterfactuals import Counterfactuals
 from bayes_tacit.data.episodes.conversions import plain
 from bayes_tacit.data.outcomes import averages
 from bayes_tacit.data.timing import NEVER, Timing, discards_proposal, handoff_steps
-from bayes_tacit.decisions.crossings import as_scores, n_checkpoints
 from bayes_tacit.decisions.selection.candidates import Candidates
 from bayes_tacit.decisions.selection.choice import Points, column, table_of
 from bayes_tacit.errors import InvalidDataError
+from bayes_tacit.scores.crossings import as_scores, n_checkpoints
 
 
 def operating_points(

@@ -12,7 +12,7 @@ from bayes_tacit.review.checks.drawing import WIDE, lazily, literal
 from bayes_tacit.review.checks.predictive import FEWEST_DRAWS, LEVEL, ROUNDING, TOO_FEW, envelope, flat_draws
 from bayes_tacit.review.plots.style import CEILING, OBSERVED
 from bayes_tacit.review.plots.style import PREDICTED as PREDICTED_COLOUR
-from bayes_tacit.scores.fitted import as_draws
+from bayes_tacit.scores.sources import as_draws
 
 NAME = "Incidence calibration"
 PREDICTED = "predicted pi"

@@ -21,7 +21,7 @@ from bayes_tacit.review.plots.style import (
     legend_below,
 )
 from bayes_tacit.review.predictions import crossed_by_step, incidence_calibration
-from bayes_tacit.scores.fitted import as_draws
+from bayes_tacit.scores.sources import as_draws
 from bayes_tacit.validate import number
 
 
@@ -59,7 +59,7 @@ def plot_weights(fit_or_tree: MapFit | xr.DataTree, *, probability: float = 0.9,
     with house_style():
         ax = axes_or_new(ax)
         ax.hlines(position, lower, upper, color=SCORE, linewidth=2.5, label=f"{100 * probability:.4g}% interval")
-        label = "estimate" if fitted.chain is None else "posterior mean"
+        label = "estimate" if isinstance(fit_or_tree, MapFit) else "posterior mean"
         ax.plot(center, position, "o", color=SCORE, markersize=7, markeredgecolor="white", label=label)
         ax.axvline(1 / len(center), color=CEILING, linestyle=":", label="equal weights")
         ax.set_yticks(position, fitted.weight_names, parse_math=False)

@@ -29,8 +29,8 @@ from bayes_tacit.review.plots.style import (
 )
 from bayes_tacit.review.predictions import mean_incidence
 from bayes_tacit.scores.bands import credible_band
-from bayes_tacit.scores.fitted import as_draws
 from bayes_tacit.scores.score import handoff_score
+from bayes_tacit.scores.sources import as_draws
 from bayes_tacit.validate import number, whole
 
 MOST_PANELS = 40

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import Literal
 
 from bayes_tacit import validate
 from bayes_tacit.data.handoffs import DEFAULT_HANDOFF, HANDOFFS, Handoff
@@ -70,7 +70,7 @@ class RouterController:
     @property
     def timing(self) -> Timing:
         """The router's."""
-        return cast("Timing", self.router.timing)
+        return self.router.timing
 
     def begin(self, features: Mapping[str, float], episode: str) -> Pilot:
         """Begin an episode with the router's features among those given."""

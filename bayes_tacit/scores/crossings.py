@@ -1,4 +1,4 @@
-"""Where a score first reaches alpha."""
+"""Where a score first reaches alpha, and from which step on Strong acts then."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from bayes_tacit.data.timing import NEVER
+from bayes_tacit.data.timing import NEVER, Timing, handoff_steps
 from bayes_tacit.errors import InvalidDataError
 
 
@@ -42,6 +42,17 @@ def first_crossings(scores: npt.ArrayLike | xr.DataArray, alpha: npt.ArrayLike) 
         first = above.argmax(axis=1)
         out[row] = np.where(above[np.arange(len(values)), first], first, NEVER)
     return out.reshape(*thresholds.shape, len(values))
+
+
+def first_handoffs(scores: npt.ArrayLike | xr.DataArray, alpha: npt.ArrayLike, timing: Timing) -> np.ndarray:
+    """Give the step from which Strong acts: `handoff_steps` of the `first_crossings`.
+
+    Examples
+    --------
+    >>> first_handoffs([[0.1, 0.4, 0.6], [0.2, 0.3, np.nan]], 0.4, "post_action")
+    array([ 2, -1])
+    """
+    return handoff_steps(first_crossings(scores, alpha), timing)
 
 
 def as_scores(scores: npt.ArrayLike | xr.DataArray) -> np.ndarray:
