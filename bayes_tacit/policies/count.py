@@ -21,13 +21,13 @@ from bayes_tacit.data.timing import (
     handoff_steps,
     usable_checkpoints,
 )
-from bayes_tacit.decisions.crossings import first_crossings
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.policies.base import Setting, number_in
 from bayes_tacit.policies.crossings import crossing_points
 from bayes_tacit.policies.view import Seen
 from bayes_tacit.policies.world import World
 from bayes_tacit.router.control import CountController
+from bayes_tacit.scores.crossings import first_crossings
 
 
 @dataclass(frozen=True)

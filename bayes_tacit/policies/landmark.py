@@ -21,7 +21,6 @@ from bayes_tacit.data.timing import (
     handoff_steps,
     usable_checkpoints,
 )
-from bayes_tacit.decisions.crossings import first_crossings
 from bayes_tacit.decisions.selection import score_quantiles
 from bayes_tacit.errors import EvidenceError, InvalidDataError
 from bayes_tacit.model.standardization import Standardization
@@ -32,6 +31,7 @@ from bayes_tacit.policies.view import Seen
 from bayes_tacit.policies.world import World
 from bayes_tacit.router.control import LandmarkController
 from bayes_tacit.router.control.histories import LOG_STEPS
+from bayes_tacit.scores.crossings import first_crossings
 
 SUMMARIES = ("total", "last", "highest")
 
