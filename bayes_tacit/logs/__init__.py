@@ -1,9 +1,31 @@
-"""Logs that people have: read in their formats, turned into step diagnostics, paired into episodes."""
+"""Logs that people have: read in their formats, turned into step diagnostics, paired into episodes.
 
-from bayes_tacit.logs.extractor import StepExtractor
-from bayes_tacit.logs.importing import episodes_from_logs, import_logs
-from bayes_tacit.logs.reading import read_rollouts
-from bayes_tacit.logs.report import ImportReport
-from bayes_tacit.logs.rollout import Rollout
+Names are imported when they are used: the extractor runs in agents, which need nothing of the rest.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from bayes_tacit.logs.extractor import StepExtractor
+    from bayes_tacit.logs.importing import episodes_from_logs, import_logs
+    from bayes_tacit.logs.reading import read_rollouts
+    from bayes_tacit.logs.report import ImportReport
+    from bayes_tacit.logs.rollout import Rollout
 
 __all__ = ["ImportReport", "Rollout", "StepExtractor", "episodes_from_logs", "import_logs", "read_rollouts"]
+
+_HOME = {
+    "ImportReport": "report",
+    "Rollout": "rollout",
+    "StepExtractor": "extractor",
+    "episodes_from_logs": "importing",
+    "import_logs": "importing",
+    "read_rollouts": "reading",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module 'bayes_tacit.logs' has no attribute {name!r}")
+    return getattr(import_module(f"bayes_tacit.logs.{_HOME[name]}"), name)

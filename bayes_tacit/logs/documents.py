@@ -52,12 +52,17 @@ def documents(path: Path, pattern: str, progress: Progress | None = None) -> Ite
         If a file is empty or not JSON, with its line.
     """
     for file in files_of(path, pattern):
-        if file.suffix.lower() in LINES or _is_lines(file):
-            yield from _lines(file, progress)
-        else:
-            yield Document(_whole(file), file)
-            if progress is not None:
-                progress(file.stat().st_size)
+        yield from documents_of(file, progress)
+
+
+def documents_of(file: Path, progress: Progress | None = None) -> Iterator[Document]:
+    """Give the documents of one file: its lines, or all of it."""
+    if file.suffix.lower() in LINES or _is_lines(file):
+        yield from _lines(file, progress)
+        return
+    yield Document(_whole(file), file)
+    if progress is not None:
+        progress(file.stat().st_size)
 
 
 def files_of(path: Path, pattern: str) -> list[Path]:
