@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from bayes_tacit.data.timing import Timing as TimingName
     from bayes_tacit.model.evidence import Unmarked as UnmarkedName
+    from bayes_tacit.review.checks import CheckResult
 
 
 MEMORY = "What is left of a diagnostic's sum after a step, from 0 to 1 (nothing is forgotten)"
@@ -100,18 +101,20 @@ def sample(
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """Sample the posterior by NUTS. Exit code 1 if the sampler's diagnostics fail.
+    """Sample the posterior by NUTS and check it. Exit code 1 if the sampler's diagnostics or a check of the model fail.
 
     Example: `bayes-tacit sample episodes.jsonl --out posterior.nc`
     """
-    from bayes_tacit.estimates.posterior import judge, sample_posterior, save_posterior
+    from bayes_tacit.estimates.posterior import sample_posterior, save_posterior
     from bayes_tacit.estimates.posterior.storage import refuse_unknown_suffix
+    from bayes_tacit.review.checks import run_checks
 
     target = new_file(out, force=force)
     refuse_unknown_suffix(target)
     with told():
+        episodes = read_episodes(data)
         tree = sample_posterior(
-            read_episodes(data),
+            episodes,
             draws=draws,
             tune=tune,
             chains=chains,
@@ -124,11 +127,9 @@ def sample(
             seed=seed,
         )
     save_posterior(tree, target)
-    verdict = judge(tree)
-    content = {"written": str(out), "passed": verdict.passed, "verdict": verdict.sentence, "reasons": verdict.reasons}
-    show(f"{verdict}\n\n{verdict.table.round(3)}\n\nwritten to {out}", content, as_json=as_json)
-    if not verdict.passed:
-        raise typer.Exit(CHECK_FAILED)
+    with working("checking the posterior"):
+        results = run_checks(tree, episodes)
+    _conclude(results, out, f"{results[0].table.round(3)}\n\n", as_json=as_json)
 
 
 def score(
@@ -185,11 +186,11 @@ def report(
     as_json: AsJson = False,
     _seed: AnySeed = 0,
 ) -> None:
-    """Write a self-contained HTML report on a posterior. Exit code 1 if the sampler's diagnostics fail.
+    """Write a self-contained HTML report on a posterior. Exit code 1 if one of its checks fails.
 
     Example: `bayes-tacit report posterior.nc episodes.jsonl --out report.html`
     """
-    from bayes_tacit.estimates.posterior import judge
+    from bayes_tacit.review.checks import run_checks
     from bayes_tacit.review.reporting import report as write_report
 
     target = new_file(out, force=force)
@@ -197,9 +198,26 @@ def report(
         raise InvalidDataError("a posterior (.nc or .zarr), from sample", field="posterior", value=str(posterior))
     with told(), working("checking the posterior and drawing"):
         tree = cast("xr.DataTree", read_fitted(posterior))
-        write_report(tree, read_episodes(data), target, alpha=alpha, title=title)
-    verdict = judge(tree)
-    content = {"written": str(out), "passed": verdict.passed, "verdict": verdict.sentence}
-    show(f"{verdict}\n\nwritten to {out}", content, as_json=as_json)
-    if not verdict.passed:
+        episodes = read_episodes(data)
+        results = run_checks(tree, episodes)
+        write_report(tree, episodes, target, alpha=alpha, title=title, results=results)
+    _conclude(results, out, "", as_json=as_json)
+
+
+def _conclude(results: list[CheckResult], out: Path, numbers: str, *, as_json: bool) -> None:
+    """Print the verdict of all checks, as the report has it, and exit by it."""
+    from bayes_tacit.review.checks import headline
+
+    found = headline(results)
+    failed = [result for result in results if result.passed is False]
+    content = {
+        "written": str(out),
+        "passed": not failed,
+        "verdict": str(found),
+        "checks": {result.name: result.status for result in results},
+        "reasons": [result.advice or result.sentence for result in failed],
+    }
+    lines = "\n".join(map(str, results))
+    show(f"{found}\n\n{lines}\n\n{numbers}written to {out}", content, as_json=as_json)
+    if failed:
         raise typer.Exit(CHECK_FAILED)

@@ -7,6 +7,7 @@ import itertools
 import re
 import shutil
 import subprocess
+import sys
 import xml.etree.ElementTree as ET
 from html.parser import HTMLParser
 from pathlib import Path
@@ -19,7 +20,9 @@ from simulate import quietly, simulate_model
 
 from bayes_tacit import Episodes, crossing_probability, fit_map, judge, report, run_checks, sample_posterior
 from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileError
-from bayes_tacit.review.reporting import contents, html
+from bayes_tacit.html.rendering import prose, render
+from bayes_tacit.review.checks import headline
+from bayes_tacit.review.reporting import contents
 from bayes_tacit.review.reporting.write import PARTS
 
 VOID = {"meta", "link", "img", "br"}
@@ -123,7 +126,7 @@ def test_it_says_what_the_checks_say(page, posterior, example):
     results = run_checks(posterior, example)
     for result in results:
         assert result.sentence in page.text
-    assert contents.headline(results).sentence in page.text
+    assert headline(results).sentence in page.text
     assert "verdict good" in {attrs.get("class") for attrs in page.all("div")}
     assert "Nothing: no check gave a warning." in page.text
 
@@ -179,7 +182,7 @@ def test_a_failing_posterior_is_said_to_be_so_at_the_top(failing):
 
 def test_a_failed_check_of_the_model_is_a_warning(posterior, example):
     results = run_checks(posterior, example, fit_map(example, ridge=0.5))
-    found = contents.headline(results)
+    found = headline(results)
     assert found.level == "warning"
     assert "1 of 5 checks of the model failed (MAP against posterior)" in found.sentence
 
@@ -229,10 +232,11 @@ def test_names_may_hold_what_html_tex_and_paths_would_interpret(posterior, examp
     assert {"i", "b", "script"}.isdisjoint(tag for tag, _ in page.tags)
 
 
-def test_html_pieces_escape_what_they_are_given():
-    assert html.text("<&>") == "&lt;&amp;&gt;"
-    assert html.tag("a", html.text("x"), href='"><script>') == '<a href="&quot;&gt;&lt;script&gt;">x</a>'
-    assert "<script>" not in html.listing({"<script>": "<script>"})
+def test_templates_escape_what_they_are_given():
+    shown = render("plain_table.html", header=["<script>"], rows=[['"&']])
+    assert "&lt;script&gt;" in shown
+    assert "&#34;&amp;" in shown
+    assert prose("<b> & `x<y`") == "&lt;b&gt; &amp; <code>x&lt;y</code>"
 
 
 def test_other_episodes_are_refused(posterior, example, tmp_path):
@@ -313,3 +317,60 @@ def test_it_opens_in_chromium_without_errors_and_with_its_pictures(written, tmp_
     title = re.search("<title>(.*?)</title>", done.stdout)[1]
     assert title == "pictures 17 bad 0 wide false"
     assert [line for line in done.stderr.splitlines() if "CONSOLE" in line] == []
+
+
+def sick(tree: xr.DataTree, sickness: str) -> xr.DataTree:
+    """Give a sound posterior the draws of a run that went wrong."""
+    groups = {name: tree[name].to_dataset().copy(deep=True) for name in tree.children}
+    sampled = [name for name, dataset in groups.items() if dataset.sizes.get("chain", 0) > 1]
+    if sickness == "one chain":
+        groups |= {name: groups[name].isel(chain=[0]) for name in sampled}
+    elif sickness == "2 chains of 20 draws":
+        groups |= {name: groups[name].isel(chain=[0, 1], draw=slice(0, 20)) for name in sampled}
+    elif sickness == "3 draws":
+        groups |= {name: groups[name].isel(draw=slice(0, 3)) for name in sampled}
+    elif sickness == "NaN draws":
+        groups["posterior"]["s"][1] = np.nan
+        groups["log_likelihood"]["total"][1] = np.nan
+    elif sickness == "all NaN":
+        for name in ("posterior", "log_likelihood", "sample_stats"):
+            groups[name] = groups[name] * np.nan
+        groups["sample_stats"]["diverging"] = tree["sample_stats"]["diverging"]
+    elif sickness == "stuck":
+        for name in ("posterior", "log_likelihood"):
+            groups[name] = (
+                groups[name].isel(draw=[0] * groups[name].sizes["draw"]).assign_coords(draw=groups[name]["draw"])
+            )
+    out = xr.DataTree.from_dict(groups)
+    out.attrs = dict(tree.attrs)
+    return out
+
+
+@pytest.mark.parametrize(
+    ("sickness", "said"),
+    [
+        ("one chain", "There is one chain"),
+        ("2 chains of 20 draws", "effective sample size"),
+        ("3 draws", "too few for any diagnostic"),
+        ("NaN draws", "s is NaN or infinite in 500 of 2000 draws"),
+        ("all NaN", "beta0 is NaN or infinite in 2000 of 2000 draws"),
+        ("stuck", "does not move in any chain"),
+    ],
+)
+def test_a_sick_posterior_gets_a_page_that_says_what_is_wrong(posterior, example, tmp_path, sickness, said):
+    tree = sick(posterior, sickness)
+    page = Page(report(tree, example, tmp_path / "sick.html", alpha=0.3, chosen=["task-0001"]))
+    assert "Do not trust it yet" in page.text
+    assert said in page.text
+    assert "verdict bad" in {attrs.get("class") for attrs in page.all("div")}
+    assert "badge good" not in {attrs.get("class") for attrs in page.all("span")}
+    assert [attrs["id"] for attrs in page.all("section") if attrs["id"] in PARTS] == list(PARTS)
+    assert plt.get_fignums() == []
+
+
+def test_choosing_a_threshold_loads_no_drawing_library():
+    program = (
+        "from bayes_tacit import choose, operating_points, compare; import sys; "
+        "sys.exit(any(name.split('.')[0] == 'matplotlib' for name in sys.modules))"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)

@@ -19,10 +19,11 @@ from bayes_tacit.data.episodes.fingerprint import fingerprint
 from bayes_tacit.data.episodes.frames import dataset_from_frames, frames_from_dataset
 from bayes_tacit.data.episodes.layout import carried_variables, conform, freeze, is_lazy
 from bayes_tacit.data.episodes.splits import check_disjoint, split_by_fraction
-from bayes_tacit.data.episodes.summary import EpisodesSummary, html_table, outcome_labels, summarize
+from bayes_tacit.data.episodes.summary import EpisodesSummary, outcome_labels, summarize
 from bayes_tacit.data.episodes.validation import describe_oddities, validate
 from bayes_tacit.errors import InvalidDataError, TacitWarning
 from bayes_tacit.files import as_path
+from bayes_tacit.html.rendering import render
 from bayes_tacit.validate import whole
 
 _PACKAGE = str(Path(__file__).parents[2])
@@ -282,7 +283,7 @@ class Episodes:
 
     def _repr_html_(self) -> str:
         title, rows = self._lines()
-        return html_table([title, ""], [[label, text] for label, text in rows])
+        return render("plain_table.html", header=[title, ""], rows=rows)
 
     def _lines(self) -> tuple[str, list[tuple[str, str]]]:
         counts = {outcome: int((self.outcomes == outcome).sum()) for outcome in ("00", "01", "10", "11")}

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from html import escape
 from typing import TYPE_CHECKING
 
 import numpy as np
 import xarray as xr
 
 from bayes_tacit.data.episodes.layout import blocks
+from bayes_tacit.html.rendering import render
 
 if TYPE_CHECKING:
     from bayes_tacit.data.episodes.conversions import Array
@@ -101,10 +101,7 @@ class EpisodesSummary:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        parts = [f"<p><b>{escape(self._title())}</b></p>", *(html_table(*table) for table in self._tables())]
-        if self.notes:
-            parts.append(f"<p>Notes</p><ul>{''.join(f'<li>{escape(note)}</li>' for note in self.notes)}</ul>")
-        return f"<div>{''.join(parts)}</div>"
+        return render("summary.html", title=self._title(), tables=self._tables(), notes=self.notes)
 
     def _title(self) -> str:
         return f"{self.n_episodes} episodes, steps {self.steps}"
@@ -157,15 +154,6 @@ def outcome_labels(dataset: xr.Dataset) -> Array:
     labels: Array = np.array(list(OUTCOME_MEANINGS))
     out: Array = labels[2 * dataset["cheap_success"].values + dataset["strong_success"].values]
     return out
-
-
-def html_table(header: list[str], rows: list[list[str]]) -> str:
-    """Return a plain table; what it holds is escaped."""
-    head = "".join(f'<th style="text-align:left">{escape(cell)}</th>' for cell in header)
-    body = "".join(
-        f"<tr>{''.join(f'<td style="text-align:left">{escape(cell)}</td>' for cell in row)}</tr>" for row in rows
-    )
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def _features(dataset: xr.Dataset) -> tuple[FeatureSummary, ...]:

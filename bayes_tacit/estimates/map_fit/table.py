@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from html import escape
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
+from bayes_tacit.html.pieces import table_of
+from bayes_tacit.html.rendering import render
 from bayes_tacit.model.families import family_named
 
 if TYPE_CHECKING:
@@ -49,9 +50,8 @@ def as_text(fit: MapFit) -> str:
 def as_html(fit: MapFit) -> str:
     """Give the same for Jupyter."""
     frame = as_frame(fit)
-    body = frame.to_html(float_format=lambda value: f"{value:.4f}", na_rep="&ndash;", border=0)
-    footer = "".join(f"<div>{escape(line)}</div>" for line in _footer(fit))
-    return f"<div><strong>{escape(_heading(fit))}</strong>{body}{footer}</div>"
+    table = table_of(frame, "", formats=dict.fromkeys(frame.columns, ".4f"))
+    return render("fit.html", heading=_heading(fit), table=table, footer=_footer(fit))
 
 
 def _heading(fit: MapFit) -> str:

@@ -6,12 +6,14 @@ from bayes_tacit.review.checks.crossing_steps import check_crossing_steps
 from bayes_tacit.review.checks.incidence import check_incidence_calibration
 from bayes_tacit.review.checks.loo import check_loo
 from bayes_tacit.review.checks.map_agreement import check_map_agreement
+from bayes_tacit.review.checks.overall import Headline, headline
 from bayes_tacit.review.checks.prior_sensitivity import check_prior_sensitivity
 from bayes_tacit.review.checks.run import run_checks
 from bayes_tacit.review.checks.sampler import check_sampler
 
 __all__ = [
     "CheckResult",
+    "Headline",
     "check_crossing_steps",
     "check_incidence_calibration",
     "check_loo",
@@ -19,5 +21,6 @@ __all__ = [
     "check_prior_sensitivity",
     "check_sampler",
     "compare_models",
+    "headline",
     "run_checks",
 ]

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 import xarray as xr
-from matplotlib.figure import Figure
 
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.model.evidence import collect_evidence
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 DESCRIPTIONS = {
     "strong_outcome": "strong_success",
@@ -41,6 +44,8 @@ class CheckResult:
         What to do about it; empty if there is nothing to do.
     figure
         A function without arguments that draws the finding; a new figure each time.
+    decisive
+        Whether the model must not be used if this one failed, whatever the others say.
 
     Examples
     --------
@@ -54,6 +59,7 @@ class CheckResult:
     sentence: str
     advice: str = ""
     figure: Callable[[], Figure] | None = None
+    decisive: bool = False
 
     @property
     def status(self) -> str:

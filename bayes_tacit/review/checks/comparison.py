@@ -10,13 +10,12 @@ import arviz_stats
 import numpy as np
 import pandas as pd
 import xarray as xr
-from matplotlib.figure import Figure
 
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.review.checks.base import CheckResult, group_of
-from bayes_tacit.review.checks.drawing import dot_rows, lazily
 from bayes_tacit.review.checks.loo import LARGEST_K, loo, pareto_k
-from bayes_tacit.review.plots.style import CEILING, SCORE
+from bayes_tacit.review.plots.checks import draw_comparison
+from bayes_tacit.review.plots.rows import lazily
 
 NAME = "Model comparison"
 CLEAR = 2.0
@@ -62,7 +61,7 @@ def compare_models(trees: Mapping[str, xr.DataTree]) -> CheckResult:
         if unreliable
         else ""
     )
-    return CheckResult(NAME, None, table, _sentence(table), advice, lazily(_draw, table))
+    return CheckResult(NAME, None, table, _sentence(table), advice, lazily(draw_comparison, table))
 
 
 def _with_episodes(tree: xr.DataTree, ids: np.ndarray) -> xr.DataTree:
@@ -128,11 +127,3 @@ def _sentence(table: pd.DataFrame) -> str:
     if len(alike):
         parts.append(f"{', '.join(map(str, alike))} cannot be told from {best}")
     return "; ".join(parts) + "."
-
-
-def _draw(table: pd.DataFrame) -> Figure:
-    figure, (axis,), position = dot_rows(table.index)
-    axis.errorbar(table["elpd_diff"], position, xerr=table["dse"], fmt="o", color=SCORE, capsize=3)
-    axis.axvline(0, color=CEILING, linewidth=1, zorder=0)
-    axis.set(xlabel="elpd less than that of the best model, with one standard error")
-    return figure

@@ -7,18 +7,17 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 import xarray as xr
-from matplotlib.figure import Figure
-from matplotlib.ticker import PercentFormatter
 
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.review.checks.base import CheckResult, group_of, require_same_data
-from bayes_tacit.review.checks.drawing import WIDE, lazily
 from bayes_tacit.review.checks.predictive import FEWEST_DRAWS, LEVEL, ROUNDING, TOO_FEW, Envelope, envelope, flat_draws
-from bayes_tacit.review.plots.style import BAND_OPACITY, OBSERVED, PREDICTED
+from bayes_tacit.review.plots.checks import draw_crossing_steps
+from bayes_tacit.review.plots.rows import lazily
 
 NAME = "Crossing steps"
 POSITIONS = np.arange(1, 11) / 10
 LEVELS = np.arange(1, 20) / 20
+UNMARKED = "Have a teacher mark the AB = 01 episodes (those that only Strong solves), and fit again."
 
 
 def check_crossing_steps(tree: xr.DataTree, episodes: Episodes) -> CheckResult:
@@ -53,8 +52,9 @@ def check_crossing_steps(tree: xr.DataTree, episodes: Episodes) -> CheckResult:
     constant = group_of(tree, "constant_data")
     first, last = (constant[name].values.astype(int) for name in ("window_start", "window_end"))
     n_steps = episodes.n_steps[constant["timed_position"].values]
-    if not len(first):
-        return CheckResult(NAME, None, pd.DataFrame(), "No episode is timed, so there is nothing to compare with.")
+    if not (first < n_steps).any():
+        sentence = "No episode has a mark, so nothing was learned of when to hand over: q(t) is what the prior says."
+        return CheckResult(NAME, False, pd.DataFrame(), sentence, UNMARKED, decisive=True)
     if len(draws) < FEWEST_DRAWS:
         sentence = f"There are {len(draws)} predictive draws, too few to judge by."
         return CheckResult(NAME, None, pd.DataFrame(), sentence, TOO_FEW.format(needed=FEWEST_DRAWS))
@@ -68,7 +68,13 @@ def check_crossing_steps(tree: xr.DataTree, episodes: Episodes) -> CheckResult:
         timing.table,
         _sentence(timing.table, calibration, len(first)),
         "" if on_time and calibrated else _advice(timing.table, on_time),
-        lazily(_draw, timing, calibration),
+        lazily(
+            draw_crossing_steps,
+            timing.table.assign(position=POSITIONS),
+            pd.Series(calibration.departure, LEVELS),
+            calibration.limit,
+        ),
+        decisive=True,
     )
 
 
@@ -165,27 +171,3 @@ def _direction(outside: pd.DataFrame) -> str:
 
 def _listed(labels: pd.Index) -> str:
     return ", ".join(map(str, labels))
-
-
-def _draw(timing: _Timing, calibration: _Calibration) -> Figure:
-    figure = Figure(figsize=(WIDE, 3.6), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    table = timing.table
-    shade = {"color": PREDICTED, "alpha": BAND_OPACITY, "linewidth": 0}
-    left.fill_between(POSITIONS, table["lower"], table["upper"], label="predicted, 99% of replicates", **shade)
-    left.plot(POSITIONS, table["predicted"], color=PREDICTED, label="predicted mean")
-    bounds = table["observed_least"], table["observed_most"]
-    left.vlines(POSITIONS, *bounds, color=OBSERVED, linewidth=1.5, zorder=3, label="observed, between bounds")
-    for bound in bounds:
-        left.plot(POSITIONS, bound, "_", color=OBSERVED, markersize=7, zorder=3)
-    left.xaxis.set_major_formatter(PercentFormatter(1.0))
-    left.set(xlabel="part of the rollout", ylabel="share of episodes that crossed", title="When", ylim=(0, 1))
-    left.legend(loc="upper left")
-    right.axhspan(-calibration.limit, calibration.limit, label="99% of replicates", **shade)
-    right.axhline(0, color=PREDICTED)
-    right.plot(LEVELS, calibration.departure, "o-", color=OBSERVED, linewidth=1.2, label="observed")
-    right.set(xlabel="place in the predictive distribution", ylabel="mean PIT minus uniform", title="Calibration")
-    reach = 1.35 * max(calibration.limit, float(np.abs(calibration.departure).max()))
-    right.set(xlim=(0, 1), ylim=(-reach, reach))
-    right.legend(loc="upper right", ncols=2)
-    return figure

@@ -5,13 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import xarray as xr
-from matplotlib.figure import Figure
 
 from bayes_tacit.review.checks.base import CheckResult, group_of
-from bayes_tacit.review.checks.drawing import WIDE, lazily, literal
 from bayes_tacit.review.checks.predictive import FEWEST_DRAWS, LEVEL, ROUNDING, TOO_FEW, envelope, flat_draws
-from bayes_tacit.review.plots.style import CEILING, OBSERVED
-from bayes_tacit.review.plots.style import PREDICTED as PREDICTED_COLOUR
+from bayes_tacit.review.plots.checks import draw_incidence
+from bayes_tacit.review.plots.rows import lazily
 from bayes_tacit.scores.sources import as_draws
 
 NAME = "Incidence calibration"
@@ -67,7 +65,13 @@ def check_incidence_calibration(tree: xr.DataTree) -> CheckResult:
     )
     passed = p_value >= LEVEL
     return CheckResult(
-        NAME, passed, table, _sentence(table, p_value), "" if passed else _advice(table), lazily(_draw, table)
+        NAME,
+        passed,
+        table,
+        _sentence(table, p_value),
+        "" if passed else _advice(table),
+        lazily(draw_incidence, table, PREDICTED),
+        decisive=True,
     )
 
 
@@ -124,34 +128,3 @@ def _advice(table: pd.DataFrame) -> str:
         f"pi is not to be taken at face value: {what} on Strong's success is not linear on the logit scale. Add a "
         "transformed feature (a square, a logarithm, an indicator), or one for the kind of task that is off."
     )
-
-
-def _draw(table: pd.DataFrame) -> Figure:
-    names = table["by"].unique()
-    columns = min(4, len(names))
-    rows = -(-len(names) // columns)
-    figure = Figure(figsize=(WIDE, 3.0 * rows), layout="constrained")
-    panels = figure.subplots(rows, columns, squeeze=False, sharey=True).ravel()
-    for panel, name in zip(panels, names, strict=False):
-        part = table[table["by"] == name]
-        half = np.stack([part["predicted"] - part["lower"], part["upper"] - part["predicted"]]).clip(min=0)
-        panel.errorbar(
-            part["middle"],
-            part["predicted"],
-            yerr=half,
-            fmt="_",
-            color=PREDICTED_COLOUR,
-            capsize=3,
-            label="predicted, 99%",
-        )
-        panel.scatter(part["middle"], part["observed"], color=OBSERVED, s=22, zorder=3, label="observed")
-        panel.set(xlabel=literal(name))
-        if name == PREDICTED:
-            panel.axline((0.5, 0.5), slope=1, color=CEILING, linewidth=1, zorder=0)
-            panel.set(xlim=(0, 1), ylim=(0, 1))
-            panel.legend(loc="upper left")
-    for panel in panels[len(names) :]:
-        panel.set_axis_off()
-    for row in range(rows):
-        panels[row * columns].set_ylabel("Strong succeeds")
-    return figure

@@ -9,17 +9,15 @@ import arviz_stats
 import numpy as np
 import pandas as pd
 import xarray as xr
-from matplotlib.figure import Figure
 
 from bayes_tacit.errors import InvalidDataError, TacitError
 from bayes_tacit.review.checks.base import CheckResult, group_of
-from bayes_tacit.review.checks.drawing import WIDE, lazily, literal
-from bayes_tacit.review.plots.style import DECISION, SCORE
+from bayes_tacit.review.plots.checks import draw_loo
+from bayes_tacit.review.plots.rows import lazily
 
 NAME = "Leave-one-out"
 LARGEST_K = 0.7
 SHOWN = 10
-HIGHEST_DRAWN = 2.0
 
 
 def check_loo(tree: xr.DataTree) -> CheckResult:
@@ -59,7 +57,7 @@ def check_loo(tree: xr.DataTree) -> CheckResult:
     summary = f"elpd {elpd.elpd:.1f} (se {elpd.se:.1f}), {elpd.p:.1f} effective parameters"
     if bad.empty:
         sentence = f"{summary}; no episode decides the fit: Pareto k is at most {k.max():.2f} (limit {LARGEST_K})."
-        return CheckResult(NAME, True, table, sentence, figure=lazily(_draw, k))
+        return CheckResult(NAME, True, table, sentence, figure=lazily(draw_loo, k, LARGEST_K))
     worst = ", ".join(f"{episode} ({value:.2f})" for episode, value in bad.head(5).items())
     sentence = (
         f"{summary}, not to be trusted: Pareto k is above {LARGEST_K} for {len(bad)} of {len(k)} episodes, worst for "
@@ -70,7 +68,7 @@ def check_loo(tree: xr.DataTree) -> CheckResult:
         "right, try the log-logistic family, whose tails forgive a far window; or refit without them, and see what "
         "moves."
     )
-    return CheckResult(NAME, False, table, sentence, advice, lazily(_draw, k))
+    return CheckResult(NAME, False, table, sentence, advice, lazily(draw_loo, k, LARGEST_K))
 
 
 def loo(tree: xr.DataTree) -> Any:  # noqa: ANN401  arviz_stats is untyped
@@ -93,20 +91,3 @@ def _refuse_infinite(total: xr.DataArray) -> None:
         raise InvalidDataError(
             "finite values in every draw", episode=episode, field="log_likelihood['total']", value="not finite"
         )
-
-
-def _draw(k: pd.Series) -> Figure:
-    figure = Figure(figsize=(WIDE, 2.8), layout="constrained")
-    axis = figure.subplots()
-    values = k.clip(upper=HIGHEST_DRAWN).to_numpy()
-    bad = values > LARGEST_K
-    axis.scatter(np.arange(len(k))[~bad], values[~bad], s=5, color=SCORE, alpha=0.6, lw=0)
-    axis.scatter(np.arange(len(k))[bad], values[bad], s=16, color=DECISION)
-    for position in np.flatnonzero(bad)[np.argsort(-values[bad])][:5]:
-        axis.annotate(
-            literal(k.index[position]), (position, values[position]), xytext=(4, 3), textcoords="offset points"
-        )
-    axis.axhline(LARGEST_K, color=DECISION, lw=1, ls="--", label=f"limit {LARGEST_K}")
-    axis.set(xlabel="episode, in the order of the data", ylabel="Pareto k")
-    axis.legend(loc="lower right", bbox_to_anchor=(1, 1), borderaxespad=0)
-    return figure

@@ -5,13 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import xarray as xr
-from matplotlib.figure import Figure
 
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.estimates.map_fit import MapFit
 from bayes_tacit.review.checks.base import CheckResult, group_of
-from bayes_tacit.review.checks.drawing import dot_rows, lazily
-from bayes_tacit.review.plots.style import BAND_OPACITY, DECISION, OBSERVED, SCORE
+from bayes_tacit.review.plots.checks import draw_map_agreement
+from bayes_tacit.review.plots.rows import lazily
 
 NAME = "MAP against posterior"
 LIMIT = float(np.sqrt(3))
@@ -55,13 +54,13 @@ def check_map_agreement(tree: xr.DataTree, fit: MapFit) -> CheckResult:
             f"The point estimate stands for the posterior: at most {size:.2f} posterior sds from the mean ({worst}; "
             f"limit {LIMIT:.2f})."
         )
-        return CheckResult(NAME, True, table, sentence, figure=lazily(_draw, table))
+        return CheckResult(NAME, True, table, sentence, figure=lazily(draw_map_agreement, table, LIMIT))
     off = int((table["z"].abs() > LIMIT).sum())
     sentence = (
         f"The point estimate of {worst} is {size:.2f} posterior sds from the mean (limit {LIMIT:.2f}; {off} of "
         f"{len(table)} parameters are beyond it)."
     )
-    return CheckResult(NAME, False, table, sentence, _advice(fit), lazily(_draw, table))
+    return CheckResult(NAME, False, table, sentence, _advice(fit), lazily(draw_map_agreement, table, LIMIT))
 
 
 def _advice(fit: MapFit) -> str:
@@ -102,17 +101,3 @@ def _require_same_model(tree: xr.DataTree, fit: MapFit) -> None:
                 field=f"{field} of the fit",
                 value=np.asarray(getattr(fit, field)).tolist(),
             )
-
-
-def _draw(table: pd.DataFrame) -> Figure:
-    figure, (axis,), position = dot_rows(table.index)
-    axis.axvspan(-1, 1, color=SCORE, alpha=BAND_OPACITY, linewidth=0, label="posterior mean, one sd")
-    axis.axvline(0, color=SCORE)
-    axis.plot(table["z"], position, "o", color=OBSERVED, markersize=6, label="point estimate", zorder=3)
-    for side in (-1, 1):
-        label = "limit" if side > 0 else None
-        axis.axvline(side * LIMIT, color=DECISION, linewidth=1.2, linestyle="--", label=label)
-    reach = max(2.0, 1.1 * float(table["z"].abs().max()))
-    axis.set(xlabel="posterior sds from the mean", xlim=(-reach, reach))
-    axis.legend(loc="center left", bbox_to_anchor=(1, 0.5))
-    return figure

@@ -6,12 +6,11 @@ import arviz_stats
 import numpy as np
 import pandas as pd
 import xarray as xr
-from matplotlib.figure import Figure
 
 from bayes_tacit.review.checks.base import CheckResult, group_of
-from bayes_tacit.review.checks.drawing import dot_rows, lazily
 from bayes_tacit.review.checks.log_prior import log_prior
-from bayes_tacit.review.plots.style import DECISION, PREDICTED, SCORE
+from bayes_tacit.review.plots.checks import draw_prior_sensitivity
+from bayes_tacit.review.plots.rows import lazily
 
 NAME = "Prior sensitivity"
 LIMIT = 0.05
@@ -37,10 +36,10 @@ def check_prior_sensitivity(tree: xr.DataTree) -> CheckResult:
         sentence = (
             f"The data decide: the prior sensitivity is at most {table['prior'].max():.3f} ({worst}; limit {LIMIT})."
         )
-        return CheckResult(NAME, True, table, sentence, figure=lazily(_draw, table))
+        return CheckResult(NAME, True, table, sentence, figure=lazily(draw_prior_sensitivity, table, LIMIT))
     listed = ", ".join(f"{name} ({value:.2f})" for name, value in sensitive["prior"].head(5).items())
     sentence = f"The prior matters for {len(sensitive)} of {len(table)} parameters: {listed} (limit {LIMIT})."
-    return CheckResult(NAME, False, table, sentence, _advice(sensitive), lazily(_draw, table))
+    return CheckResult(NAME, False, table, sentence, _advice(sensitive), lazily(draw_prior_sensitivity, table, LIMIT))
 
 
 def _sensitivities(tree: xr.DataTree) -> pd.DataFrame:
@@ -68,13 +67,3 @@ def _advice(sensitive: pd.DataFrame) -> str:
         if len(names):
             parts.append(what.format(", ".join(map(str, names))))
     return " ".join(parts)
-
-
-def _draw(table: pd.DataFrame) -> Figure:
-    figure, (axis,), position = dot_rows(table.index)
-    axis.plot(table["likelihood"], position, "o", color=PREDICTED, markersize=6, label="likelihood")
-    axis.plot(table["prior"], position, "o", color=SCORE, markersize=6, label="prior")
-    axis.axvline(LIMIT, color=DECISION, linewidth=1.2, linestyle="--", label=f"limit {LIMIT}")
-    axis.set(xlabel="sensitivity to power scaling", xlim=(0, None))
-    axis.legend(loc="center left", bbox_to_anchor=(1, 0.5))
-    return figure

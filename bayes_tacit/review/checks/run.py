@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
+from dataclasses import replace
 
 import pandas as pd
 import xarray as xr
@@ -10,18 +12,19 @@ import xarray as xr
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.errors import ConvergenceError, EvidenceError, TacitWarning
 from bayes_tacit.estimates.map_fit import MapFit, fit_map
-from bayes_tacit.review.checks import map_agreement
+from bayes_tacit.review.checks import crossing_steps, incidence, loo, map_agreement, prior_sensitivity
 from bayes_tacit.review.checks.base import CheckResult, group_of, require_same_data
-from bayes_tacit.review.checks.crossing_steps import check_crossing_steps
-from bayes_tacit.review.checks.incidence import check_incidence_calibration
 from bayes_tacit.review.checks.log_prior import prior_of
-from bayes_tacit.review.checks.loo import check_loo
-from bayes_tacit.review.checks.prior_sensitivity import check_prior_sensitivity
 from bayes_tacit.review.checks.sampler import check_sampler
+
+NOT_JUDGED = "The draws are not to be trusted, so nothing follows from them."
 
 
 def run_checks(tree: xr.DataTree, episodes: Episodes, fit: MapFit | None = None) -> list[CheckResult]:
     """Run every check of a posterior, the sampler first.
+
+    Where the sampler's check fails, no other one passes: what would have passed is not judged, and what cannot be
+    computed says so.
 
     Parameters
     ----------
@@ -43,14 +46,32 @@ def run_checks(tree: xr.DataTree, episodes: Episodes, fit: MapFit | None = None)
     ...     print(result)
     """
     require_same_data(tree, episodes)
-    return [
-        check_sampler(tree),
-        check_crossing_steps(tree, episodes),
-        check_incidence_calibration(tree),
-        check_loo(tree),
-        check_prior_sensitivity(tree),
-        _check_map_agreement(tree, episodes, fit),
-    ]
+    sampler = check_sampler(tree)
+    others: dict[str, Callable[[], CheckResult]] = {
+        crossing_steps.NAME: lambda: crossing_steps.check_crossing_steps(tree, episodes),
+        incidence.NAME: lambda: incidence.check_incidence_calibration(tree),
+        loo.NAME: lambda: loo.check_loo(tree),
+        prior_sensitivity.NAME: lambda: prior_sensitivity.check_prior_sensitivity(tree),
+        map_agreement.NAME: lambda: _check_map_agreement(tree, episodes, fit),
+    }
+    if sampler.passed:
+        return [sampler, *(check() for check in others.values())]
+    return [sampler, *(_of_sick_draws(name, check) for name, check in others.items())]
+
+
+def _of_sick_draws(name: str, check: Callable[[], CheckResult]) -> CheckResult:
+    """Run a check on draws that are not to be trusted: it cannot pass, and what it cannot compute it says."""
+    try:
+        with warnings.catch_warnings():
+            # Sick draws break arithmetic and libraries in ways that are not ours to list.
+            warnings.simplefilter("ignore")
+            found = check()
+    except Exception as error:
+        sentence = f"It could not be computed from these draws: {str(error).rstrip('.') or type(error).__name__}."
+        return CheckResult(name, None, pd.DataFrame(), sentence)
+    if not found.passed:
+        return found
+    return replace(found, passed=None, sentence=f"{NOT_JUDGED} As they are: {found.sentence}")
 
 
 def _check_map_agreement(tree: xr.DataTree, episodes: Episodes, fit: MapFit | None) -> CheckResult:

@@ -1,10 +1,8 @@
-"""What a report says, before it is a page: the parameters' table, the verdict in one sentence, the episodes to show."""
+"""What a report says, before it is a page: the parameters' table, the episodes to show."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Iterable
 
 import numpy as np
 import pandas as pd
@@ -12,44 +10,11 @@ import xarray as xr
 
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.review.checks import CheckResult
 from bayes_tacit.scores.bands import crossing_probability
 from bayes_tacit.scores.score import incidence
 
 PROBABILITY = 0.9
 MOST_SHOWN = 40
-
-
-@dataclass(frozen=True)
-class Headline:
-    """The verdict on everything.
-
-    Attributes
-    ----------
-    level
-        "good", "warning" (the draws can be trusted, but a check failed) or "bad" (they cannot).
-    sentence
-        The verdict in one sentence.
-    """
-
-    level: Literal["good", "warning", "bad"]
-    sentence: str
-
-
-def headline(results: Sequence[CheckResult]) -> Headline:
-    """Sum up the checks, of which the first is that of the sampler."""
-    sampler, *others = results
-    if sampler.passed is False:
-        return Headline("bad", sampler.sentence)
-    agreement = sampler.sentence.removesuffix(".")
-    failed = [result.name for result in others if result.passed is False]
-    open_ones = [result.name for result in others if result.passed is None]
-    if failed:
-        count = f"{len(failed)} of {len(others)} checks of the model failed ({', '.join(failed)})"
-        return Headline("warning", f"{agreement}. But {count}.")
-    if open_ones:
-        return Headline("warning", f"{agreement}. But {', '.join(open_ones)} could not be judged.")
-    return Headline("good", f"{agreement}. All {len(others)} checks of the model passed.")
 
 
 def parameter_table(tree: xr.DataTree, diagnostics: pd.DataFrame) -> pd.DataFrame:

@@ -1,56 +1,127 @@
-"""The sections of the report, each a piece of HTML."""
+"""The sections of the report, each as the values that its part of the template is filled with."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Literal
 
 import pandas as pd
 import xarray as xr
+from matplotlib.figure import Figure
 
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.data.episodes.summary import OUTCOME_MEANINGS
+from bayes_tacit.html.pieces import Missing, Picture, table_of
 from bayes_tacit.model.families import family_named
 from bayes_tacit.review.checks import CheckResult
 from bayes_tacit.review.checks.log_prior import prior_of
-from bayes_tacit.review.reporting import figures
-from bayes_tacit.review.reporting.contents import PROBABILITY, Headline, chosen_table
-from bayes_tacit.review.reporting.html import bullets, listing, picture, prose, section, table, tag, text
+from bayes_tacit.review.plots import posterior as figures
+from bayes_tacit.review.plots.embedding import embedded
+from bayes_tacit.review.plots.rows import lazily
+from bayes_tacit.review.reporting.contents import PROBABILITY, chosen_table
 
-MARKS = {True: ("good", "Passed"), False: ("bad", "Failed"), None: ("open", "Not judged")}
 DIAGNOSTIC_FORMATS = {"rhat": ".3f", "ess_bulk": ",.0f", "ess_tail": ",.0f"}
 FORMATS = {"elpd": ".2f", "pareto_k": ".2f", "z": ".2f", "middle": ".3g", **DIAGNOSTIC_FORMATS}
 
 
-def verdict(found: Headline, results: Sequence[CheckResult]) -> str:
-    """Say in one sentence whether to trust it, and list the checks."""
-    words = {"good": "Trust it. ", "warning": "Trust it with care. ", "bad": ""}
-    badges = bullets(
-        tag("a", _badge(result.passed), f" {text(result.name)}", href=f"#check-{number}")
+def parameters(tree: xr.DataTree, summary: pd.DataFrame, *, sick: bool) -> dict[str, object]:
+    """Tabulate and draw the parameters."""
+    ends = {"lower": f"{(1 - PROBABILITY) / 2:.0%}", "upper": f"{(1 + PROBABILITY) / 2:.0%}"}
+    shown = summary.rename(columns={**ends, "rhat": "R-hat", "ess_bulk": "bulk ESS", "ess_tail": "tail ESS"})
+    formats = {"R-hat": ".3f", "bulk ESS": ",.0f", "tail ESS": ",.0f"}
+    caption = (
+        f"Posterior mean, sd and {PROBABILITY:.0%} equal-tailed interval; gamma and beta of a feature are per sd of it"
+    )
+    pictures = [
+        _picture(
+            lazily(figures.draw_weights, tree),
+            f"Forest plot: the posterior mean of each diagnostic's weight with its {PROBABILITY:.0%} interval.",
+            "Weights of the diagnostics.",
+            sick=sick,
+        ),
+        _picture(
+            lazily(figures.draw_coefficients, summary),
+            f"Forest plot: the posterior mean of every other parameter with its {PROBABILITY:.0%} interval.",
+            "The other parameters.",
+            sick=sick,
+        ),
+    ]
+    return {"table": table_of(shown, caption, formats=formats), "pictures": pictures}
+
+
+def scores(tree: xr.DataTree, episodes: Episodes, alpha: float | None, *, sick: bool) -> dict[str, object]:
+    """Draw the handoff scores of some episodes."""
+    shown = _attempt(lambda: chosen_table(tree, episodes, alpha), "Handoff scores", sick=sick)
+    decision = "" if alpha is None else f" and where its mean first reaches alpha = {alpha:.3g}"
+    lead = (
+        f"q(t) is the probability that Strong succeeds and the threshold was crossed by step t. Shown are its "
+        f"posterior mean with a {PROBABILITY:.0%} band, its ceiling pi, the teacher's window where there is "
+        f"one{decision}. AB tells who solves the task alone: A is 1 where Cheap does, B is 1 where Strong does."
+    )
+    if isinstance(shown, Missing):
+        return {"lead": lead, "pictures": [], "table": shown}
+    pictures = []
+    for position, episode in enumerate(episodes.ids.tolist()):
+        row = shown.iloc[position]
+        name = f"{episode}, AB = {row['AB']}"
+        alt = (
+            f"Handoff score of episode {episode} (AB = {row['AB']}) over its {row['steps']} steps with a "
+            f"{PROBABILITY:.0%} band; teacher window: {row['teacher window']}."
+        )
+        pictures.append(_picture(lazily(figures.draw_score, tree, episodes, episode, alpha, name), alt, sick=sick))
+    caption = "The episodes shown" + ("" if alpha is None else f", and when they are handed over at {alpha:.3g}")
+    return {"lead": lead, "pictures": pictures, "table": table_of(shown, caption)}
+
+
+def checks(results: Sequence[CheckResult], *, sick: bool) -> list[dict[str, object]]:
+    """Show every check with its sentence, table and figure; the sampler's numbers are in the table of parameters."""
+    return [
+        {
+            "result": result,
+            "picture": None
+            if result.figure is None
+            else _picture(result.figure, f"Figure of the check {result.name}: {result.sentence}", sick=sick),
+            "table": None
+            if result.table.empty or number == 0
+            else table_of(
+                result.table,
+                f"{result.name}: the numbers",
+                formats=FORMATS,
+                labelled=result.table.index.name is not None,
+            ),
+        }
         for number, result in enumerate(results)
-    )
-    box = tag(
-        "div",
-        tag("p", tag("strong", text(words[found.level])), prose(found.sentence)),
-        class_=f"verdict {found.level}",
-        role="status",
-    )
-    return section("verdict", "Verdict", box, tag("div", badges, class_="badges"))
+    ]
 
 
-def to_do(results: Sequence[CheckResult]) -> str:
-    """Say what to do about each warning."""
-    open_ones = [(number, result) for number, result in enumerate(results) if result.advice]
-    if not open_ones:
-        return section("to-do", "What to do", tag("p", "Nothing: no check gave a warning."))
-    items = (
-        tag("strong", tag("a", text(result.name), href=f"#check-{number}")) + f": {prose(result.advice)}"
-        for number, result in open_ones
-    )
-    return section("to-do", "What to do", bullets(items))
+def sampling(tree: xr.DataTree, *, sick: bool) -> list[Picture | Missing]:
+    """Draw what the sampler did."""
+    return [
+        _picture(
+            lazily(figures.draw_traces, tree),
+            "Trace plots: every parameter along the draws of each chain.",
+            "Traces. Each chain has a colour; chains that sampled well look alike and have no trend.",
+            kind="png",
+            sick=sick,
+        ),
+        _picture(
+            lazily(figures.draw_ranks, tree),
+            "Rank plots: for every parameter, how the ranks of each chain's draws depart from uniform.",
+            "Ranks, as the difference from uniform. Lines that stay near zero mean that the chains agree; p is that of "
+            "a test of it.",
+            sick=sick,
+        ),
+        _picture(
+            lazily(figures.draw_energy, tree),
+            "Energy plot: the marginal energy and its changes from draw to draw, and the BFMI of each chain.",
+            "Energy. Both distributions alike, and BFMI right of the dashed line, mean that the tails were explored.",
+            sick=sick,
+        ),
+    ]
 
 
-def data(episodes: Episodes) -> str:
+def data(episodes: Episodes) -> dict[str, object]:
     """Summarize the episodes."""
     summary = episodes.summary()
     outcomes = pd.DataFrame(
@@ -79,14 +150,13 @@ def data(episodes: Episodes) -> str:
     )
     general = dict.fromkeys(("mean", "sd", "min", "max"), ".4g")
     tables = [
-        table(outcomes, "Outcomes of Cheap (A) and Strong (B)"),
-        table(timing, "Evidence about the threshold"),
-        *([table(features, "Task features, before standardization", formats=general)] if len(features) else []),
-        table(diagnostics, "Diagnostics, over all steps", formats=general),
+        table_of(outcomes, "Outcomes of Cheap (A) and Strong (B)"),
+        table_of(timing, "Evidence about the threshold"),
+        *([table_of(features, "Task features, before standardization", formats=general)] if len(features) else []),
+        table_of(diagnostics, "Diagnostics, over all steps", formats=general),
     ]
-    notes = [tag("p", "Unusual in the data:"), bullets(map(text, summary.notes))] if summary.notes else []
-    lead = tag("p", text(f"{summary.n_episodes:,} episodes; number of steps {summary.steps}."))
-    return section("data", "Data", lead, tag("div", *tables, class_="columns"), *notes)
+    lead = f"{summary.n_episodes:,} episodes; number of steps {summary.steps}."
+    return {"lead": lead, "tables": tables, "notes": summary.notes}
 
 
 UNMARKED = {"due": "due by the end of the rollout", "outcome": "its outcome alone"}
@@ -98,10 +168,10 @@ def _memory(attrs: dict[str, object]) -> str:
     return f"{kept}, with a clock" if attrs.get("clock") else kept
 
 
-def provenance(tree: xr.DataTree) -> str:
+def provenance(tree: xr.DataTree) -> dict[str, object]:
     """Say where the posterior came from."""
     attrs = {str(name): value for name, value in tree.attrs.items()}
-    run = {
+    return {
         "Threshold family": family_named(attrs["family"]).label,
         "Timing": attrs["timing"],
         "Memory": _memory(attrs),
@@ -119,115 +189,25 @@ def provenance(tree: xr.DataTree) -> str:
         ),
         "Data fingerprint": attrs["data_fingerprint"],
     }
-    return section("provenance", "Provenance", listing(run))
 
 
-def parameters(tree: xr.DataTree, summary: pd.DataFrame) -> str:
-    """Tabulate and draw the parameters."""
-    ends = {"lower": f"{(1 - PROBABILITY) / 2:.0%}", "upper": f"{(1 + PROBABILITY) / 2:.0%}"}
-    shown = summary.rename(columns={**ends, "rhat": "R-hat", "ess_bulk": "bulk ESS", "ess_tail": "tail ESS"})
-    formats = {"R-hat": ".3f", "bulk ESS": ",.0f", "tail ESS": ",.0f"}
-    caption = f"Posterior mean, sd and {PROBABILITY:.0%} equal-tailed interval; gamma and beta are per sd of a feature"
-    legend = bullets(
-        [
-            f"{tag('code', 'w')} weighs the diagnostics; risk is their weighted sum.",
-            f"{tag('code', 'gamma')} says how likely Strong is to succeed at all.",
-            f"{tag('code', 'beta')} and {tag('code', 's')} say at which cumulative risk the handoff is due.",
-        ]
-    )
-    return section(
-        "parameters",
-        "Parameters",
-        legend,
-        table(shown, caption, formats=formats),
-        picture(
-            figures.drawn(figures.weights, tree),
-            f"Forest plot: the posterior mean of each diagnostic's weight with its {PROBABILITY:.0%} interval.",
-            "Weights of the diagnostics.",
-        ),
-        picture(
-            figures.drawn(figures.coefficients, summary),
-            f"Forest plot: the posterior mean of every other parameter with its {PROBABILITY:.0%} interval.",
-            "The other parameters.",
-        ),
-    )
+def _picture(
+    draw: Callable[[], Figure], alt: str, caption: str = "", *, kind: Literal["svg", "png"] = "svg", sick: bool
+) -> Picture | Missing:
+    return _attempt(lambda: embedded(draw, alt, caption, kind=kind), alt.split(":")[0].rstrip("."), sick=sick)
 
 
-def sampling(tree: xr.DataTree) -> str:
-    """Draw what the sampler did."""
-    return section(
-        "sampling",
-        "Sampling",
-        picture(
-            figures.drawn(figures.traces, tree),
-            "Trace plots: every parameter along the draws of each chain.",
-            "Traces. Each chain has a colour; chains that sampled well look alike and have no trend.",
-            kind="png",
-        ),
-        picture(
-            figures.drawn(figures.ranks, tree),
-            "Rank plots: for every parameter, how the ranks of each chain's draws depart from uniform.",
-            "Ranks, as the difference from uniform. Lines that stay near zero mean that the chains agree; p is that of "
-            "a test of it.",
-        ),
-        picture(
-            figures.drawn(figures.energy, tree),
-            "Energy plot: the marginal energy and its changes from draw to draw, and the BFMI of each chain.",
-            "Energy. Both distributions alike, and BFMI right of the dashed line, mean that the tails were explored.",
-        ),
-    )
+def _attempt[T](make: Callable[[], T], what: str, *, sick: bool) -> T | Missing:
+    """Make a part of the page; of draws that the sampler's check failed, say why if it cannot be made.
 
-
-def checks(results: Sequence[CheckResult]) -> str:
-    """Show every check, that of the sampler first, with its sentence, table and figure."""
-    sampler, *others = results
-    # Its numbers are in the table of parameters.
-    shown = [replace(sampler, table=sampler.table[:0]), *others]
-    return section("checks", "Checks", *(_check(number, result) for number, result in enumerate(shown)))
-
-
-def scores(tree: xr.DataTree, episodes: Episodes, alpha: float | None) -> str:
-    """Draw the handoff scores of some episodes."""
-    shown = chosen_table(tree, episodes, alpha)
-    decision = "" if alpha is None else f" and where its mean first reaches alpha = {alpha:g}"
-    lead = tag(
-        "p",
-        text(
-            f"q(t) is the probability that Strong succeeds and the threshold was crossed by step t. Shown are its "
-            f"posterior mean with a {PROBABILITY:.0%} band, its ceiling pi, the teacher's window where there is "
-            f"one{decision}."
-        ),
-    )
-    panels = []
-    for position, episode in enumerate(episodes.ids.tolist()):
-        row = shown.iloc[position]
-        name = f"{episode}, AB = {row['AB']}"
-        alt = (
-            f"Handoff score of episode {episode} (AB = {row['AB']}) over its {row['steps']} steps with a "
-            f"{PROBABILITY:.0%} band; teacher window: {row['teacher window']}."
-        )
-        panels.append(picture(figures.drawn(figures.score, tree, episodes, episode, alpha, name), alt))
-    return section(
-        "scores",
-        "Handoff scores",
-        lead,
-        tag("div", *panels, class_="panels"),
-        table(shown, "The episodes shown" + ("" if alpha is None else f", and when they are handed over at {alpha:g}")),
-    )
-
-
-def _check(number: int, result: CheckResult) -> str:
-    parts = [tag("p", _badge(result.passed), " ", prose(result.sentence))]
-    if result.advice:
-        parts.append(tag("p", tag("strong", "What to do: "), prose(result.advice), class_="advice"))
-    if result.figure is not None:
-        parts.append(picture(result.figure, f"Figure of the check {result.name}: {result.sentence}"))
-    if len(result.table):
-        named = result.table.index.name is not None
-        parts.append(table(result.table, f"{result.name}: the numbers", formats=FORMATS, labelled=named))
-    return section(f"check-{number}", result.name, *parts, level=3)
-
-
-def _badge(passed: bool | None) -> str:
-    kind, word = MARKS[passed]
-    return tag("span", word, class_=f"badge {kind}")
+    Sick draws break arithmetic and libraries in ways that are not ours to list. Of sound ones an error is a defect, and
+    is raised.
+    """
+    if not sick:
+        return make()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return make()
+    except Exception as error:
+        return Missing(what, (str(error) or type(error).__name__).rstrip("."))

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
-from importlib.resources import files
 from pathlib import Path
 
 import xarray as xr
@@ -16,10 +15,10 @@ from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileErr
 from bayes_tacit.estimates.map_fit import MapFit
 from bayes_tacit.estimates.posterior.storage import FORMAT
 from bayes_tacit.files import as_path, atomic_path
-from bayes_tacit.review.checks import CheckResult, run_checks
+from bayes_tacit.html.rendering import render
+from bayes_tacit.review.checks import CheckResult, headline, run_checks
 from bayes_tacit.review.reporting import sections
-from bayes_tacit.review.reporting.contents import choose, headline, parameter_table
-from bayes_tacit.review.reporting.html import bullets, tag, text
+from bayes_tacit.review.reporting.contents import choose, parameter_table
 
 PARTS = {
     "verdict": "Verdict",
@@ -44,12 +43,13 @@ def report(
     chosen: Iterable[object] | None = None,
     title: str | None = None,
     overwrite: bool = True,
+    results: Sequence[CheckResult] | None = None,
 ) -> Path:
     """Write a report on a posterior: one HTML file that needs neither a network nor other files.
 
     It holds the verdict in one sentence, what to do about each warning, the parameters with a forest plot, the
     handoff scores of some episodes, every check (see `run_checks`), trace, rank and energy plots, a summary of the
-    data, and where all of it came from.
+    data, and where all of it came from. Of draws that are not to be trusted it says what could not be computed.
 
     Parameters
     ----------
@@ -69,6 +69,8 @@ def report(
         Heading of the report.
     overwrite
         Whether an existing file may be replaced.
+    results
+        What `run_checks` gave for the same posterior and episodes, if it was run already.
 
     Returns
     -------
@@ -95,7 +97,7 @@ def report(
     if alpha is not None and not 0 < alpha <= 1:
         raise InvalidDataError("a number above 0 and at most 1", field="alpha", value=alpha)
     shown = episodes.select(choose(episodes, chosen))
-    results = run_checks(tree, episodes, fit)
+    results = run_checks(tree, episodes, fit) if results is None else results
     heading = "Posterior of the handoff model" if title is None else title
     page = _page(heading, tree, episodes, shown, results, alpha)
     try:
@@ -109,46 +111,29 @@ def report(
 
 
 def _page(
-    heading: str,
+    title: str,
     tree: xr.DataTree,
     episodes: Episodes,
     shown: Episodes,
-    results: list[CheckResult],
+    results: Sequence[CheckResult],
     alpha: float | None,
 ) -> str:
-    found = headline(results)
-    summary = parameter_table(tree, results[0].table)
-    parts = {
-        "verdict": sections.verdict(found, results),
-        "to-do": sections.to_do(results),
-        "parameters": sections.parameters(tree, summary),
-        "scores": sections.scores(tree, shown, alpha),
-        "checks": sections.checks(results),
-        "sampling": sections.sampling(tree),
-        "data": sections.data(episodes),
-        "provenance": sections.provenance(tree),
-    }
-    links = bullets(tag("a", text(name), href=f"#{part}") for part, name in PARTS.items())
-    written = f"Written by bayes_tacit {version('bayes_tacit')} at {datetime.now(UTC):%Y-%m-%d %H:%M} UTC."
     counts = f"{len(episodes):,} episodes, {tree['constant_data'].sizes['timed']:,} of them timed"
-    header = tag("header", tag("h1", text(heading)), tag("p", text(f"{counts}. {written}")))
-    body = tag(
-        "div",
-        header,
-        tag("nav", links, aria_label="Sections"),
-        tag("main", *(parts[part] for part in PARTS)),
-        class_="page",
+    written = f"Written by bayes_tacit {version('bayes_tacit')} at {datetime.now(UTC):%Y-%m-%d %H:%M} UTC."
+    sick = results[0].passed is False
+    return render(
+        "report.html",
+        title=title,
+        subtitle=f"{counts}. {written}",
+        parts=PARTS,
+        headline=headline(results),
+        checks=sections.checks(results, sick=sick),
+        parameters=sections.parameters(tree, parameter_table(tree, results[0].table), sick=sick),
+        scores=sections.scores(tree, shown, alpha, sick=sick),
+        sampling=sections.sampling(tree, sick=sick),
+        data=sections.data(episodes),
+        provenance=sections.provenance(tree),
     )
-    style = (files("bayes_tacit.review.reporting") / "report.css").read_text(encoding="utf-8")
-    head = tag(
-        "head",
-        '<meta charset="utf-8">',
-        '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        '<link rel="icon" href="data:,">',
-        tag("title", text(heading)),
-        tag("style", style),
-    )
-    return f"<!DOCTYPE html>\n{tag('html', head, tag('body', body), lang='en')}\n"
 
 
 def _writable(path: str | os.PathLike[str], overwrite: bool) -> Path:

@@ -1,4 +1,4 @@
-"""What the figures of the checks have in common."""
+"""Figures with one row for each name, and figures that are drawn when they are asked for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figures of the sampler's work and of what it found, mostly by arviz_plots."""
+"""Figures of a posterior: what the sampler did, mostly by arviz_plots, and what it found."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from bayes_tacit.data.episodes import Episodes
-from bayes_tacit.review.checks.drawing import WIDE, dot_rows, lazily
-from bayes_tacit.review.plots import plot_handoff_score, plot_weights
+from bayes_tacit.review.plots.fits import plot_weights
+from bayes_tacit.review.plots.rows import WIDE, dot_rows
+from bayes_tacit.review.plots.scores import plot_handoff_score
 from bayes_tacit.review.plots.style import CEILING, SCORE, shortened
 
 PROBABILITY = 0.9
 COLUMNS = 4
 
 
-def weights(tree: xr.DataTree) -> Figure:
+def draw_weights(tree: xr.DataTree) -> Figure:
     """Draw the weights with their intervals."""
     figure = Figure(figsize=(WIDE, 1.4 + 0.42 * _weight_count(tree)), layout="constrained")
     axis = plot_weights(tree, probability=PROBABILITY, ax=figure.subplots())
@@ -30,28 +31,28 @@ def weights(tree: xr.DataTree) -> Figure:
     return figure
 
 
-def coefficients(summary: pd.DataFrame) -> Figure:
+def draw_coefficients(summary: pd.DataFrame) -> Figure:
     """Draw the other parameters with their intervals."""
     rows = summary[~summary.index.str.startswith("w[")]
     figure, (axis,), position = dot_rows(rows.index)
     axis.hlines(position, rows["lower"], rows["upper"], color=SCORE, linewidth=2.5)
     axis.plot(rows["mean"], position, "o", color=SCORE, markersize=7, markeredgecolor="white")
     axis.axvline(0, color=CEILING, linestyle=":")
-    axis.set(xlabel=f"posterior mean and {PROBABILITY:.0%} interval, per standard deviation of a feature")
+    axis.set(xlabel=f"posterior mean and {PROBABILITY:.0%} interval; gamma[.] and beta[.] per sd of a feature")
     return figure
 
 
-def traces(tree: xr.DataTree) -> Figure:
+def draw_traces(tree: xr.DataTree) -> Figure:
     """Draw every parameter along every chain."""
     return _grid(arviz_plots.plot_trace, tree, "draw", {"trace": {"width": 0.4, "alpha": 0.8}})
 
 
-def ranks(tree: xr.DataTree) -> Figure:
+def draw_ranks(tree: xr.DataTree) -> Figure:
     """Draw how the ranks of each chain's draws depart from uniform."""
     return _grid(arviz_plots.plot_rank, tree, "rank among all draws", {"ecdf_lines": {"width": 1.2}})
 
 
-def energy(tree: xr.DataTree) -> Figure:
+def draw_energy(tree: xr.DataTree) -> Figure:
     """Draw the distribution of the energy and of its changes from draw to draw."""
     shown = arviz_plots.plot_energy(tree, backend="matplotlib", figure_kwargs=_size(3.2))
     figure: Figure = shown.viz["figure"].item()
@@ -63,7 +64,7 @@ def energy(tree: xr.DataTree) -> Figure:
     return figure
 
 
-def score(tree: xr.DataTree, episodes: Episodes, episode: object, alpha: float | None, name: str) -> Figure:
+def draw_score(tree: xr.DataTree, episodes: Episodes, episode: object, alpha: float | None, name: str) -> Figure:
     """Draw the handoff score of one episode with its band, the teacher's window and alpha."""
     figure = Figure(figsize=(WIDE / 2, 3.1), layout="constrained")
     axis = plot_handoff_score(tree, episodes, episode, alpha=alpha, probability=PROBABILITY, ax=figure.subplots())
@@ -73,11 +74,6 @@ def score(tree: xr.DataTree, episodes: Episodes, episode: object, alpha: float |
         legend.remove()
     figure.legend(handles, labels, loc="outside lower center", ncols=3)
     return figure
-
-
-def drawn(draw: Callable[..., Figure], *args: object) -> Callable[[], Figure]:
-    """Give a drawing in our style, to be made when it is asked for."""
-    return lazily(draw, *args)
 
 
 def _grid(plot: Callable[..., Any], tree: xr.DataTree, xlabel: str, visuals: dict[str, Any]) -> Figure:

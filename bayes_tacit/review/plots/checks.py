@@ -1,0 +1,138 @@
+"""Figures of the checks: the numbers of each, beside their limits."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
+
+from bayes_tacit.review.plots.rows import WIDE, dot_rows, literal
+from bayes_tacit.review.plots.style import BAND_OPACITY, CEILING, DECISION, OBSERVED, PREDICTED, SCORE
+
+HIGHEST_DRAWN = 2.0
+"""Pareto k above which all are drawn alike."""
+
+
+def draw_sampler(table: pd.DataFrame, largest_rhat: float, least_ess: int) -> Figure:
+    """Draw R-hat and effective sample sizes of every parameter, with their limits."""
+    figure, (left, right), position = dot_rows(table.index, panels=2)
+    left.plot(table["rhat"], position, "o", color=SCORE, markersize=6)
+    right.plot(table["ess_bulk"], position, "o", color=SCORE, markersize=6, label="bulk")
+    right.plot(table["ess_tail"], position, "o", color=PREDICTED, markersize=6, label="tail")
+    for axis, limit in ((left, largest_rhat), (right, least_ess)):
+        axis.axvline(limit, color=DECISION, linewidth=1.2, linestyle="--", label="limit")
+    left.set(xlabel="R-hat")
+    right.set(xlabel="effective sample size", xlim=(0, None))
+    right.legend(loc="center left", bbox_to_anchor=(1, 0.5))
+    return figure
+
+
+def draw_crossing_steps(table: pd.DataFrame, departure: pd.Series, limit: float) -> Figure:
+    """Draw the share that has crossed by each position of the rollout, and the mean PIT minus uniform by level."""
+    figure = Figure(figsize=(WIDE, 3.6), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    positions = table["position"]
+    shade = {"color": PREDICTED, "alpha": BAND_OPACITY, "linewidth": 0}
+    left.fill_between(positions, table["lower"], table["upper"], label="predicted, 99% of replicates", **shade)
+    left.plot(positions, table["predicted"], color=PREDICTED, label="predicted mean")
+    bounds = table["observed_least"], table["observed_most"]
+    left.vlines(positions, *bounds, color=OBSERVED, linewidth=1.5, zorder=3, label="observed, between bounds")
+    for bound in bounds:
+        left.plot(positions, bound, "_", color=OBSERVED, markersize=7, zorder=3)
+    left.xaxis.set_major_formatter(PercentFormatter(1.0))
+    left.set(xlabel="part of the rollout", ylabel="share of episodes that crossed", title="When", ylim=(0, 1))
+    left.legend(loc="upper left")
+    right.axhspan(-limit, limit, label="99% of replicates", **shade)
+    right.axhline(0, color=PREDICTED)
+    right.plot(departure.index, departure, "o-", color=OBSERVED, linewidth=1.2, label="observed")
+    right.set(xlabel="place in the predictive distribution", ylabel="mean PIT minus uniform", title="Calibration")
+    reach = 1.35 * max(limit, float(np.abs(departure).max()))
+    right.set(xlim=(0, 1), ylim=(-reach, reach))
+    right.legend(loc="upper right", ncols=2)
+    return figure
+
+
+def draw_incidence(table: pd.DataFrame, identity: str) -> Figure:
+    """Draw observed and predicted shares by bins of each variable; that of `identity` is predicted by itself."""
+    names = table["by"].unique()
+    columns = min(4, len(names))
+    rows = -(-len(names) // columns)
+    figure = Figure(figsize=(WIDE, 3.0 * rows), layout="constrained")
+    panels = figure.subplots(rows, columns, squeeze=False, sharey=True).ravel()
+    for panel, name in zip(panels, names, strict=False):
+        part = table[table["by"] == name]
+        half = np.stack([part["predicted"] - part["lower"], part["upper"] - part["predicted"]]).clip(min=0)
+        panel.errorbar(
+            part["middle"],
+            part["predicted"],
+            yerr=half,
+            fmt="_",
+            color=PREDICTED,
+            capsize=3,
+            label="predicted, 99%",
+        )
+        panel.scatter(part["middle"], part["observed"], color=OBSERVED, s=22, zorder=3, label="observed")
+        panel.set(xlabel=literal(name))
+        if name == identity:
+            panel.axline((0.5, 0.5), slope=1, color=CEILING, linewidth=1, zorder=0)
+            panel.set(xlim=(0, 1), ylim=(0, 1))
+            panel.legend(loc="upper left")
+    for panel in panels[len(names) :]:
+        panel.set_axis_off()
+    for row in range(rows):
+        panels[row * columns].set_ylabel("Strong succeeds")
+    return figure
+
+
+def draw_loo(k: pd.Series, limit: float) -> Figure:
+    """Draw Pareto k of every episode, and name those above the limit."""
+    figure = Figure(figsize=(WIDE, 2.8), layout="constrained")
+    axis = figure.subplots()
+    values = k.clip(upper=HIGHEST_DRAWN).to_numpy()
+    bad = values > limit
+    axis.scatter(np.arange(len(k))[~bad], values[~bad], s=5, color=SCORE, alpha=0.6, lw=0)
+    axis.scatter(np.arange(len(k))[bad], values[bad], s=16, color=DECISION)
+    for position in np.flatnonzero(bad)[np.argsort(-values[bad])][:5]:
+        axis.annotate(
+            literal(k.index[position]), (position, values[position]), xytext=(4, 3), textcoords="offset points"
+        )
+    axis.axhline(limit, color=DECISION, lw=1, ls="--", label=f"limit {limit}")
+    axis.set(xlabel="episode, in the order of the data", ylabel="Pareto k")
+    axis.legend(loc="lower right", bbox_to_anchor=(1, 1), borderaxespad=0)
+    return figure
+
+
+def draw_prior_sensitivity(table: pd.DataFrame, limit: float) -> Figure:
+    """Draw how sensitive each parameter is to prior and likelihood."""
+    figure, (axis,), position = dot_rows(table.index)
+    axis.plot(table["likelihood"], position, "o", color=PREDICTED, markersize=6, label="likelihood")
+    axis.plot(table["prior"], position, "o", color=SCORE, markersize=6, label="prior")
+    axis.axvline(limit, color=DECISION, linewidth=1.2, linestyle="--", label=f"limit {limit}")
+    axis.set(xlabel="sensitivity to power scaling", xlim=(0, None))
+    axis.legend(loc="center left", bbox_to_anchor=(1, 0.5))
+    return figure
+
+
+def draw_map_agreement(table: pd.DataFrame, limit: float) -> Figure:
+    """Draw the point estimate in posterior sds from the mean."""
+    figure, (axis,), position = dot_rows(table.index)
+    axis.axvspan(-1, 1, color=SCORE, alpha=BAND_OPACITY, linewidth=0, label="posterior mean, one sd")
+    axis.axvline(0, color=SCORE)
+    axis.plot(table["z"], position, "o", color=OBSERVED, markersize=6, label="point estimate", zorder=3)
+    for side in (-1, 1):
+        label = "limit" if side > 0 else None
+        axis.axvline(side * limit, color=DECISION, linewidth=1.2, linestyle="--", label=label)
+    reach = max(2.0, 1.1 * float(table["z"].abs().max()))
+    axis.set(xlabel="posterior sds from the mean", xlim=(-reach, reach))
+    axis.legend(loc="center left", bbox_to_anchor=(1, 0.5))
+    return figure
+
+
+def draw_comparison(table: pd.DataFrame) -> Figure:
+    """Draw how much less than the best each model predicts."""
+    figure, (axis,), position = dot_rows(table.index)
+    axis.errorbar(table["elpd_diff"], position, xerr=table["dse"], fmt="o", color=SCORE, capsize=3)
+    axis.axvline(0, color=CEILING, linewidth=1, zorder=0)
+    axis.set(xlabel="elpd less than that of the best model, with one standard error")
+    return figure
