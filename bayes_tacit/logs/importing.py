@@ -7,7 +7,7 @@ import math
 import os
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, KeysView, Mapping, Sequence, Set
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -21,7 +21,7 @@ from bayes_tacit.logs.report import ImportReport, Sides
 from bayes_tacit.logs.results import read_results
 from bayes_tacit.logs.rollout import Reading, Row, row_of
 from bayes_tacit.logs.store import CHEAP, SIDES, STRONG, Store
-from bayes_tacit.logs.writing import Columns, Plan, write_episodes
+from bayes_tacit.logs.writing import OWN_NAMES, Columns, Plan, write_episodes
 
 if TYPE_CHECKING:
     from bayes_tacit.data.episodes import Episodes
@@ -147,6 +147,7 @@ def _rows(
     models: Counter[str],
     side: int,
 ) -> Iterator[tuple[Row, str]]:
+    names: KeysView[str] | None = None
     for place, rollout in rollouts:
         if results is not None:
             rollout = _judged(rollout, results, place, side)
@@ -157,8 +158,32 @@ def _rows(
             raise InvalidDataError(
                 error.expected, episode=error.episode, field=error.field, value=error.value, where=where
             ) from None
+        if row[9] is not None or names is not None:
+            names = _same_features(row, names, place, first=not models)
         models[row[2] or ""] += 1
         yield row, place
+
+
+def _same_features(row: Row, names: KeysView[str] | None, place: str, *, first: bool) -> KeysView[str]:
+    """Refuse features that not every rollout has, or whose names are taken."""
+    features = row[9] or {}
+    if first:
+        _check_names(features, "features", place)
+    wanted: Set[str] = features.keys() if first else names or set()
+    if features.keys() != wanted:
+        expected = f"the features of the first rollout: {', '.join(wanted) or 'none'}"
+        raise InvalidDataError(expected, episode=row[0], field="features", value=list(features), where=place)
+    return features.keys()
+
+
+def _check_names(names: Iterable[str], field: str, place: str) -> None:
+    from bayes_tacit.data.episodes.layout import check_name
+
+    for name in names:
+        check_name(name, f"name in {field}", where=place)
+        if name in OWN_NAMES:
+            expected = f"a name other than those that an import gives: {', '.join(OWN_NAMES)}"
+            raise InvalidDataError(expected, field=f"name in {field}", value=name, where=place)
 
 
 def _judged(rollout: Mapping[str, object], results: Mapping[str, bool], place: str, side: int) -> Mapping[str, object]:
@@ -193,6 +218,7 @@ def _read_columns(path: Path) -> Columns:
             key = next((name for name in ("task", "task_id") if name in (table.fieldnames or ())), None)
             if key is None or not names:
                 raise FileFormatError(f"{path}: columns are {table.fieldnames}; expected task and at least one more")
+            _check_names(names, "columns", str(path))
             rows: dict[str, dict[str, str]] = {}
             for row in table:
                 where = f"{path}:{table.line_num}"

@@ -20,6 +20,8 @@ Columns = Mapping[str, Mapping[str, float | str]]
 _SPENT = ("input_tokens", "output_tokens", "cost")
 _CARRIED = tuple(f"{side}_{name}" for name in ("score", *_SPENT) for side in ("cheap", "strong"))
 _STEPS = tuple(f"step_{name}" for name in _SPENT)
+OWN_NAMES = ("prompt_length", "n_tools", "strong_steps", "task", "trial", *_CARRIED, *_STEPS, *FLAGS, UNCERTAINTY)
+"""Names that the importer gives, and a user's columns cannot have."""
 
 
 @dataclass

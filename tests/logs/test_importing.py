@@ -145,6 +145,15 @@ def test_a_users_table_adds_features_and_texts(logs, tmp_path):
     assert episodes.dataset["database"].values.tolist() == ["x", "y"]
 
 
+@pytest.mark.parametrize("name", ["window", "strong_steps", "prompt_length", "cheap_cost"])
+def test_a_users_name_cannot_be_one_that_is_taken(logs, tmp_path, name):
+    (tmp_path / "tasks.csv").write_text(f"task,{name}\na,3\n", encoding="utf-8")
+    with pytest.raises(InvalidDataError, match=f"is '{name}'; expected a name other than"):
+        logs([rollout("a")], [rollout("a")], tasks=tmp_path / "tasks.csv")
+    with pytest.raises(InvalidDataError, match=f"is '{name}'; expected a name other than"):
+        logs([rollout("a", features={name: 1})], [rollout("a")])
+
+
 def test_the_diagnostics_wanted_are_kept_and_no_other(logs):
     _, episodes = logs([rollout("a")], [rollout("a")], diagnostics=["tool_error", "repeated_call"])
     assert set(episodes.diagnostic_names) == {"tool_error", "repeated_call"}

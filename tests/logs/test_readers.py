@@ -197,7 +197,13 @@ def test_an_eval_file_without_the_package_says_what_to_install(tmp_path, monkeyp
 
 def test_inspect_with_the_real_package(tmp_path):
     package = pytest.importorskip("inspect_ai.log", reason="inspect_ai is not installed")
-    spec = {"created": "2026-01-01T00:00:00+00:00", "task": "t", "dataset": {}, "model": "mock/model", "config": {}}
+    spec = {
+        "created": "2026-01-01T00:00:00+00:00",
+        "task": "t",
+        "dataset": {"sample_ids": ["s1", 2, 3]},
+        "model": "mock/model",
+        "config": {"epochs": 2},
+    }
     log = package.EvalLog.model_validate({"eval": spec, "samples": [{**one, "error": None} for one in SAMPLES]})
     package.write_eval_log(log, str(tmp_path / "a.eval"))
     check_inspect(read(tmp_path / "a.eval")[1])
