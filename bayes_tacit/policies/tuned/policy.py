@@ -1,0 +1,139 @@
+"""Tuned: TACIT-Switch with memory, clock, start and pace, its numbers searched on development outcomes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from bayes_tacit import validate
+from bayes_tacit.data.episodes import Episodes
+from bayes_tacit.data.outcomes import Outcomes
+from bayes_tacit.data.timing import Timing, discards_proposal, handoff_steps
+from bayes_tacit.decisions.crossings import first_crossings
+from bayes_tacit.decisions.selection import Choice
+from bayes_tacit.errors import InvalidDataError
+from bayes_tacit.estimates.map_fit import MapFit, fit_map
+from bayes_tacit.policies.base import Setting, number_in
+from bayes_tacit.policies.logistic import NEWTON
+from bayes_tacit.policies.tuned.numbers import EVERY, PLAIN, TRIED, numbers_of, start_of
+from bayes_tacit.policies.tuned.scoring import Learned, Scoring, learned_from
+from bayes_tacit.policies.tuned.search import search
+from bayes_tacit.policies.tuned.trials import Trials
+from bayes_tacit.policies.view import Seen
+from bayes_tacit.policies.world import World
+
+
+@dataclass(frozen=True, eq=False)
+class TunedSwitch:
+    """TACIT-Switch with memory, clock, start and pace, as far as development outcomes say that they help.
+
+    The likelihood's estimate is where it begins. The likelihood knows nothing of costs, so a few numbers are then
+    searched on development tasks, for which it is known what comes of any handoff. What is searched can be less:
+    `searched=("memory",)` only chooses how fast risk is forgotten.
+
+    Attributes
+    ----------
+    searched
+        Names of the numbers, of `bayes_tacit.policies.tuned.numbers`.
+    options
+        What `fit_map` is called with.
+
+    Examples
+    --------
+    >>> from bayes_tacit import load_example
+    >>> fitted = TunedSwitch(searched=("memory",)).fit(load_example())
+    >>> fitted.handoffs(load_example(), {"alpha": 0.3, "memory": 1.0})[:5]
+    array([-1,  9,  5, 11, -1])
+    """
+
+    searched: tuple[str, ...] = EVERY
+    options: Mapping[str, Any] = field(default_factory=dict)
+    name: str = "Tuned switch"
+    sees: str = "The task's features, and the diagnostics of all steps so far."
+    decides: str = "Before the first step, and at each of Cheap's checkpoints: hand over to Strong for good, or go on."
+
+    def __post_init__(self) -> None:
+        """Check the settings."""
+        for name in self.searched:
+            validate.choice("searched", name, EVERY)
+        for name in ("memory", "clock"):
+            if name in self.options:
+                raise InvalidDataError(f"none named {name!r}: it is searched", field="options", value=self.options)
+
+    def fit(self, training: Episodes) -> FittedTunedSwitch:
+        """Fit the model for each memory, and Cheap's own chance."""
+        memories = TRIED["memory"] if "memory" in self.searched else (PLAIN["memory"],)
+        fits = {memory: self._estimate(training, memory) for memory in memories}
+        seen = Seen.of(training)
+        columns = seen.task_columns(seen.feature_names)
+        cheap = NEWTON.fit(seen.feature_names, columns, training.dataset["cheap_success"].values, f"{self.name}: ")
+        return FittedTunedSwitch(learned_from(fits, cheap, seen), self.searched)
+
+    def _estimate(self, training: Episodes, memory: float) -> MapFit:
+        # A short memory leaves many windows without mass; that Strong succeeded there still counts.
+        settled = {} if memory == PLAIN["memory"] else {"zero_mass": "drop_window"}
+        return fit_map(training, memory=memory, **(settled | dict(self.options)))
+
+
+@dataclass(frozen=True, eq=False)
+class FittedTunedSwitch:
+    """The estimates, and which numbers are searched.
+
+    A setting is a mapping with `alpha`, `start` (the threshold of the start; missing for none) and the numbers; numbers
+    that it does not have are TACIT-Switch's own.
+
+    Attributes
+    ----------
+    learned
+        What training episodes say.
+    searched
+        Names of the numbers.
+    """
+
+    learned: Learned
+    searched: tuple[str, ...] = EVERY
+
+    @property
+    def timing(self) -> Timing:
+        """What a checkpoint is, as in the estimate."""
+        return self.learned.fits[PLAIN["memory"]].timing
+
+    @property
+    def candidates(self) -> pd.DataFrame:
+        """Where the search begins: the plain numbers, and no handoff."""
+        return pd.DataFrame([dict(PLAIN) | {"start": np.inf, "alpha": np.inf}])
+
+    def choose(self, world: World, cap: float) -> Choice:
+        """Search the numbers on development tasks, and take the threshold with the most success within the cap."""
+        trials = Trials(Scoring(self.learned, Seen.of(world.episodes)), world, self.timing)
+        tried = {name: values for name, values in TRIED.items() if name in self.searched}
+        numbers, looked_at = search(PLAIN, tried, lambda some: trials.success(some, cap))
+        setting = trials.setting(numbers, cap)
+        point = setting | self.outcomes(world, setting).point()
+        return Choice(0, point, float(cap), n_points=looked_at, n_within=looked_at, n_tied=1)
+
+    def operating_points(self, world: World, settings: pd.DataFrame | None = None) -> pd.DataFrame:
+        """Give the averages of each setting."""
+        table = self.candidates if settings is None else settings.reset_index(drop=True)
+        return table.join(pd.DataFrame([self.outcomes(world, row).point() for _, row in table.iterrows()]))
+
+    def handoffs(self, episodes: Episodes, setting: Setting) -> np.ndarray:
+        """Give the step from which Strong acts, by episode; -1 for never."""
+        numbers = numbers_of(setting)
+        scoring = Scoring(self.learned, Seen.of(episodes))
+        crossings = first_crossings(scoring.paced(numbers), number_in(setting, "alpha"))
+        return np.where(scoring.start(numbers) >= start_of(setting), 0, handoff_steps(crossings, self.timing))
+
+    def outcomes(self, world: World, setting: Setting) -> Outcomes:
+        """Give what comes of one setting, by episode."""
+        handoffs = self.handoffs(world.episodes, setting)
+        later = world.counterfactuals.table(discards_proposal=discards_proposal(self.timing))
+        # At the start there is no proposal yet that could be discarded.
+        table = np.where(
+            handoffs == 0, world.counterfactuals.table()[:, :, 0], later[:, np.arange(len(world)), handoffs]
+        )
+        return Outcomes(*table)
