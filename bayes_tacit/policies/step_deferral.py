@@ -134,29 +134,31 @@ class FittedStepDeferral:
         sums = np.empty((5, len(alpha)))
         size = max(1, AT_ONCE // len(world))
         for start in range(0, len(alpha), size):
-            played = self._replay(world, alpha[start : start + size])
+            played = replay(world, self.diagnostic, alpha[start : start + size])
             sums[:4, start : start + size] = played.sum(axis=2)
             sums[4, start : start + size] = np.count_nonzero(played[3], axis=1)
         return table.assign(**averages(sums, len(world)))
 
     def outcomes(self, world: World, setting: Setting) -> Outcomes:
         """Give what comes of one setting, by episode."""
-        return Outcomes(*self._replay(world, np.array([number_in(setting, "alpha")]))[:, 0])
+        return Outcomes(*replay(world, self.diagnostic, np.array([number_in(setting, "alpha")]))[:, 0])
 
     def controller(self, setting: Setting) -> StepDeferralController:
         """Give the controller that defers so while an agent plays."""
         return StepDeferralController(number_in(setting, "alpha"), self.diagnostic, self.timing)
 
-    def _replay(self, world: World, alpha: np.ndarray) -> np.ndarray:
-        if world.deferral is None:
-            raise InvalidDataError(
-                "a function that replays it, World(..., deferral=...): counterfactuals of permanent handoffs do not "
-                "say what comes of single steps of Strong",
-                field="deferral of the world",
-                value=None,
-            )
-        played = np.asarray(world.deferral(self.diagnostic, alpha), dtype=float)
-        shape = (4, len(alpha), len(world))
-        if played.shape != shape:
-            raise InvalidDataError(f"{shape}", field="shape of what the world's deferral gives", value=played.shape)
-        return played
+
+def replay(world: World, diagnostic: str, thresholds: np.ndarray) -> np.ndarray:
+    """Play step deferral in a world that can: (4, threshold, episode), success, cost, Cheap's and Strong's calls."""
+    if world.deferral is None:
+        raise InvalidDataError(
+            "a function that replays it, World(..., deferral=...): counterfactuals of permanent handoffs do not "
+            "say what comes of single steps of Strong",
+            field="deferral of the world",
+            value=None,
+        )
+    played = np.asarray(world.deferral(diagnostic, thresholds), dtype=float)
+    shape = (4, len(thresholds), len(world))
+    if played.shape != shape:
+        raise InvalidDataError(f"{shape}", field="shape of what the world's deferral gives", value=played.shape)
+    return played

@@ -1,5 +1,6 @@
-"""TACIT-Switch whose few numbers are searched on development outcomes, from the likelihood's estimate on."""
+"""Policies whose few numbers are searched on development outcomes, from the likelihood's estimate on."""
 
+from bayes_tacit.policies.tuned.deferral import FittedTunedDeferral, TunedDeferral
 from bayes_tacit.policies.tuned.policy import FittedTunedSwitch, TunedSwitch
 
-__all__ = ["FittedTunedSwitch", "TunedSwitch"]
+__all__ = ["FittedTunedDeferral", "FittedTunedSwitch", "TunedDeferral", "TunedSwitch"]

@@ -53,6 +53,9 @@ TRIED: Mapping[str, tuple[float, ...]] = MappingProxyType(
 
 EVERY = tuple(TRIED)
 
+CAPS = (0.9, 0.95, 1.0, 1.05, 1.1)
+"""Shares of the cap over which success is averaged: what is good at one budget by luck alone is not good around it."""
+
 
 def numbers_of(setting: Setting) -> Numbers:
     """Give the numbers of a setting; those that it does not have are TACIT-Switch's own.

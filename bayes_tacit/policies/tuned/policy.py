@@ -11,11 +11,12 @@ import pandas as pd
 
 from bayes_tacit import validate
 from bayes_tacit.data.episodes import Episodes
+from bayes_tacit.data.handoffs import DEFAULT_HANDOFF, HANDOFFS, Handoff
 from bayes_tacit.data.outcomes import Outcomes
 from bayes_tacit.data.timing import Timing, discards_proposal, handoff_steps
 from bayes_tacit.decisions.crossings import first_crossings
 from bayes_tacit.decisions.selection import Choice
-from bayes_tacit.errors import InvalidDataError
+from bayes_tacit.errors import ConvergenceError, InvalidDataError
 from bayes_tacit.estimates.map_fit import MapFit, fit_map
 from bayes_tacit.policies.base import Setting, number_in
 from bayes_tacit.policies.logistic import NEWTON
@@ -41,6 +42,8 @@ class TunedSwitch:
         Names of the numbers, of `bayes_tacit.policies.tuned.numbers`.
     options
         What `fit_map` is called with.
+    handoff
+        What Strong does after a handoff: "resume" or "restart".
 
     Examples
     --------
@@ -52,12 +55,14 @@ class TunedSwitch:
 
     searched: tuple[str, ...] = EVERY
     options: Mapping[str, Any] = field(default_factory=dict)
+    handoff: Handoff = DEFAULT_HANDOFF
     name: str = "Tuned switch"
     sees: str = "The task's features, and the diagnostics of all steps so far."
     decides: str = "Before the first step, and at each of Cheap's checkpoints: hand over to Strong for good, or go on."
 
     def __post_init__(self) -> None:
         """Check the settings."""
+        validate.choice("handoff", self.handoff, HANDOFFS)
         for name in self.searched:
             validate.choice("searched", name, EVERY)
         for name in ("memory", "clock"):
@@ -67,16 +72,21 @@ class TunedSwitch:
     def fit(self, training: Episodes) -> FittedTunedSwitch:
         """Fit the model for each memory, and Cheap's own chance."""
         memories = TRIED["memory"] if "memory" in self.searched else (PLAIN["memory"],)
-        fits = {memory: self._estimate(training, memory) for memory in memories}
+        fits = {memory: fit for memory in memories if (fit := self._estimate(training, memory)) is not None}
         seen = Seen.of(training)
         columns = seen.task_columns(seen.feature_names)
         cheap = NEWTON.fit(seen.feature_names, columns, training.dataset["cheap_success"].values, f"{self.name}: ")
-        return FittedTunedSwitch(learned_from(fits, cheap, seen), self.searched)
+        return FittedTunedSwitch(learned_from(fits, cheap, seen), self.searched, self.handoff, self.name)
 
-    def _estimate(self, training: Episodes, memory: float) -> MapFit:
-        # A short memory leaves many windows without mass; that Strong succeeded there still counts.
-        settled = {} if memory == PLAIN["memory"] else {"zero_mass": "drop_window"}
-        return fit_map(training, memory=memory, **(settled | dict(self.options)))
+    def _estimate(self, training: Episodes, memory: float) -> MapFit | None:
+        if memory == PLAIN["memory"]:
+            return fit_map(training, memory=memory, **self.options)
+        try:
+            # A short memory leaves many windows without mass; that Strong succeeded there still counts.
+            return fit_map(training, memory=memory, **({"zero_mass": "drop_window"} | dict(self.options)))
+        except ConvergenceError:
+            # With nearly empty windows the likelihood can be too rough; the memories beside it are as good.
+            return None
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,10 +102,16 @@ class FittedTunedSwitch:
         What training episodes say.
     searched
         Names of the numbers.
+    handoff
+        What Strong does after a handoff.
+    name
+        That of the policy.
     """
 
     learned: Learned
-    searched: tuple[str, ...] = EVERY
+    searched: tuple[str, ...]
+    handoff: Handoff
+    name: str
 
     @property
     def timing(self) -> Timing:
@@ -109,8 +125,11 @@ class FittedTunedSwitch:
 
     def choose(self, world: World, cap: float) -> Choice:
         """Search the numbers on development tasks, and take the threshold with the most success within the cap."""
-        trials = Trials(Scoring(self.learned, Seen.of(world.episodes)), world, self.timing)
+        known = world.handoffs(self.handoff)
+        trials = Trials(Scoring(self.learned, Seen.of(world.episodes)), known, self.timing)
         tried = {name: values for name, values in TRIED.items() if name in self.searched}
+        if "memory" in tried:
+            tried["memory"] = tuple(self.learned.fits)
         numbers, looked_at = search(PLAIN, tried, lambda some: trials.success(some, cap))
         setting = trials.setting(numbers, cap)
         point = setting | self.outcomes(world, setting).point()

@@ -7,16 +7,13 @@ from functools import cached_property
 
 import numpy as np
 
+from bayes_tacit.data.counterfactuals import Counterfactuals
 from bayes_tacit.data.timing import Timing, discards_proposal, handoff_steps
 from bayes_tacit.decisions.crossings import first_crossings
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.policies.frontier import Frontier, frontier_of
-from bayes_tacit.policies.tuned.numbers import Numbers
+from bayes_tacit.policies.tuned.numbers import CAPS, Numbers
 from bayes_tacit.policies.tuned.scoring import Scoring
-from bayes_tacit.policies.world import World
-
-CAPS = (0.9, 0.95, 1.0, 1.05, 1.1)
-"""Shares of the cap over which success is averaged: what is good at one budget by luck alone is not good around it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,19 +24,19 @@ class Trials:
     ----------
     scoring
         Gives the tasks' scores.
-    world
-        Gives what comes of handoffs.
+    known
+        What comes of handoffs.
     timing
         What a checkpoint is.
     """
 
     scoring: Scoring
-    world: World
+    known: Counterfactuals
     timing: Timing
 
     @cached_property
     def _table(self) -> np.ndarray:
-        return self.world.counterfactuals.table(discards_proposal=discards_proposal(self.timing))
+        return self.known.table(discards_proposal=discards_proposal(self.timing))
 
     def success(self, numbers: Numbers, cap: float) -> np.ndarray:
         """Give each task's success, averaged over budgets around the cap."""
@@ -49,7 +46,7 @@ class Trials:
         alone = np.array([place is None for place in places])
         alpha = [np.inf if place is None else trial.frontier.alpha[place] for place in places]
         handoffs = handoff_steps(first_crossings(trial.scores, alpha), self.timing)
-        later = self._table[0, np.arange(len(self.world)), handoffs]
+        later = self._table[0, np.arange(len(self.known)), handoffs]
         started = trial.started & ~alone[:, None]
         return np.where(started, self._start[0], later).mean(axis=0)
 
@@ -65,14 +62,14 @@ class Trials:
     @cached_property
     def _start(self) -> np.ndarray:
         """What comes of giving Strong the task at once; no proposal has been made by then."""
-        return self.world.counterfactuals.table()[:, :, 0]
+        return self.known.table()[:, :, 0]
 
     def _trial(self, numbers: Numbers) -> _Trial:
         start, level = self.scoring.start(numbers), numbers["start_level"]
         threshold = float(np.quantile(start, level)) if level < 1 else np.inf
         started = start >= threshold
         scores = self.scoring.paced(numbers)
-        n_steps = self.world.episodes.n_steps
+        n_steps = self.known.n_steps
         frontier = frontier_of(scores, n_steps, self._table, self.timing, (started, self._start))
         return _Trial(frontier, scores, started, threshold)
 
