@@ -11,6 +11,7 @@ import pandas as pd
 
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.data.outcomes import Outcomes
+from bayes_tacit.decisions.selection import Choice, choose
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.policies.world import World
 from bayes_tacit.router.control import Controller
@@ -86,6 +87,28 @@ class Policy(Protocol):
     def fit(self, training: Episodes) -> FittedPolicy:
         """Learn from training episodes, whose outcomes are known."""
         ...
+
+
+@runtime_checkable
+class Searching(Protocol):
+    """A fitted policy that finds its setting itself, where a table of candidates would be too long."""
+
+    def choose(self, world: World, cap: float) -> Choice:
+        """Find the setting with the most success on development tasks whose cost is within the cap."""
+        ...
+
+
+def chosen(fitted: FittedPolicy, development: World, cap: float) -> Choice:
+    """Choose a fitted policy's setting under a budget: the best of its candidates, or what its own search finds.
+
+    Raises
+    ------
+    InvalidDataError
+        If nothing is within the cap; the message names the lowest cost there is.
+    """
+    if isinstance(fitted, Searching):
+        return fitted.choose(development, cap)
+    return choose(fitted.operating_points(development), cap)
 
 
 def number_in(setting: Setting, name: str, *, missing: bool = False) -> float:

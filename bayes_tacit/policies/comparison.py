@@ -14,7 +14,7 @@ from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.data.outcomes import AVERAGES, Outcomes
 from bayes_tacit.decisions.selection import Choice, bootstrap, choose
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.policies.base import FittedPolicy, Policy, number_in
+from bayes_tacit.policies.base import FittedPolicy, Policy, Searching, chosen, number_in
 from bayes_tacit.policies.pure import FittedPure
 from bayes_tacit.policies.world import World
 
@@ -201,15 +201,18 @@ def _fitted(policy: Policy | FittedPolicy, training: Episodes | None) -> FittedP
 
 
 def _choice(name: str, fitted: FittedPolicy, development: World, cap: float) -> Choice:
-    points = fitted.operating_points(development)
-    reference = isinstance(fitted, FittedPure)
     try:
-        return choose(points, max(cap, float(points["cost"].max())) if reference else cap)
+        if isinstance(fitted, FittedPure):
+            points = fitted.operating_points(development)
+            return choose(points, max(cap, float(points["cost"].max())))
+        return chosen(fitted, development, cap)
     except InvalidDataError as error:
         raise InvalidDataError(error.expected, field=error.field, value=error.value, where=f"policy {name!r}") from None
 
 
 def _curve(fitted: FittedPolicy, development: World, test: World, caps: list[float]) -> pd.DataFrame:
+    if isinstance(fitted, Searching):
+        return pd.DataFrame([_searched_row(fitted, development, test, cap) for cap in caps])
     on_development = fitted.operating_points(development)
     lowest = on_development["cost"].min()
     # The lowest cost is within its own cap, whatever its rounding.
@@ -226,6 +229,17 @@ def _curve(fitted: FittedPolicy, development: World, test: World, caps: list[flo
     curve = found.reindex(rows).reset_index(drop=True)
     curve.insert(0, "cap", caps)
     return curve
+
+
+def _searched_row(fitted: FittedPolicy, development: World, test: World, cap: float) -> dict[str, object]:
+    columns = (*map(str, fitted.candidates), "development_success", "development_cost", *AVERAGES)
+    try:
+        choice = chosen(fitted, development, cap)
+    except InvalidDataError:
+        return {"cap": cap} | dict.fromkeys(columns, np.nan)
+    found = {name: choice.point[name] for name in map(str, fitted.candidates)}
+    on_development = {"development_success": choice.success, "development_cost": choice.cost}
+    return {"cap": cap} | found | on_development | fitted.outcomes(test, choice.point).point()
 
 
 def _check(

@@ -125,6 +125,25 @@ class World:
             value=kind,
         )
 
+    def take(self, rows: np.ndarray) -> World:
+        """Give some of the tasks, by their positions.
+
+        Examples
+        --------
+        >>> from bayes_tacit import StepCost, load_example
+        >>> episodes = load_example()
+        >>> world = World.from_restarts(episodes, strong_steps=episodes.n_steps, cost=StepCost(cheap=1, strong=3))
+        >>> len(world.take(np.arange(0, 100, 2)))
+        50
+        """
+        some = self.episodes.take(rows)
+        replay = self.deferral
+
+        def deferral(diagnostic: str, thresholds: np.ndarray) -> np.ndarray:
+            return np.asarray(replay(diagnostic, thresholds))[:, :, rows]  # type: ignore[misc]
+
+        return World(some, self.counterfactuals.select(some.ids), self.cost, None if replay is None else deferral)
+
     @cached_property
     def _restarts(self) -> Counterfactuals:
         return self.counterfactuals.restarted(self.cost)

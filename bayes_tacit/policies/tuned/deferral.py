@@ -14,6 +14,7 @@ from scipy import special
 from bayes_tacit import validate
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.data.outcomes import Outcomes
+from bayes_tacit.data.timing import NEVER
 from bayes_tacit.decisions.selection import Choice
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.policies.base import Setting, number_in
@@ -77,7 +78,7 @@ class TunedDeferral:
 class FittedTunedDeferral:
     """Levels of the diagnostic, and both models' chances.
 
-    A setting is a mapping with `level`, the place of a typical task's threshold among the levels, `start`, and the numbers.
+    A setting is a mapping with `level` (the place of a typical task's threshold among the levels), `start` and the numbers.
 
     Attributes
     ----------
@@ -169,12 +170,15 @@ class _Trials:
         return self.world.counterfactuals.table()[:2, :, 0]
 
     def success(self, numbers: Numbers, cap: float) -> np.ndarray:
-        """Give each task's success, averaged over budgets around the cap."""
+        """Give each task's success, averaged over budgets around the cap; none if nothing is within the cap itself."""
         outcomes, _ = self._outcomes(numbers)
         success, cost = outcomes.mean(axis=2)
-        cheapest = int(cost.argmin())
+        if _best(success, cost, cap) is None:
+            return np.zeros(len(self.world))
         places = [_best(success, cost, cap * share) for share in CAPS]
-        return np.mean([outcomes[0, cheapest if place is None else place] for place in places], axis=0)
+        # A budget that nothing is within counts as Cheap alone, whatever the numbers.
+        alone = self.world.counterfactuals.table()[0, :, NEVER]
+        return np.mean([alone if place is None else outcomes[0, place] for place in places], axis=0)
 
     def setting(self, numbers: Numbers, cap: float) -> dict[str, float]:
         """Give the numbers with the level that has the most success within the cap."""
@@ -188,7 +192,7 @@ class _Trials:
     @cached_property
     def _bases(self) -> np.ndarray:
         """Places of a typical task's threshold; beyond both ends, since other tasks' may still be inside."""
-        margin = int(max(SHIFTS))
+        margin = len(self.fitted.levels) // 2
         return np.arange(-margin, len(self.fitted.levels) + margin)
 
     def _outcomes(self, numbers: Numbers) -> tuple[np.ndarray, float]:

@@ -150,9 +150,7 @@ class FittedTunedSwitch:
     def outcomes(self, world: World, setting: Setting) -> Outcomes:
         """Give what comes of one setting, by episode."""
         handoffs = self.handoffs(world.episodes, setting)
-        later = world.counterfactuals.table(discards_proposal=discards_proposal(self.timing))
+        known = world.handoffs(self.handoff)
+        later = known.table(discards_proposal=discards_proposal(self.timing))[:, np.arange(len(world)), handoffs]
         # At the start there is no proposal yet that could be discarded.
-        table = np.where(
-            handoffs == 0, world.counterfactuals.table()[:, :, 0], later[:, np.arange(len(world)), handoffs]
-        )
-        return Outcomes(*table)
+        return Outcomes(*np.where(handoffs == 0, known.table()[:, :, 0], later))

@@ -39,8 +39,10 @@ class Trials:
         return self.known.table(discards_proposal=discards_proposal(self.timing))
 
     def success(self, numbers: Numbers, cap: float) -> np.ndarray:
-        """Give each task's success, averaged over budgets around the cap."""
+        """Give each task's success, averaged over budgets around the cap; none if nothing is within the cap itself."""
         trial = self._trial(numbers)
+        if trial.frontier.best(cap) is None:
+            return np.zeros(len(self.known))
         places = [trial.frontier.best(cap * share) for share in CAPS]
         # A budget that nothing is within counts as Cheap alone, whatever the numbers.
         alone = np.array([place is None for place in places])

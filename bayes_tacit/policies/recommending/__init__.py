@@ -1,0 +1,7 @@
+"""Which policy to use: every family fitted, chosen under a budget, judged on tasks that it was not chosen on."""
+
+from bayes_tacit.policies.recommending.families import families
+from bayes_tacit.policies.recommending.recommend import recommend
+from bayes_tacit.policies.recommending.recommendation import Recommendation
+
+__all__ = ["Recommendation", "families", "recommend"]

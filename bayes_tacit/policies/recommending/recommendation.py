@@ -1,0 +1,104 @@
+"""What is recommended: a policy with its setting, what to expect of it, and how it stands to the others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pandas as pd
+
+from bayes_tacit.decisions.selection import Choice
+from bayes_tacit.policies.base import FittedPolicy
+
+
+@dataclass(frozen=True, eq=False)
+class Recommendation:
+    """The policy to use, and the evidence.
+
+    Attributes
+    ----------
+    name
+        Its name.
+    fitted, choice
+        The policy, fitted on training episodes, and what was chosen for it on all development tasks.
+    cap
+        The budget.
+    table
+        A row for each policy, from the simplest on: `policy`, its chosen `setting` in words, held-out `success` with the
+        ends `success_lower` and `success_upper` of its interval, `cost`, `probability_best` (that no other has more
+        success on tasks like these), `ahead` (by how much the recommended one is ahead of it) with its interval, and
+        `development_success` and `development_cost` of the chosen setting, on the tasks that it was chosen on.
+    expected
+        `success` and `cost` to expect on new tasks, with the ends of their intervals.
+    best
+        The policy with the most held-out success.
+    too_little
+        Whether there is too little data to tell, so that the simplest policy within one standard error of the best was
+        named.
+    left_out
+        Policies that could not be fitted, judged or paid for, with the reason.
+    n_tasks
+        How many development tasks there were.
+    """
+
+    name: str
+    fitted: FittedPolicy
+    choice: Choice
+    cap: float
+    table: pd.DataFrame
+    expected: Mapping[str, float]
+    best: str
+    too_little: bool
+    left_out: Mapping[str, str]
+    n_tasks: int
+
+    @property
+    def setting(self) -> Mapping[str, object]:
+        """The chosen setting, as `fitted.outcomes(world, setting)` and `fitted.controller(setting)` take it."""
+        return self.choice.point
+
+    @property
+    def reason(self) -> str:
+        """Why this one, in a few sentences."""
+        row = self._row(self.name)
+        expected = self.expected
+        said = [
+            f"{self.name} is recommended: on new tasks expect {expected['success']:.1%} success "
+            f"({expected['success_lower']:.1%} to {expected['success_upper']:.1%}) at a cost of "
+            f"{expected['cost']:.4g} ({expected['cost_lower']:.4g} to {expected['cost_upper']:.4g}), under a cap of "
+            f"{self.cap:.4g}."
+        ]
+        if self.too_little:
+            ahead = -float(self._row(self.best)["ahead"])
+            said.append(
+                f"{self.n_tasks} development tasks are too few to tell whether {self.best} is better (it is "
+                f"{100 * ahead:+.1f} points ahead on them), so the simplest policy within one standard error is taken."
+            )
+        else:
+            said.append(f"It is the best of {len(self.table)} with probability {row['probability_best']:.0%}.")
+        return " ".join(said)
+
+    def to_dict(self) -> dict[str, object]:
+        """Give everything but the fitted policy, as JSON takes it."""
+        return {
+            "policy": self.name,
+            "setting": dict(self.setting),
+            "cap": self.cap,
+            "expected": dict(self.expected),
+            "best": self.best,
+            "too_little_data": self.too_little,
+            "development_tasks": self.n_tasks,
+            "policies": self.table.to_dict("records"),
+            "left_out": dict(self.left_out),
+        }
+
+    def _row(self, name: str) -> pd.Series:
+        return self.table.set_index("policy").loc[name]
+
+    def __repr__(self) -> str:
+        shown = self.table[["policy", "success", "success_lower", "success_upper", "cost", "probability_best", "ahead"]]
+        percent = shown.assign(
+            **{name: (100 * shown[name]).map("{:.1f}".format) for name in shown if name not in ("policy", "cost")},
+            cost=shown["cost"].map("{:.4g}".format),
+        )
+        return f"{self.reason}\n\n{percent.to_string(index=False)}\n\nsuccess, probability and ahead in percent"
