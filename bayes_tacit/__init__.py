@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from bayes_tacit.estimates.posterior import Verdict, judge, load_posterior, sample_posterior, save_posterior
     from bayes_tacit.model.build import build_model
     from bayes_tacit.model.priors import RidgePrior, WeaklyInformativePrior
-    from bayes_tacit.policies import World, compare, success_cost_curve
+    from bayes_tacit.policies import Recommendation, World, compare, recommend, success_cost_curve
     from bayes_tacit.review.checks import CheckResult, compare_models, run_checks
     from bayes_tacit.review.reporting import report
     from bayes_tacit.router import Decision, HandoffState, Router
@@ -39,6 +39,7 @@ __all__ = [
     "LoggedCost",
     "MapFit",
     "Outcomes",
+    "Recommendation",
     "RidgePrior",
     "Router",
     "StepCost",
@@ -62,6 +63,7 @@ __all__ = [
     "load_example",
     "load_posterior",
     "operating_points",
+    "recommend",
     "report",
     "run_checks",
     "sample_posterior",
@@ -80,6 +82,7 @@ _HOME = {
     "LoggedCost": "data.costs",
     "MapFit": "estimates.map_fit",
     "Outcomes": "data.outcomes",
+    "Recommendation": "policies",
     "RidgePrior": "model.priors",
     "Router": "router",
     "StepCost": "data.costs",
@@ -103,6 +106,7 @@ _HOME = {
     "load_example": "data.example",
     "load_posterior": "estimates.posterior",
     "operating_points": "decisions.selection",
+    "recommend": "policies",
     "report": "review.reporting",
     "run_checks": "review.checks",
     "sample_posterior": "estimates.posterior",

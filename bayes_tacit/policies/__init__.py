@@ -13,9 +13,11 @@ from bayes_tacit.policies.landmark import Landmark
 from bayes_tacit.policies.logistic import LBFGS, NEWTON, L2Logistic
 from bayes_tacit.policies.prefix_router import PrefixRouter
 from bayes_tacit.policies.pure import PureCheap, PureStrong
+from bayes_tacit.policies.recommending import Recommendation, families, recommend
 from bayes_tacit.policies.step_deferral import StepDeferral
 from bayes_tacit.policies.tacit_switch import PosteriorTacitSwitch, TacitSwitch
 from bayes_tacit.policies.task_router import TaskRouter
+from bayes_tacit.policies.tuned import TunedDeferral, TunedSwitch
 from bayes_tacit.policies.world import StepReplay, World
 
 __all__ = [
@@ -33,12 +35,17 @@ __all__ = [
     "PrefixRouter",
     "PureCheap",
     "PureStrong",
+    "Recommendation",
     "StepDeferral",
     "StepReplay",
     "TacitSwitch",
     "TaskRouter",
+    "TunedDeferral",
+    "TunedSwitch",
     "World",
     "compare",
     "describe",
+    "families",
+    "recommend",
     "success_cost_curve",
 ]

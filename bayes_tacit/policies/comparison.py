@@ -239,7 +239,7 @@ def _searched_row(fitted: FittedPolicy, development: World, test: World, cap: fl
         return {"cap": cap} | dict.fromkeys(columns, np.nan)
     found = {name: choice.point[name] for name in map(str, fitted.candidates)}
     on_development = {"development_success": choice.success, "development_cost": choice.cost}
-    return {"cap": cap} | found | on_development | fitted.outcomes(test, choice.point).point()
+    return {"cap": cap, **found, **on_development, **fitted.outcomes(test, choice.point).point()}
 
 
 def _check(

@@ -72,7 +72,7 @@ def families(
     def label(name: str, diagnostic: str) -> str:
         return name if len(names) == 1 else f"{name} ({diagnostic})"
 
-    found: list[Policy] = [PureCheap(), PureStrong(), TaskRouter()]
+    found: list[Any] = [PureCheap(), PureStrong(), TaskRouter()]
     found += [FirstAlarm(one, timing, known, name=label("First Alarm", one)) for one in names]
     found.append(Count(timing=timing, handoff=known))
     found += [StepDeferral(one, timing=timing, name=label("Step Deferral", one)) for one in replayed]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
@@ -24,8 +25,8 @@ class Recommendation:
     cap
         The budget.
     table
-        A row for each policy, from the simplest on: `policy`, its chosen `setting` in words, held-out `success` with the
-        ends `success_lower` and `success_upper` of its interval, `cost`, `probability_best` (that no other has more
+        A row for each policy, from the simplest on: `policy`, its `setting` in words, held-out `success` with the ends
+        `success_lower` and `success_upper` of its interval, `cost`, `probability_best` (that no other has more
         success on tasks like these), `ahead` (by how much the recommended one is ahead of it) with its interval, and
         `development_success` and `development_cost` of the chosen setting, on the tasks that it was chosen on.
     expected
@@ -92,13 +93,11 @@ class Recommendation:
             "left_out": dict(self.left_out),
         }
 
-    def _row(self, name: str) -> pd.Series:
-        return self.table.set_index("policy").loc[name]
+    def _row(self, name: str) -> pd.Series[Any]:
+        return self.table.iloc[int((self.table["policy"] == name).argmax())]
 
     def __repr__(self) -> str:
-        shown = self.table[["policy", "success", "success_lower", "success_upper", "cost", "probability_best", "ahead"]]
-        percent = shown.assign(
-            **{name: (100 * shown[name]).map("{:.1f}".format) for name in shown if name not in ("policy", "cost")},
-            cost=shown["cost"].map("{:.4g}".format),
-        )
-        return f"{self.reason}\n\n{percent.to_string(index=False)}\n\nsuccess, probability and ahead in percent"
+        shown = pd.DataFrame({"policy": self.table["policy"], "cost": self.table["cost"].map("{:.4g}".format)})
+        for name in ("success", "success_lower", "success_upper", "probability_best", "ahead"):
+            shown[f"{name}, %"] = (100 * self.table[name]).map("{:.1f}".format)
+        return f"{self.reason}\n\n{shown.to_string(index=False)}"

@@ -38,8 +38,8 @@ class Named:
 def name_one(success: np.ndarray, indifferent: float = INDIFFERENT) -> Named:
     """Name a policy, from successes (policy, task) in the order of simplicity.
 
-    The one with the most success is named. But where its gain over the simplest that is within one standard error of it
-    is not known to `indifferent`, that simplest one is: a rule that is easier to run needs no evidence that it is better.
+    The one with the most success is named. But where its gain over the simplest within one standard error of it is not
+    known to `indifferent`, that simplest one is: a rule that is easier to run needs no evidence that it is better.
 
     Examples
     --------

@@ -78,7 +78,7 @@ class TunedDeferral:
 class FittedTunedDeferral:
     """Levels of the diagnostic, and both models' chances.
 
-    A setting is a mapping with `level` (the place of a typical task's threshold among the levels), `start` and the numbers.
+    A setting has `level` (the place of a typical task's threshold among the levels), `start` and the numbers.
 
     Attributes
     ----------

@@ -14,7 +14,6 @@ from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.data.handoffs import DEFAULT_HANDOFF, HANDOFFS, Handoff
 from bayes_tacit.data.outcomes import Outcomes
 from bayes_tacit.data.timing import Timing, discards_proposal, handoff_steps
-from bayes_tacit.decisions.crossings import first_crossings
 from bayes_tacit.decisions.selection import Choice
 from bayes_tacit.errors import ConvergenceError, InvalidDataError
 from bayes_tacit.estimates.map_fit import MapFit, fit_map
@@ -26,6 +25,10 @@ from bayes_tacit.policies.tuned.search import search
 from bayes_tacit.policies.tuned.trials import Trials
 from bayes_tacit.policies.view import Seen
 from bayes_tacit.policies.world import World
+from bayes_tacit.scores.crossings import first_crossings
+
+SHORT: Mapping[str, Any] = {"zero_mass": "drop_window", "restarts": 2, "max_iterations": 100}
+"""How a model with less than a full memory is fitted: fast, and with all that its windows still say."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,8 +85,7 @@ class TunedSwitch:
         if memory == PLAIN["memory"]:
             return fit_map(training, memory=memory, **self.options)
         try:
-            # A short memory leaves many windows without mass; that Strong succeeded there still counts.
-            return fit_map(training, memory=memory, **({"zero_mass": "drop_window"} | dict(self.options)))
+            return fit_map(training, memory=memory, **{**SHORT, **self.options})
         except ConvergenceError:
             # With nearly empty windows the likelihood can be too rough; the memories beside it are as good.
             return None

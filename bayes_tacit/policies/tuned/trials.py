@@ -9,11 +9,11 @@ import numpy as np
 
 from bayes_tacit.data.counterfactuals import Counterfactuals
 from bayes_tacit.data.timing import Timing, discards_proposal, handoff_steps
-from bayes_tacit.decisions.crossings import first_crossings
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.policies.frontier import Frontier, frontier_of
 from bayes_tacit.policies.tuned.numbers import CAPS, Numbers
 from bayes_tacit.policies.tuned.scoring import Scoring
+from bayes_tacit.scores.crossings import first_crossings
 
 
 @dataclass(frozen=True, eq=False)
