@@ -231,7 +231,7 @@ def _curve(fitted: FittedPolicy, development: World, test: World, caps: list[flo
     return curve
 
 
-def _searched_row(fitted: FittedPolicy, development: World, test: World, cap: float) -> dict[str, object]:
+def _searched_row(fitted: FittedPolicy, development: World, test: World, cap: float) -> Mapping[str, object]:
     columns = (*map(str, fitted.candidates), "development_success", "development_cost", *AVERAGES)
     try:
         choice = chosen(fitted, development, cap)
