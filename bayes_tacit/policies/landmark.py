@@ -18,7 +18,6 @@ from bayes_tacit.data.timing import (
     TIMINGS,
     Timing,
     discards_proposal,
-    handoff_steps,
     usable_checkpoints,
 )
 from bayes_tacit.decisions.selection import score_quantiles
@@ -31,7 +30,7 @@ from bayes_tacit.policies.view import Seen
 from bayes_tacit.policies.world import World
 from bayes_tacit.router.control import LandmarkController
 from bayes_tacit.router.control.histories import LOG_STEPS
-from bayes_tacit.scores.crossings import first_crossings
+from bayes_tacit.scores.crossings import first_handoffs
 
 SUMMARIES = ("total", "last", "highest")
 
@@ -149,7 +148,7 @@ class FittedLandmark:
 
     def handoffs(self, episodes: Episodes, setting: Setting) -> np.ndarray:
         """Give the step from which Strong acts, by episode; -1 for never."""
-        return handoff_steps(first_crossings(self.scores(episodes), number_in(setting, "alpha")), self.timing)
+        return first_handoffs(self.scores(episodes), number_in(setting, "alpha"), self.timing)
 
     def operating_points(self, world: World, settings: pd.DataFrame | None = None) -> pd.DataFrame:
         """Give the averages of each setting."""

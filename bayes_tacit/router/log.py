@@ -6,19 +6,17 @@ import json
 import os
 import threading
 import warnings
+from collections.abc import Mapping
 from contextlib import suppress
 from io import FileIO
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from bayes_tacit.errors import InvalidDataError, MissingFileError, TacitError, TacitWarning
 from bayes_tacit.files import as_path
 from bayes_tacit.router.decision import Decision
 from bayes_tacit.router.snapshots import Progress, write_snapshot
-
-if TYPE_CHECKING:
-    from bayes_tacit.router.router import Router
 
 SCHEMA_VERSION = 1
 
@@ -77,24 +75,21 @@ class DecisionLog:
             self._file.truncate(whole)
             warnings.warn(f"{self.path}: removed a last line that was cut short", TacitWarning, stacklevel=2)
 
-    def started(self, router: Router, progress: Progress) -> None:
-        """Record the start of an episode."""
+    def started(self, progress: Progress, settings: Mapping[str, object], features: Mapping[str, float]) -> None:
+        """Record the start of an episode: the router's fingerprint and settings, and the features by name."""
         self._append(
             "start",
             progress.episode,
             {
                 "schema_version": SCHEMA_VERSION,
-                "router": router.fingerprint,
-                "alpha": router.alpha,
-                "rule": router.rule,
-                "timing": router.timing,
+                **settings,
                 "shadow": progress.shadow,
-                "features": router.features.by_name(progress.features),
+                "features": dict(features),
             },
         )
 
-    def restored(self, router: Router, progress: Progress) -> None:
-        """Record that an episode goes on from a snapshot."""
+    def restored(self, progress: Progress, router: str) -> None:
+        """Record that an episode goes on from a snapshot, under the router with this fingerprint."""
         content: dict[str, object] = {"schema_version": SCHEMA_VERSION, "snapshot": write_snapshot(progress, router)}
         self._append("restore", progress.episode, content)
 

@@ -207,7 +207,7 @@ class Router(Fitted):
         progress = Progress(values, validate.flag("shadow", shadow), name)
         state = HandoffState(self, progress, log)
         if log is not None:
-            log.started(self, progress)
+            log.started(progress, self._settings(), self.features.by_name(values))
         return state
 
     def restore(self, snapshot: Mapping[str, object], *, log: DecisionLog | None = None) -> HandoffState:
@@ -220,15 +220,20 @@ class Router(Fitted):
         log
             Where to write every decision from here on.
         """
-        progress = read_snapshot(snapshot, self)
+        totals = 1 if len(self.draws) == 1 else len(self.diagnostic_names)
+        progress = read_snapshot(snapshot, self.fingerprint, features=len(self.feature_names), totals=totals)
         state = HandoffState(self, progress, log)
         if log is not None:
-            log.restored(self, progress)
+            log.restored(progress, self.fingerprint)
         return state
+
+    def _settings(self) -> dict[str, object]:
+        """Say in a log whose decisions these are."""
+        return {"router": self.fingerprint, "alpha": self.alpha, "rule": self.rule, "timing": self.timing}
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write one JSON file, as `router.schema.json` describes it; every number is read back exactly."""
-        storage.save(self, path)
+        storage.save(self.to_json(), path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Router:
@@ -237,7 +242,7 @@ class Router(Fitted):
 
     def to_json(self) -> str:
         """Give the content of the file that `save` writes."""
-        return storage.to_json(self)
+        return storage.to_json(self, self.rule, self.alpha, self.fingerprint)
 
     @classmethod
     def from_json(cls, text: str) -> Router:
@@ -247,7 +252,7 @@ class Router(Fitted):
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of everything in it: equal for routers that are equal."""
-        return storage.fingerprint(self)
+        return storage.fingerprint(self, self.rule, self.alpha)
 
     @cached_property
     def features(self) -> Fields:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from bayes_tacit import validate
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.router.scorers import Total
-
-if TYPE_CHECKING:
-    from bayes_tacit.router.router import Router
 
 FORMAT = "bayes_tacit.handoff_state"
 SCHEMA_VERSION = 1
@@ -49,12 +46,12 @@ class Progress(NamedTuple):
     finished: bool = False
 
 
-def write_snapshot(progress: Progress, router: Router) -> dict[str, object]:
-    """Give the progress as values that JSON has."""
+def write_snapshot(progress: Progress, router: str) -> dict[str, object]:
+    """Give the progress under the router with this fingerprint as values that JSON has."""
     content: dict[str, object] = {
         "format": FORMAT,
         "schema_version": SCHEMA_VERSION,
-        "router": router.fingerprint,
+        "router": router,
         **progress._asdict(),
         "features": list(progress.features),
         "total": None if progress.total is None else list(progress.total),
@@ -62,23 +59,33 @@ def write_snapshot(progress: Progress, router: Router) -> dict[str, object]:
     return {**content, "checksum": _checksum(progress, router)}
 
 
-def read_snapshot(snapshot: object, router: Router) -> Progress:
-    """Read what `write_snapshot` gave for the same router, checking all of it."""
+def read_snapshot(snapshot: object, router: str, *, features: int, totals: int) -> Progress:
+    """Read what `write_snapshot` gave for the same router, checking all of it.
+
+    Parameters
+    ----------
+    snapshot
+        The values.
+    router
+        The router's fingerprint.
+    features, totals
+        How many features it has, and how many numbers accumulate over an episode.
+    """
     try:
-        return _read(snapshot, router)
+        return _read(snapshot, router, features, totals)
     except InvalidDataError as error:
         raise InvalidDataError(
             error.expected, episode=error.episode, field=error.field, value=error.value, where="snapshot"
         ) from None
 
 
-def _read(snapshot: object, router: Router) -> Progress:
+def _read(snapshot: object, router: str, features: int, totals: int) -> Progress:
     content = validate.record("", snapshot, (*HEADER, *Progress._fields, "checksum"))
     validate.choice("format", content["format"], (FORMAT,))
     if content["schema_version"] != SCHEMA_VERSION:
         raise InvalidDataError(f"{SCHEMA_VERSION}", field="schema_version", value=content["schema_version"])
-    if content["router"] != router.fingerprint:
-        expected = f"{router.fingerprint!r}: the snapshot was taken under another router"
+    if content["router"] != router:
+        expected = f"{router!r}: the snapshot was taken under another router"
         raise InvalidDataError(expected, field="router", value=content["router"])
     step = validate.whole("step", content["step"], 0)
     handoff_step = None
@@ -87,11 +94,11 @@ def _read(snapshot: object, router: Router) -> Progress:
     if handoff_step is not None and handoff_step >= step:
         raise InvalidDataError(f"a step before {step}, the next one", field="handoff_step", value=handoff_step)
     progress = Progress(
-        features=_numbers("features", content["features"], len(router.feature_names)),
+        features=_numbers("features", content["features"], features),
         shadow=validate.flag("shadow", content["shadow"]),
         episode=None if content["episode"] is None else validate.episode_id("episode", content["episode"]),
         step=step,
-        total=_total(content["total"], router),
+        total=_total(content["total"], totals),
         handoff_step=handoff_step,
         finished=validate.flag("finished", content["finished"]),
     )
@@ -106,15 +113,15 @@ def _numbers(name: str, value: object, length: int) -> tuple[float, ...]:
     return tuple(validate.finite(name, array, (length,)).tolist())
 
 
-def _total(value: object, router: Router) -> Total | None:
+def _total(value: object, length: int) -> Total | None:
     if value is None:
         return None
-    total = _numbers("total", value, 1 if len(router.draws) == 1 else len(router.diagnostic_names))
+    total = _numbers("total", value, length)
     if min(total) < 0:
         raise InvalidDataError("numbers >= 0", field="total", value=value)
     return total
 
 
-def _checksum(progress: Progress, router: Router) -> str:
-    text = json.dumps([FORMAT, SCHEMA_VERSION, router.fingerprint, *progress])
+def _checksum(progress: Progress, router: str) -> str:
+    text = json.dumps([FORMAT, SCHEMA_VERSION, router, *progress])
     return hashlib.sha256(text.encode()).hexdigest()

@@ -2,23 +2,45 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from bayes_tacit.errors import InvalidDataError, TacitError
 from bayes_tacit.router.decision import Decision
-from bayes_tacit.router.fields import Given
+from bayes_tacit.router.fields import Fields, Given
 from bayes_tacit.router.log import DecisionLog
-from bayes_tacit.router.scorers import Total
+from bayes_tacit.router.scorers import Scorer, Total
 from bayes_tacit.router.snapshots import Progress, write_snapshot
-
-if TYPE_CHECKING:
-    from bayes_tacit.router.router import Router
 
 _new_tuple = tuple.__new__
 
 
 class EpisodeEndedError(TacitError, RuntimeError):
     """Something was observed after the end of its episode."""
+
+
+class Decider(Protocol):
+    """What a state asks of its router."""
+
+    @property
+    def alpha(self) -> float:
+        """The threshold."""
+        ...
+
+    @property
+    def fingerprint(self) -> str:
+        """What the router is known by."""
+        ...
+
+    @property
+    def diagnostics(self) -> Fields:
+        """How the diagnostics of a checkpoint are read."""
+        ...
+
+    @property
+    def scorer(self) -> Callable[[Sequence[float]], Scorer]:
+        """Makes the scorer of an episode from its features."""
+        ...
 
 
 class HandoffState:
@@ -59,7 +81,7 @@ class HandoffState:
         "step",
     )
 
-    def __init__(self, router: Router, progress: Progress, log: DecisionLog | None = None) -> None:
+    def __init__(self, router: Decider, progress: Progress, log: DecisionLog | None = None) -> None:
         scorer = router.scorer(progress.features)
         self._advance = scorer.advance
         self._alpha = router.alpha
@@ -141,7 +163,7 @@ class HandoffState:
 
     def snapshot(self) -> dict[str, object]:
         """Give all there is to know as plain JSON values, from which `Router.restore` goes on to the last bit."""
-        return write_snapshot(self._progress(), self.router)
+        return write_snapshot(self._progress(), self.router.fingerprint)
 
     def _progress(self) -> Progress:
         return Progress(

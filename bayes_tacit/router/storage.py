@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -15,10 +15,17 @@ from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileErr
 from bayes_tacit.files import as_path, atomic_path
 from bayes_tacit.model.families import family_named
 from bayes_tacit.scores.core import PARAMETERS, Draws
-from bayes_tacit.scores.fitted import shape_of
+from bayes_tacit.scores.fitted import Fitted, shape_of
 
-if TYPE_CHECKING:
-    from bayes_tacit.router.router import Router
+
+class Marked(Protocol):
+    """What knows the digest of its own content."""
+
+    @property
+    def fingerprint(self) -> str:
+        """The digest."""
+        ...
+
 
 FORMAT = "bayes_tacit.router"
 SCHEMA_VERSION = 1
@@ -42,47 +49,46 @@ LARGEST = 256 * 2**20
 """Bytes; a file that is larger is not read. A thousand draws of 20 parameters take less than half a megabyte."""
 
 
-def fingerprint(router: Router) -> str:
+def fingerprint(fitted: Fitted, rule: str | float, alpha: float) -> str:
     """Digest the settings and names as JSON and the numbers as little-endian doubles, in the order of the file."""
-    settings = [SCHEMA_VERSION, router.draws.family.name, router.timing, router.rule, router.alpha]
-    names = [router.diagnostic_names, router.feature_names]
-    digest = hashlib.sha256(json.dumps([FORMAT, settings, names, router.provenance], sort_keys=True).encode())
-    parameters = [getattr(router.draws, name) for name in PARAMETERS]
-    for array in (router.feature_mean, router.feature_scale, *parameters):
+    settings = [SCHEMA_VERSION, fitted.draws.family.name, fitted.timing, rule, alpha]
+    names = [fitted.diagnostic_names, fitted.feature_names]
+    digest = hashlib.sha256(json.dumps([FORMAT, settings, names, fitted.provenance], sort_keys=True).encode())
+    parameters = [getattr(fitted.draws, name) for name in PARAMETERS]
+    for array in (fitted.feature_mean, fitted.feature_scale, *parameters):
         digest.update(array.astype("<f8").tobytes())
     return digest.hexdigest()
 
 
-def to_json(router: Router) -> str:
+def to_json(fitted: Fitted, rule: str | float, alpha: float, digest: str) -> str:
     """Write a line for each key, so that a router of a thousand draws can still be looked at."""
     standardization = zip(
-        router.feature_names, router.feature_mean.tolist(), router.feature_scale.tolist(), strict=True
+        fitted.feature_names, fitted.feature_mean.tolist(), fitted.feature_scale.tolist(), strict=True
     )
     content = {
         "format": FORMAT,
         "schema_version": SCHEMA_VERSION,
-        "family": router.draws.family.name,
-        "timing": router.timing,
-        "rule": router.rule,
-        "alpha": router.alpha,
-        "diagnostics": router.diagnostic_names,
+        "family": fitted.draws.family.name,
+        "timing": fitted.timing,
+        "rule": rule,
+        "alpha": alpha,
+        "diagnostics": fitted.diagnostic_names,
         "features": [{"name": name, "mean": mean, "scale": scale} for name, mean, scale in standardization],
-        "parameters": {name: getattr(router.draws, name).tolist() for name in PARAMETERS},
-        "provenance": router.provenance,
-        "fingerprint": router.fingerprint,
+        "parameters": {name: getattr(fitted.draws, name).tolist() for name in PARAMETERS},
+        "provenance": fitted.provenance,
+        "fingerprint": digest,
     }
     lines = (f"  {json.dumps(key)}: {json.dumps(value, allow_nan=False)}" for key, value in content.items())
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
-def save(router: Router, path: str | os.PathLike[str]) -> None:
+def save(text: str, path: str | os.PathLike[str]) -> None:
     """Write the file, whole or not at all."""
-    text = to_json(router)
     with atomic_path(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
-def load(path: str | os.PathLike[str], make: Callable[..., Router]) -> Router:
+def load[R: Marked](path: str | os.PathLike[str], make: Callable[..., R]) -> R:
     """Read a file that `save` wrote, unless it is too large."""
     try:
         with as_path(path).open("rb") as file:
@@ -98,7 +104,7 @@ def load(path: str | os.PathLike[str], make: Callable[..., Router]) -> Router:
     return from_json(content, str(path), make)
 
 
-def from_json(text: str | bytes, where: str, make: Callable[..., Router]) -> Router:
+def from_json[R: Marked](text: str | bytes, where: str, make: Callable[..., R]) -> R:
     """Make the router that the text describes, checking all of it."""
     try:
         content = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_each_key_once)

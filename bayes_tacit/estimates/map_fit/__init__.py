@@ -2,6 +2,7 @@
 
 from bayes_tacit.estimates.map_fit.fit import fit_map
 from bayes_tacit.estimates.map_fit.profile import ProfilePoint
-from bayes_tacit.estimates.map_fit.result import MapFit, Restart
+from bayes_tacit.estimates.map_fit.result import MapFit
+from bayes_tacit.estimates.map_fit.values import Restart
 
 __all__ = ["MapFit", "ProfilePoint", "Restart", "fit_map"]

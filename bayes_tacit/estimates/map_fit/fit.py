@@ -20,8 +20,9 @@ from bayes_tacit.estimates.map_fit.identifiability import refuse_degenerate, war
 from bayes_tacit.estimates.map_fit.newton import minimize_newton
 from bayes_tacit.estimates.map_fit.objective import PaperFit, PaperObjective
 from bayes_tacit.estimates.map_fit.profile import ProfilePoint, best, profile_memory
-from bayes_tacit.estimates.map_fit.result import MapFit, Restart
+from bayes_tacit.estimates.map_fit.result import MapFit
 from bayes_tacit.estimates.map_fit.standard_errors import incidence_errors, threshold_errors
+from bayes_tacit.estimates.map_fit.values import Restart
 from bayes_tacit.model.evidence import Unmarked, Weights, ZeroMass, collect_evidence
 from bayes_tacit.model.families import family_named
 from bayes_tacit.model.likelihood import log_bounds

@@ -5,43 +5,15 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-import numpy as np
 import pandas as pd
 import xarray as xr
 
-from bayes_tacit.data.timing import Timing
 from bayes_tacit.estimates.map_fit import storage, table
-from bayes_tacit.estimates.map_fit.profile import ProfilePoint
-from bayes_tacit.model.evidence import Unmarked
-
-
-@dataclass(frozen=True)
-class Restart:
-    """How one start of the optimizer ended.
-
-    Attributes
-    ----------
-    objective
-        The paper's objective there.
-    gradient_norm
-        Largest absolute component of its gradient.
-    iterations
-        Newton steps taken.
-    floored
-        How many episodes have a likelihood below the floor.
-    converged
-        Whether it is an optimum.
-    """
-
-    objective: float
-    gradient_norm: float
-    iterations: int
-    floored: int
-    converged: bool
+from bayes_tacit.estimates.map_fit.values import FittedValues
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class MapFit:
+class MapFit(FittedValues):
     """A fitted model: one value for each parameter, on standardized features.
 
     Attributes
@@ -85,41 +57,6 @@ class MapFit:
         Digest of the evidence it was fitted on.
     """
 
-    w: np.ndarray
-    gamma0: float
-    gamma: np.ndarray
-    beta0: float
-    beta: np.ndarray
-    s: float
-    standard_errors: dict[str, np.ndarray | float]
-    objective: float
-    gradient_norm: float
-    converged: bool
-    restarts: tuple[Restart, ...]
-    floored: tuple[str | int, ...]
-    feature_names: tuple[str, ...]
-    feature_mean: np.ndarray
-    feature_scale: np.ndarray
-    diagnostic_names: tuple[str, ...]
-    n_episodes: int
-    n_timed: int
-    weights_fixed: bool
-    ridge: float
-    floor: float | None
-    family: str
-    timing: Timing
-    seed: int
-    data_fingerprint: str
-    memory: float = 1.0
-    clock: bool = False
-    unmarked: Unmarked = "outcome"
-    profile: tuple[ProfilePoint, ...] = ()
-
-    def __post_init__(self) -> None:
-        for value in (*vars(self).values(), *self.standard_errors.values()):
-            if isinstance(value, np.ndarray):
-                value.flags.writeable = False
-
     def __eq__(self, other: object) -> bool:
         return isinstance(other, MapFit) and storage.as_record(self) == storage.as_record(other)
 
@@ -148,4 +85,4 @@ class MapFit:
     @staticmethod
     def load(path: str | os.PathLike[str]) -> MapFit:
         """Read a file that `save` wrote."""
-        return storage.load(path)
+        return MapFit(**storage.load(path))

@@ -6,7 +6,7 @@ import json
 import os
 from dataclasses import asdict, is_dataclass
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import xarray as xr
@@ -14,12 +14,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from bayes_tacit.data.timing import Timing
 from bayes_tacit.errors import FileFormatError, MissingFileError
+from bayes_tacit.estimates.map_fit.profile import ProfilePoint
+from bayes_tacit.estimates.map_fit.values import FittedValues, Restart
 from bayes_tacit.files import as_path, atomic_path
 from bayes_tacit.model.evidence import Unmarked
 from bayes_tacit.validate import sums_to_one
-
-if TYPE_CHECKING:
-    from bayes_tacit.estimates.map_fit.result import MapFit
 
 FORMAT = "bayes_tacit.map_fit"
 SCHEMA_VERSION = 2
@@ -104,14 +103,14 @@ class _FitRecord(BaseModel):
         return self
 
 
-def save(fit: MapFit, path: str | os.PathLike[str]) -> None:
+def save(fit: FittedValues, path: str | os.PathLike[str]) -> None:
     """Write the fit as JSON."""
     content = as_record(fit)
     with atomic_path(path) as temporary:
         temporary.write_text(json.dumps(content, indent=2, allow_nan=False) + "\n", encoding="utf-8")
 
 
-def as_record(fit: MapFit) -> dict[str, object]:
+def as_record(fit: FittedValues) -> dict[str, object]:
     """Give the fit in plain Python values, as the file holds them."""
     content: dict[str, object] = {
         "format": FORMAT,
@@ -137,11 +136,8 @@ def _plain(value: object) -> object:
     return _plain(asdict(value)) if is_dataclass(value) and not isinstance(value, type) else value
 
 
-def load(path: str | os.PathLike[str]) -> MapFit:
-    """Read a file that `save` wrote, checking all of it."""
-    from bayes_tacit.estimates.map_fit.profile import ProfilePoint
-    from bayes_tacit.estimates.map_fit.result import MapFit, Restart
-
+def load(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Read the values of a file that `save` wrote, checking all of it."""
     file = as_path(path)
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
@@ -175,7 +171,7 @@ def load(path: str | os.PathLike[str]) -> MapFit:
     values["standard_errors"] = {key: _errors(given) for key, given in values["standard_errors"].items()}
     values["profile"] = tuple(ProfilePoint(**_known(point)) for point in values["profile"])
     values["restarts"] = tuple(Restart(**restart) for restart in values["restarts"])
-    return MapFit(**values)
+    return values
 
 
 def _known(point: dict[str, Any]) -> dict[str, Any]:
@@ -186,7 +182,7 @@ def _errors(given: list[float | None] | float | None) -> np.ndarray | float:
     return np.array(given, dtype=float) if isinstance(given, list) else float("nan" if given is None else given)
 
 
-def as_datatree(fit: MapFit) -> xr.DataTree:
+def as_datatree(fit: FittedValues) -> xr.DataTree:
     """One chain, one draw."""
     coords = {
         "chain": [0],

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pandas as pd
 
+from bayes_tacit.estimates.map_fit.values import FittedValues
 from bayes_tacit.html.pieces import table_of
 from bayes_tacit.html.rendering import render
 from bayes_tacit.model.families import family_named
 
-if TYPE_CHECKING:
-    from bayes_tacit.estimates.map_fit.result import MapFit
 
-
-def as_frame(fit: MapFit) -> pd.DataFrame:
+def as_frame(fit: FittedValues) -> pd.DataFrame:
     """One row a parameter, indexed as ArviZ names them."""
     names, estimates, errors = [], [], []
     for parameter, labels in _labels(fit).items():
@@ -29,7 +25,7 @@ def as_frame(fit: MapFit) -> pd.DataFrame:
     return table
 
 
-def _labels(fit: MapFit) -> dict[str, tuple[str | None, ...]]:
+def _labels(fit: FittedValues) -> dict[str, tuple[str | None, ...]]:
     return {
         "w": fit.diagnostic_names,
         "gamma0": (None,),
@@ -40,21 +36,21 @@ def _labels(fit: MapFit) -> dict[str, tuple[str | None, ...]]:
     }
 
 
-def as_text(fit: MapFit) -> str:
+def as_text(fit: FittedValues) -> str:
     """Heading, table and a line on the optimizer."""
     frame = as_frame(fit).map(lambda value: f"{value: .4f}" if np.isfinite(value) else "--")
     body = frame.reset_index().to_string(index=False, justify="right")
     return "\n".join([_heading(fit), "", body, "", *_footer(fit)])
 
 
-def as_html(fit: MapFit) -> str:
+def as_html(fit: FittedValues) -> str:
     """Give the same for Jupyter."""
     frame = as_frame(fit)
     table = table_of(frame, "", formats=dict.fromkeys(frame.columns, ".4f"))
     return render("fit.html", heading=_heading(fit), table=table, footer=_footer(fit))
 
 
-def _heading(fit: MapFit) -> str:
+def _heading(fit: FittedValues) -> str:
     penalty = f"ridge {fit.ridge:g}" if fit.ridge else "no penalty"
     return (
         f"MapFit: {fit.n_episodes} episodes, {fit.n_timed} of them timed, {penalty}, "
@@ -62,11 +58,11 @@ def _heading(fit: MapFit) -> str:
     )
 
 
-def _memory(fit: MapFit) -> str:
+def _memory(fit: FittedValues) -> str:
     return (f", memory {fit.memory:.3g}" if fit.memory != 1 else "") + (", with a clock" if fit.clock else "")
 
 
-def _profile(fit: MapFit) -> str:
+def _profile(fit: FittedValues) -> str:
     paper = next(point.objective for point in fit.profile if point.memory == 1)
     nats = fit.n_episodes * (paper - fit.objective)
     return (
@@ -75,7 +71,7 @@ def _profile(fit: MapFit) -> str:
     )
 
 
-def _footer(fit: MapFit) -> list[str]:
+def _footer(fit: FittedValues) -> list[str]:
     best = fit.objective
     agreeing = sum(restart.objective - best < 1e-6 for restart in fit.restarts)
     lines = [

@@ -210,7 +210,7 @@ class _Routed(GoingOn):
     answer: Call
 
     def checkpoint(self, checkpoint: Checkpoint) -> Choice:
-        names = self.state.router.diagnostic_names
+        names = self.state.router.diagnostics.names
         decision = self.state.observe(chosen(checkpoint.diagnostics, names, "diagnostics", self.state.episode))
         return Choice(self.answer if decision.handoff else "cheap", facts=decision._asdict())
 
