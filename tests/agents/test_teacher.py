@@ -359,7 +359,7 @@ def test_the_command_asks_a_model_and_says_so_when_it_gives_no_mark(run):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--out", "e.jsonl"), "one of --marks, --counterfactuals and --model"),
+        (("--out", "e.jsonl"), "one of --marks, --counterfactuals, --model and --rule"),
         (("--out", "e.jsonl", "--model", "m"), "--model, --base-url and --keep together"),
         (("--out", "no/e.jsonl", "--marks", "m.csv"), "no such folder"),
         (("--out", "e.jsonl", "--marks", "m.csv"), "m.csv: no such file"),

@@ -12,6 +12,8 @@ import pytest
 from documents import Document
 
 import bayes_tacit.agents
+import bayes_tacit.logs.readers
+import bayes_tacit.logs.reading
 import bayes_tacit.policies
 import simulations.studies
 from bayes_tacit.errors import TacitWarning
@@ -22,7 +24,7 @@ from simulations.studies.table_file import TABLE, read_table
 
 ROOT = Path(__file__).parents[2]
 RECIPES = Document(ROOT / "CONTRIBUTING.md")
-PACKAGES = (bayes_tacit.policies, bayes_tacit.agents, simulations.studies)
+PACKAGES = (bayes_tacit.policies, bayes_tacit.agents, bayes_tacit.logs.readers, simulations.studies)
 
 
 @pytest.fixture
@@ -127,6 +129,14 @@ def test_the_benchmark_is_played_and_fitted(overlay, capsys):
     episodes = made["episodes"]
     for number, (cheap, strong) in enumerate(made["pairs"]):
         assert episodes.outcomes[number] == f"{cheap.end.success:d}{strong.end.success:d}"
+
+
+def test_the_reader_reads_and_is_recognized(overlay, capsys, monkeypatch):
+    monkeypatch.setattr(bayes_tacit.logs.readers, "READERS", dict(bayes_tacit.logs.readers.READERS))
+    monkeypatch.setattr(bayes_tacit.logs.reading, "READERS", bayes_tacit.logs.readers.READERS)
+    made = follow("Add a reader of logs", capsys)
+    assert "bayes_tacit.logs.readers.diary" in overlay
+    assert made["episodes"].dataset["strong_steps"].item() == 2
 
 
 def test_the_diagnostic_goes_into_the_fit(capsys):

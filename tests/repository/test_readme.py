@@ -11,6 +11,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from command_line import PROGRAM, call
+from logs.conversations import rollout, write
 
 from bayes_tacit import Episodes
 from bayes_tacit.data.episodes.formats import jsonl
@@ -58,7 +59,7 @@ def test_documentation_of_the_format_shows_the_same_line():
 
 
 def test_the_command_lines_work_one_after_the_other(tmp_path):
-    (block,) = [body for body in blocks("sh") if "bayes-tacit" in body]
+    (block,) = [body for body in blocks("sh") if "bayes-tacit example" in body]
     lines = block.strip().splitlines()
     assert len(lines) == 5
     for line in lines[:-1]:
@@ -71,6 +72,16 @@ def test_the_command_lines_work_one_after_the_other(tmp_path):
         ["bash", "-c", lines[-1]], cwd=tmp_path, env={**os.environ, "PATH": path}, capture_output=True, check=False
     )
     assert json.loads(done.stdout) == {"episode": "a", "started": True}
+
+
+def test_logs_are_imported_and_marked_as_it_says(tmp_path):
+    (block,) = [body for body in blocks("sh") if "bayes-tacit import" in body]
+    write(tmp_path / "cheap.jsonl", rollout("a", success=False), rollout("b"))
+    write(tmp_path / "strong.jsonl", rollout("a"), rollout("b"))
+    for line in block.strip().splitlines():
+        done = call(*shlex.split(line)[1:], cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    assert len(Episodes.read(tmp_path / "marked.jsonl")) == 2
 
 
 def test_figures_are_those_of_the_pages_that_are_linked():
