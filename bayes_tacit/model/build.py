@@ -19,8 +19,10 @@ from bayes_tacit.data.timing import Timing
 from bayes_tacit.errors import InvalidDataError, TacitWarning
 from bayes_tacit.model.crossing import CrossingSteps
 from bayes_tacit.model.evidence import Evidence, Unmarked, Weights, ZeroMass, collect_evidence, typical_log_threshold
+from bayes_tacit.model.evidence.grid import between_nodes
 from bayes_tacit.model.families import family_named
 from bayes_tacit.model.likelihood import threshold_log_likelihood
+from bayes_tacit.model.memory import Memory
 from bayes_tacit.model.priors import Prior, RidgePrior, WeaklyInformativePrior
 from bayes_tacit.model.symbolic import PYTENSOR
 
@@ -34,7 +36,7 @@ def build_model(
     family: str = "lognormal",
     timing: Timing = "post_action",
     zero_mass: ZeroMass | None = None,
-    memory: float = 1.0,
+    memory: Memory = 1.0,
     clock: bool = False,
     unmarked: Unmarked = "outcome",
 ) -> pm.Model:
@@ -69,7 +71,9 @@ def build_model(
         keeps the episode's B = 1. By default it is floored if there is a floor, and refused otherwise.
     memory
         rho from 0 to 1: what is left of a diagnostic's leaky sum after a step; 1, the paper's, forgets nothing. See
-        `bayes_tacit.model.memory`.
+        `bayes_tacit.model.memory`. "learned" makes it a parameter `rho` with a prior; the bounds are then interpolated
+        between memories (`bayes_tacit.model.evidence.grid`). Best with a clock, since every window must have mass at
+        every memory.
     clock
         Whether the number of steps counts as one more diagnostic, "clock". Under it every window has mass.
     unmarked
@@ -81,10 +85,10 @@ def build_model(
     Returns
     -------
     pymc.Model
-        Variables `gamma0`, `gamma`, `beta0`, `beta`, `s`, `w` with dims `feature` and `diagnostic`; observed
-        `strong_success` (dim `episode`) and `threshold` (dim `timed`). The value of `threshold` is a checkpoint: the
-        last one of the window, or the number of steps where the threshold was not crossed. Predictive draws of it are
-        crossing steps on the same scale.
+        Variables `gamma0`, `gamma`, `beta0`, `beta`, `s`, `w` with dims `feature` and `diagnostic`, and `rho` if it is
+        learned; observed `strong_success` (dim `episode`) and `threshold` (dim `timed`). The value of `threshold` is a
+        checkpoint: the last one of the window, or the number of steps where the threshold was not crossed. Predictive
+        draws of it are crossing steps on the same scale.
 
     Examples
     --------
@@ -123,13 +127,14 @@ def state_model(
         "risk": ["risk"],
     }
     with pm.Model(coords=coords) as model:
-        data = _register(values, learned=evidence.weights is None)
-        gamma0, gamma, beta0, beta, s = _coefficients(prior, evidence, data)
+        data = _register(values, evidence)
+        rho = None if evidence.grid is None else _memory(prior)
+        gamma0, gamma, beta0, beta, s = _coefficients(prior, evidence, data, rho)
         w = _weights(prior, evidence)
         logit = gamma0 + data["features"] @ gamma
         location = (beta0 + data["features"] @ beta)[data["timed_position"]]
         _observe_strong_success(evidence, data, logit, floor)
-        _observe_threshold(evidence, data, crossing, location, s, w, logit, floor)
+        _observe_threshold(evidence, data, crossing, location, s, w, rho, logit, floor)
     return model
 
 
@@ -148,7 +153,14 @@ def model_data(episodes: Episodes, evidence: Evidence, crossing: CrossingSteps) 
 
     A model compiled for some episodes serves any others with the same features and diagnostics once these are replaced.
     """
-    typical = typical_log_threshold(episodes, evidence.weights, evidence.memory, clock=evidence.clock)
+    grid = evidence.grid
+    typical: float | np.ndarray
+    if grid is None:
+        typical = typical_log_threshold(episodes, evidence.weights, float(evidence.memory), clock=evidence.clock)
+        bounds = {"diagnostics_before": evidence.before, "diagnostics_within": evidence.within}
+    else:
+        typical = grid.typical
+        bounds = {"diagnostics_before": grid.before, "diagnostics_within": grid.within, "memory_nodes": grid.nodes}
     return {
         "features": evidence.features,
         "feature_mean": evidence.standardization.mean,
@@ -157,17 +169,17 @@ def model_data(episodes: Episodes, evidence: Evidence, crossing: CrossingSteps) 
         "timed_position": evidence.timed,
         "window_start": crossing.first_checkpoint,
         "window_end": crossing.last_checkpoint,
-        "diagnostics_before": evidence.before,
-        "diagnostics_within": evidence.within,
+        **bounds,
         "n_left": np.array(evidence.n_left),
         "n_interval": np.array(evidence.n_interval),
         "typical_log_threshold": np.array(typical),
     }
 
 
-def _register(values: dict[str, np.ndarray], *, learned: bool) -> dict[str, TensorVariable]:
+def _register(values: dict[str, np.ndarray], evidence: Evidence) -> dict[str, TensorVariable]:
     """Make the values data of the model."""
-    by_row = ("timed", "diagnostic" if learned else "risk")
+    by_node = () if evidence.grid is None else ("node",)
+    by_row = (*by_node, "timed", "diagnostic" if evidence.weights is None else "risk")
     dims: dict[str, tuple[str, ...]] = {
         "features": ("episode", "feature"),
         "feature_mean": ("feature",),
@@ -178,16 +190,28 @@ def _register(values: dict[str, np.ndarray], *, learned: bool) -> dict[str, Tens
         "window_end": ("timed",),
         "diagnostics_before": by_row,
         "diagnostics_within": by_row,
+        "memory_nodes": by_node,
+        "typical_log_threshold": by_node,
     }
     return {name: pm.Data(name, value, dims=dims.get(name)) for name, value in values.items()}
 
 
-def _coefficients(prior: Prior, evidence: Evidence, data: dict[str, TensorVariable]) -> tuple[TensorVariable, ...]:
-    center = data["typical_log_threshold"]
+def _memory(prior: Prior) -> TensorVariable:
+    """Give a learned memory its prior."""
+    if isinstance(prior, RidgePrior):
+        return pm.Uniform("rho", 0.0, 1.0)
+    return pm.Beta("rho", prior.memory_kept, prior.memory_lost)
+
+
+def _coefficients(
+    prior: Prior, evidence: Evidence, data: dict[str, TensorVariable], rho: TensorVariable | None
+) -> tuple[TensorVariable, ...]:
+    typical = data["typical_log_threshold"]
+    center = typical if rho is None else between_nodes(rho, data["memory_nodes"], typical)[0]
     if isinstance(prior, RidgePrior):
         scale = prior.coefficient_scale(evidence.n)
         gamma0 = pm.Flat("gamma0")
-        beta0 = pm.Flat("beta0", initval=float(center.get_value()))
+        beta0 = pm.Flat("beta0", initval=float(np.mean(typical.get_value())))
         s = pm.HalfFlat("s")
         gamma, beta = (_slopes(name, scale, evidence) for name in ("gamma", "beta"))
     else:
@@ -242,14 +266,15 @@ def _observe_threshold(
     location: TensorVariable,
     s: TensorVariable,
     w: TensorVariable,
+    rho: TensorVariable | None,
     logit: TensorVariable,
     floor: float | None,
 ) -> None:
     """Give each timed episode the mass of its interval.
 
     The sums of diagnostics that bound it are data of the model, so that an evaluation does not depend on the horizon;
-    the observed checkpoint only labels it. The weights are passed one by one, which keeps the distribution elementwise
-    and so the log-likelihood pointwise.
+    the observed checkpoint only labels it. The weights are passed one by one, and a learned memory after them, which
+    keeps the distribution elementwise and so the log-likelihood pointwise.
     """
     learned = evidence.weights is None
     symbolic = replace(
@@ -263,8 +288,13 @@ def _observe_threshold(
     def logp(
         _: TensorVariable, mu: TensorVariable, scale: TensorVariable, eta: TensorVariable, *given: TensorVariable
     ) -> TensorVariable:
-        simplex = pt.stack([weight.ravel()[0] for weight in given]) if learned else np.ones(1)
-        log_mass = threshold_log_likelihood(symbolic, simplex, mu, scale, crossing.family, PYTENSOR)
+        scalars = [value.ravel()[0] for value in given]
+        bounds = symbolic
+        if rho is not None:
+            at = between_nodes(scalars.pop(), data["memory_nodes"], symbolic.before, symbolic.within)
+            bounds = replace(symbolic, before=at[0], within=at[1])
+        simplex = pt.stack(scalars) if learned else np.ones(1)
+        log_mass = threshold_log_likelihood(bounds, simplex, mu, scale, crossing.family, PYTENSOR)
         if floor is None:
             return log_mass
         log_pi = -pt.softplus(-eta)
@@ -276,6 +306,7 @@ def _observe_threshold(
         s,
         logit[data["timed_position"]],
         *(w[j] for j in range(len(evidence.diagnostic_names))),
+        *(() if rho is None else (rho,)),
         logp=logp,
         random=crossing.draw,
         observed=data["window_end"],

@@ -58,28 +58,34 @@ class CrossingSteps:
         location: np.ndarray,
         scale: np.ndarray,
         logit: np.ndarray,  # noqa: ARG002
-        *w: np.ndarray,
+        *given: np.ndarray,
         rng: np.random.Generator | None = None,
         size: tuple[int, ...] | None = None,
     ) -> np.ndarray:
         """Draw thresholds and say at which step each episode's risk crosses its own.
 
-        The arguments are those of the model's `threshold` distribution; the logit of pi matters to its floor only.
+        The arguments are those of the model's `threshold` distribution: location, scale, the logit of pi, which matters
+        to its floor only, the weights, and the memory if it is learned.
         """
         rng = np.random.default_rng(rng)
         shape = (len(self._timed),) if size is None else size
         kappa = np.exp(location + scale * self.family.draw(rng, shape))
-        risk = self._risk(np.array([np.ravel(weight)[0] for weight in w]))
+        risk = self._risk(np.array([np.ravel(value)[0] for value in given]))
         # Past the end of a rollout the risk is NaN, which is below nothing.
         return (risk < kappa[..., None]).sum(axis=-1)
 
-    def _risk(self, w: np.ndarray) -> np.ndarray:
-        """Cumulative risk of the timed episodes, (timed, step)."""
+    def _risk(self, given: np.ndarray) -> np.ndarray:
+        """Cumulative risk of the timed episodes, (timed, step), from the weights and a learned memory."""
         if self._memory == 1:
-            return np.cumsum(self._diagnostics @ w, axis=1)
-        risk: np.ndarray = self._peaks @ w
+            return np.cumsum(self._diagnostics @ given, axis=1)
+        learned = isinstance(self._memory, str)
+        reached, w = (self._peaks_at(float(given[-1])), given[:-1]) if learned else (self._peaks, given)
+        risk: np.ndarray = reached @ w
         return risk
 
     @cached_property
     def _peaks(self) -> np.ndarray:
-        return peaks(self._diagnostics, rates(self._memory, self._diagnostics.shape[-1], clock=self._clock))
+        return self._peaks_at(float(self._memory))
+
+    def _peaks_at(self, memory: float) -> np.ndarray:
+        return peaks(self._diagnostics, rates(memory, self._diagnostics.shape[-1], clock=self._clock))

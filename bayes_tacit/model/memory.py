@@ -24,7 +24,15 @@ Only NumPy is imported.
 
 from __future__ import annotations
 
+from typing import Final, Literal
+
 import numpy as np
+
+LEARNED: Final = "learned"
+"""In place of a number: the memory is a parameter."""
+
+Memory = float | Literal["learned"]
+"""A memory from 0 to 1, or "learned"."""
 
 CLOCK = "clock"
 """Name of the diagnostic that is 1 at every step."""

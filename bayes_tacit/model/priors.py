@@ -65,12 +65,15 @@ class WeaklyInformativePrior:
         1.3 to 7 (s from 0.26 to 1.9, two sds); s near zero, where sampling gets stuck, is unlikely.
     concentration
         w ~ Dirichlet(concentration, ..., concentration). At 1 all weights are equally likely.
+    memory_kept, memory_lost
+        rho ~ Beta(memory_kept, memory_lost), where the memory is learned. At 1 and 1 all memories are equally likely,
+        from the highest value so far (0) to the paper's sum (1).
 
     Examples
     --------
     >>> WeaklyInformativePrior(location_slope=0.25)
     WeaklyInformativePrior(incidence_intercept=1.5, incidence_slope=1.0, location_intercept=1.5, location_slope=0.25, \
-scale_median=0.7, scale_spread=0.5, concentration=1.0)
+scale_median=0.7, scale_spread=0.5, concentration=1.0, memory_kept=1.0, memory_lost=1.0)
     """
 
     incidence_intercept: float = 1.5
@@ -80,6 +83,8 @@ scale_median=0.7, scale_spread=0.5, concentration=1.0)
     scale_median: float = 0.7
     scale_spread: float = 0.5
     concentration: float = 1.0
+    memory_kept: float = 1.0
+    memory_lost: float = 1.0
 
     def __post_init__(self) -> None:
         for field in fields(self):

@@ -107,7 +107,7 @@ def of_tree(tree: object) -> Fitted:
         gamma=by_feature.get("gamma", np.zeros((size, 0))),
         beta=by_feature.get("beta", np.zeros((size, 0))),
         family=family_named(tree.attrs["family"]),
-        memory=float(tree.attrs.get("memory", 1.0)),
+        memory=_flat(posterior, "rho") if "rho" in posterior else float(tree.attrs.get("memory", 1.0)),
         clock=clock,
     )
     seed = tree.attrs.get("seed")

@@ -110,6 +110,10 @@ class Design:
         risk = draws.risk(np.cumsum(self.diagnostics, axis=1)[:, STEPS])
         return score(draws.incidence(self.x)[:, None], draws.location(self.x)[:, None], draws.s, risk, draws.family)
 
+    def true_scores(self, truth: dict[str, np.ndarray]) -> np.ndarray:
+        """Give q under the truth at the same points, (episode, step)."""
+        return self.scores(draws_of({name: np.asarray(value)[None] for name, value in truth.items()}))[..., 0]
+
     def replicate(self, truth: dict[str, np.ndarray], rng: np.random.Generator, number: int) -> dict[str, float]:
         """Sample one posterior; give the ranks of the truth, the share of q(t) covered, and the divergences."""
         episodes = self.simulate(truth, rng)
@@ -118,12 +122,9 @@ class Design:
             tree = sample_posterior(
                 episodes, draws=DRAWS, tune=TUNE, chains=CHAINS, seed=number, predictive_draws=20, progress=False
             )
-        flat = {
-            str(name): values.values.reshape(-1, *values.shape[2:])
-            for name, values in tree["posterior"].data_vars.items()
-        }
-        posterior, true = _draws(flat), _draws({name: np.asarray(value)[None] for name, value in truth.items()})
-        q, true_q = self.scores(posterior), self.scores(true)[..., 0]
+        flat = flat_posterior(tree)
+        posterior = draws_of(flat)
+        q, true_q = self.scores(posterior), self.true_scores(truth)
         thin = np.linspace(0, len(posterior) - 1, RANKED_DRAWS).astype(int)
         result: dict[str, float] = {"divergences": int(tree["sample_stats"]["diverging"].sum())}
         for name, values in flat.items():
@@ -138,7 +139,14 @@ class Design:
         return result
 
 
-def _draws(parameters: dict[str, Any]) -> Draws:
+def flat_posterior(tree: xr.DataTree) -> dict[str, np.ndarray]:
+    """Give the draws of every parameter as rows, all chains one after the other."""
+    posterior = tree["posterior"].data_vars
+    return {str(name): values.values.reshape(-1, *values.shape[2:]) for name, values in posterior.items()}
+
+
+def draws_of(parameters: dict[str, Any]) -> Draws:
+    """Give parameters as rows the form that scores are computed from."""
     return Draws(
         **{name: parameters[name] for name in ("w", "gamma0", "gamma", "beta0", "beta", "s")}, family=LOGNORMAL
     )

@@ -1,15 +1,20 @@
 import numpy as np
+import pymc as pm
 import pytest
+import xarray as xr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from simulate import leaky_peaks, quietly, simulate_model
 
+from bayes_tacit import build_model
 from bayes_tacit.errors import EvidenceError, InvalidDataError, TacitWarning
 from bayes_tacit.model.crossing import CrossingSteps
 from bayes_tacit.model.evidence import collect_evidence
 from bayes_tacit.model.families import LOGNORMAL
+from bayes_tacit.model.likelihood import threshold_log_likelihood
 from bayes_tacit.model.memory import peaks
+from bayes_tacit.model.numerics import NUMPY
 
 RHO = st.floats(0, 1)
 ROLLOUTS = hnp.arrays(float, (2, 7, 3), elements=st.floats(0, 100) | st.just(0.0))
@@ -115,3 +120,54 @@ def test_the_checkpoints_of_an_episode_that_is_due_span_its_rollout(example):
     assert unmarked.sum() == 52
     assert (steps.first_checkpoint[unmarked] == 0).all()
     np.testing.assert_array_equal(steps.last_checkpoint[unmarked], example.n_steps[evidence.timed[unmarked]] - 1)
+
+
+@pytest.mark.parametrize("rho", [0.0, 0.2, 0.617, 0.93, 0.999, 1.0])
+def test_bounds_between_memories_are_close_to_those_at_the_memory(example, rho):
+    found, exact = (collect_evidence(example, memory=memory, clock=True) for memory in ("learned", rho))
+    at = found.at_memory(rho)
+    np.testing.assert_array_equal(at.timed, exact.timed)
+    np.testing.assert_allclose(at.before, exact.before, rtol=0.012)
+    np.testing.assert_allclose(at.before + at.within, exact.before + exact.within, rtol=0.012)
+    # The peaks are convex in the memory, so straight lines never lie below them.
+    assert (at.before >= exact.before * (1 - 1e-12)).all()
+    assert (at.within >= 0).all()
+
+
+def test_at_the_memories_of_the_grid_bounds_are_exact(example):
+    found = collect_evidence(example, memory="learned", clock=True)
+    for rho in found.grid.nodes[[0, 20, 40, -1]]:
+        exact = collect_evidence(example, memory=float(rho), clock=True)
+        np.testing.assert_allclose(found.at_memory(rho).before, exact.before, rtol=1e-12)
+        np.testing.assert_allclose(found.at_memory(rho).within, exact.within, rtol=1e-9, atol=1e-12)
+
+
+def test_a_window_that_has_no_mass_at_some_memory_is_none_for_a_learned_one(example):
+    found = collect_evidence(example, memory="learned")
+    at_zero = collect_evidence(example, memory=0.0)
+    assert set(at_zero.zero_mass) <= set(found.zero_mass)
+    assert len(found.timed) + len(found.zero_mass) == len(collect_evidence(example).timed)
+    assert found.grid.within.shape[1] == len(found.timed)
+    with pytest.raises(EvidenceError, match=r"with some memories no diagnostic reaches a new peak .*clock=True"):
+        found.settle_zero_mass(None)
+
+
+def test_the_likelihood_of_a_learned_memory_is_that_of_the_memory_itself(example):
+    rho = float(collect_evidence(example, memory="learned", clock=True).grid.nodes[30])
+    w, beta = np.array([0.3, 0.2, 0.2, 0.2, 0.1]), np.array([0.1, -0.1, 0.2])
+    point = {"gamma0": 0.2, "gamma": np.zeros(3), "beta0": 0.5, "beta": beta, "s": 0.6, "w": w, "rho": rho}
+    one_draw = xr.Dataset(
+        {
+            name: (("chain", "draw", *dims.get(name, ())), np.asarray(value)[None, None])
+            for dims in ({"gamma": ["feature"], "beta": ["feature"], "w": ["diagnostic"]},)
+            for name, value in point.items()
+        }
+    )
+    model = build_model(example, memory="learned", clock=True)
+    tree = xr.DataTree.from_dict({"posterior": one_draw})
+    with model:
+        found = pm.compute_log_likelihood(tree, var_names=["threshold"], extend_inferencedata=False, progressbar=False)
+    exact = collect_evidence(example, memory=rho, clock=True)
+    location = 0.5 + exact.features[exact.timed] @ beta
+    expected = threshold_log_likelihood(exact, w, location, 0.6, LOGNORMAL, NUMPY)
+    np.testing.assert_allclose(found["threshold"].values[0, 0], expected, rtol=1e-9)

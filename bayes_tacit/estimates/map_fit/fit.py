@@ -139,6 +139,7 @@ def fit_map(
             raise InvalidDataError(expected, field="zero_mass with memory 'profile'", value=zero_mass)
         profile = profile_memory(lambda rho: _height(optimize(objective_at(rho))))
         memory = best(profile).memory
+    memory = validate.number("memory", memory, "a number from 0 to 1, or 'profile'", least=0, most=1)
     objective = objective_at(memory)
     warn_of_dependence(objective)
     fits = optimize(objective)
@@ -265,7 +266,7 @@ def _result(
         timing=timing,
         seed=seed,
         data_fingerprint=evidence.fingerprint(),
-        memory=evidence.memory,
+        memory=float(evidence.memory),
         clock=evidence.clock,
         unmarked=evidence.unmarked,
     )

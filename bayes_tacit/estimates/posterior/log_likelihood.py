@@ -18,7 +18,7 @@ def pointwise_log_likelihood(posterior: xr.Dataset, evidence: Evidence, family: 
     A timed episode's `total` is the sum of both; of any other episode it is the first alone.
     """
     shape = (posterior.sizes["chain"], posterior.sizes["draw"])
-    flat = {name: _flatten(posterior, name) for name in ("gamma0", "gamma", "beta0", "beta", "s", "w")}
+    flat = {name: _flatten(posterior, name) for name in ("gamma0", "gamma", "beta0", "beta", "s", "w", "rho")}
     n_draws = shape[0] * shape[1]
     if "gamma" not in posterior:
         flat["gamma"] = flat["beta"] = np.zeros((n_draws, 0))
@@ -30,7 +30,12 @@ def pointwise_log_likelihood(posterior: xr.Dataset, evidence: Evidence, family: 
     threshold = np.stack(
         [
             threshold_log_likelihood(
-                evidence, flat["w"][draw] if learned else np.ones(1), location[draw], flat["s"][draw], family, NUMPY
+                evidence if evidence.grid is None else evidence.at_memory(float(flat["rho"][draw])),
+                flat["w"][draw] if learned else np.ones(1),
+                location[draw],
+                flat["s"][draw],
+                family,
+                NUMPY,
             )
             for draw in range(n_draws)
         ]

@@ -28,6 +28,7 @@ from bayes_tacit.model.build import forward_draws, model_data, state_model
 from bayes_tacit.model.crossing import CrossingSteps
 from bayes_tacit.model.evidence import Evidence, Unmarked, Weights, ZeroMass, collect_evidence
 from bayes_tacit.model.families import Family, family_named
+from bayes_tacit.model.memory import Memory
 from bayes_tacit.model.priors import WeaklyInformativePrior, prior_to_json
 
 Sampler = Literal["nutpie", "pymc"]
@@ -72,7 +73,7 @@ def sample_posterior(
     cores: int | None = None,
     predictive_draws: int = 500,
     progress: bool | None = None,
-    memory: float = 1.0,
+    memory: Memory = 1.0,
     clock: bool = False,
     unmarked: Unmarked = "outcome",
 ) -> xr.DataTree:
@@ -108,6 +109,7 @@ def sample_posterior(
         Whether to show a progress bar; by default where standard error is a terminal.
     memory
         rho from 0 to 1: what is left of a diagnostic's leaky sum after a step; 1, the paper's, forgets nothing.
+        "learned" samples it too, as `rho`; best with a clock, since every window must have mass at every memory.
     clock
         Whether the number of steps counts as one more diagnostic, "clock". Under it every window has mass.
     unmarked
@@ -199,7 +201,7 @@ def _compile(
 ) -> Any:  # noqa: ANN401
     """Compile a model once for each shape, prior and family in a process, and give it the data at hand."""
     shape = len(evidence.feature_names), len(evidence.diagnostic_names)
-    key = (*shape, evidence.weights is None, repr(prior), family.name)
+    key = (*shape, evidence.weights is None, evidence.grid is None, repr(prior), family.name)
     with _compiling:
         if key not in _compiled:
             _compiled[key] = nutpie.compile_pymc_model(model, freeze_model=False)

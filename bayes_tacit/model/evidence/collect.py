@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,9 +11,10 @@ from bayes_tacit import validate
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.data.timing import TIMINGS, Timing, mark_moves_by
 from bayes_tacit.errors import InvalidDataError
+from bayes_tacit.model.evidence.grid import PeakGrid, memory_nodes
 from bayes_tacit.model.evidence.record import Evidence, Unmarked
 from bayes_tacit.model.evidence.simplex import Weights, simplex
-from bayes_tacit.model.memory import CLOCK, peaks
+from bayes_tacit.model.memory import CLOCK, LEARNED, Memory, peaks
 from bayes_tacit.model.standardization import Standardization
 
 BLOCK_BYTES = 1 << 20
@@ -27,7 +29,7 @@ def collect_evidence(
     *,
     timing: Timing = "post_action",
     weights: Weights | None = None,
-    memory: float = 1.0,
+    memory: Memory = 1.0,
     clock: bool = False,
     unmarked: Unmarked = "outcome",
 ) -> Evidence:
@@ -45,7 +47,8 @@ def collect_evidence(
         Simplex weights to hold fixed, in the order of the diagnostics or by their names; by default they are to be
         learned.
     memory
-        rho from 0 to 1, what is left of a diagnostic's leaky sum after a step; 1, the paper's, forgets nothing.
+        rho from 0 to 1, what is left of a diagnostic's leaky sum after a step; 1, the paper's, forgets nothing. With
+        "learned" the bounds are kept at several memories.
     clock
         Whether the number of steps is one more diagnostic, the last one, by the name of "clock".
     unmarked
@@ -74,7 +77,8 @@ def collect_evidence(
     due = strong & ~cheap & (start < 0) & (unmarked == "due")
     start, stop = np.where(due, 0, start), np.where(due, n_steps, stop)
     timed = np.flatnonzero(start >= 0)
-    before, within = _bounding_sums(episodes, timed, start[timed], stop[timed], memory, clock=clock)
+    reference = 1.0 if isinstance(memory, str) else memory
+    before, within = _bounding_sums(episodes, timed, start[timed], stop[timed], reference, clock=clock)
     if fixed is not None:
         before, within = before @ fixed[:, None], within @ fixed[:, None]
     # That no risk was ever seen is no sign of when, where nobody marked it.
@@ -102,12 +106,42 @@ def collect_evidence(
         clock=clock,
         unmarked=unmarked,
     )
-    return untimed.with_rows(timed, before, within, open_above[timed])
+    evidence = untimed.with_rows(timed, before, within, open_above[timed])
+    return _with_grid(evidence, episodes, start, stop) if memory == LEARNED else evidence
 
 
-def checked_memory(memory: object) -> float:
-    """Return a memory from 0 to 1."""
-    return validate.number("memory", memory, "a number from 0 to 1", least=0, most=1)
+def _with_grid(evidence: Evidence, episodes: Episodes, start: np.ndarray, stop: np.ndarray) -> Evidence:
+    """Add the bounds at several memories; a window that has no mass at one of them counts as one without mass."""
+    found = _bounds_at(evidence, episodes, start, stop, memory_nodes(episodes.horizon))
+    no_mass = ~evidence.open_above & (found.within.sum(axis=-1) == 0).any(axis=0)
+    kept = ~no_mass
+    fewer = evidence.with_rows(
+        evidence.timed[kept], evidence.before[kept], evidence.within[kept], evidence.open_above[kept]
+    )
+    return replace(
+        fewer,
+        zero_mass=np.concatenate([evidence.zero_mass, evidence.timed[no_mass]]),
+        grid=replace(found, before=found.before[:, kept], within=found.within[:, kept]),
+    )
+
+
+def _bounds_at(
+    evidence: Evidence, episodes: Episodes, start: np.ndarray, stop: np.ndarray, nodes: np.ndarray
+) -> PeakGrid:
+    timed, weights, clock = evidence.timed, evidence.weights, evidence.clock
+    pairs = [_bounding_sums(episodes, timed, start[timed], stop[timed], float(rho), clock=clock) for rho in nodes]
+    before, within = (np.stack(side) for side in zip(*pairs, strict=True))
+    if weights is not None:
+        before, within = before @ weights[:, None], within @ weights[:, None]
+    typical = [typical_log_threshold(episodes, weights, float(rho), clock=clock) for rho in nodes]
+    return PeakGrid(nodes, before, within, np.array(typical))
+
+
+def checked_memory(memory: object) -> Memory:
+    """Return a memory from 0 to 1, or "learned"."""
+    if isinstance(memory, str) and memory == LEARNED:
+        return LEARNED
+    return validate.number("memory", memory, "a number from 0 to 1, or 'learned'", least=0, most=1)
 
 
 def risk_names(episodes: Episodes, *, clock: bool) -> tuple[str, ...]:

@@ -12,6 +12,8 @@ import numpy as np
 
 from bayes_tacit import validate
 from bayes_tacit.errors import EvidenceError, TacitWarning
+from bayes_tacit.model.evidence.grid import PeakGrid, between_nodes
+from bayes_tacit.model.memory import Memory
 from bayes_tacit.model.standardization import Standardization
 
 ZeroMass = Literal["refuse", "drop_window"]
@@ -54,9 +56,11 @@ class Evidence:
     feature_names, diagnostic_names
         The columns.
     memory, clock
-        How the diagnostics were summed: rho, and whether the last of them counts the steps.
+        How the diagnostics were summed: rho or "learned", and whether the last of them counts the steps.
     unmarked
         How AB = 01 episodes without a window were read.
+    grid
+        If the memory is learned, the bounds at several memories; `before` and `within` are then those at memory 1.
     """
 
     episode: np.ndarray
@@ -73,9 +77,10 @@ class Evidence:
     weights: np.ndarray | None
     feature_names: tuple[str, ...]
     diagnostic_names: tuple[str, ...]
-    memory: float = 1.0
+    memory: Memory = 1.0
     clock: bool = False
     unmarked: Unmarked = "outcome"
+    grid: PeakGrid | None = None
 
     @property
     def n(self) -> int:
@@ -101,6 +106,13 @@ class Evidence:
     def open_above(self) -> np.ndarray:
         """Which rows have no upper bound."""
         return np.arange(len(self.timed)) >= self.n_left + self.n_interval
+
+    def at_memory(self, rho: float) -> Evidence:
+        """Give the bounds at one memory, where the memory is learned; by interpolation, as the model does."""
+        if self.grid is None:
+            return self
+        before, within = between_nodes(rho, self.grid.nodes, self.grid.before, self.grid.within)
+        return replace(self, before=before, within=within)
 
     def with_rows(self, timed: np.ndarray, before: np.ndarray, within: np.ndarray, open_above: np.ndarray) -> Evidence:
         """Replace the timed episodes, sorting them by kind.
@@ -141,7 +153,8 @@ class Evidence:
     def fingerprint(self) -> str:
         """Digest of everything the likelihood sees, to tell which data a fit came from."""
         digest = hashlib.sha256(repr((self.feature_names, self.diagnostic_names)).encode())
-        for array in (self.strong_success, self.features, self.timed, self.before, self.within, self.zero_mass):
+        bounds = (self.before, self.within) if self.grid is None else (self.grid.before, self.grid.within)
+        for array in (self.strong_success, self.features, self.timed, *bounds, self.zero_mass):
             digest.update(np.ascontiguousarray(array).data)
         return digest.hexdigest()
 
@@ -201,9 +214,10 @@ class Evidence:
 
     def _without_mass(self) -> str:
         which = "every diagnostic" if self.weights is None else "the risk under these weights"
-        return (
-            f"{which} is zero" if self.memory == 1 else f"with memory {self.memory:g} no diagnostic reaches a new peak"
-        )
+        if self.memory == 1:
+            return f"{which} is zero"
+        what = "some memories" if isinstance(self.memory, str) else f"memory {self.memory:g}"
+        return f"with {what} no diagnostic reaches a new peak"
 
     def _or_a_clock(self) -> str:
         return "" if self.clock or self.memory == 1 else ", or clock=True, under which every window has mass"

@@ -111,8 +111,8 @@ def require_same_data(tree: xr.DataTree, episodes: Episodes) -> None:
         "strong_outcome": evidence.strong_success,
         "features": evidence.features,
         "timed_position": evidence.timed,
-        "diagnostics_before": evidence.before,
-        "diagnostics_within": evidence.within,
+        "diagnostics_before": (evidence.grid or evidence).before,
+        "diagnostics_within": (evidence.grid or evidence).within,
     }.items():
         fitted = constant[name].values
         if fitted.shape != given.shape or not np.allclose(fitted, given):

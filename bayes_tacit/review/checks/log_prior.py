@@ -22,11 +22,11 @@ def log_prior(tree: xr.DataTree) -> xr.Dataset:
     Returns
     -------
     xarray.Dataset
-        `gamma0`, `beta0`, `s`, and where they are parameters `gamma`, `beta` and `w`, summed over features or
+        `gamma0`, `beta0`, `s`, and where they are parameters `gamma`, `beta`, `w` and `rho`, summed over features or
         diagnostics; dims `chain` and `draw`.
     """
     posterior = group_of(tree, "posterior")
-    center = float(group_of(tree, "constant_data")["typical_log_threshold"])
+    center = _typical_log_threshold(tree)
     prior = prior_of(tree)
     log_s = xr.apply_ufunc(np.log, posterior["s"])
     out = {
@@ -37,6 +37,8 @@ def log_prior(tree: xr.DataTree) -> xr.Dataset:
     for name, scale in (("gamma", prior.incidence_slope), ("beta", prior.location_slope)):
         if name in posterior:
             out[name] = _normal(posterior[name], 0.0, scale).sum("feature")
+    if "rho" in posterior:
+        out["rho"] = _beta(posterior["rho"], prior.memory_kept, prior.memory_lost)
     if "w" in posterior:
         out["w"] = _dirichlet(posterior["w"], prior.concentration)
     return xr.Dataset(out)
@@ -63,7 +65,22 @@ def prior_of(tree: xr.DataTree) -> WeaklyInformativePrior:
     return prior
 
 
-def _normal(value: xr.DataArray, mean: float, sd: float) -> xr.DataArray:
+def _typical_log_threshold(tree: xr.DataTree) -> float | xr.DataArray:
+    """Give what beta0 was placed around, which depends on the memory where that is learned."""
+    constant, posterior = group_of(tree, "constant_data"), group_of(tree, "posterior")
+    typical = constant["typical_log_threshold"]
+    if "rho" not in posterior:
+        return float(typical)
+    rho = posterior["rho"]
+    return rho.copy(data=np.interp(rho.values, constant["memory_nodes"].values, typical.values))
+
+
+def _beta(rho: xr.DataArray, first: float, second: float) -> xr.DataArray:
+    density = special.xlogy(first - 1, rho.values) + special.xlog1py(second - 1, -rho.values)
+    return rho.copy(data=density - special.betaln(first, second))
+
+
+def _normal(value: xr.DataArray, mean: float | xr.DataArray, sd: float) -> xr.DataArray:
     return -0.5 * ((value - mean) / sd) ** 2 - (np.log(sd) + LOG_SQRT_2PI)
 
 

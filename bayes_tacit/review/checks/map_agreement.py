@@ -45,6 +45,8 @@ def check_map_agreement(tree: xr.DataTree, fit: MapFit) -> CheckResult:
         )
         labels = [parameter] if dim is None else [f"{parameter}[{name}]" for name in posterior[dim].values]
         rows |= dict(zip(labels, zip(np.atleast_1d(getattr(fit, parameter)), mean, sd, strict=True), strict=True))
+    if "rho" in posterior:
+        rows["rho"] = (fit.memory, float(posterior["rho"].mean()), float(posterior["rho"].std()))
     table = pd.DataFrame.from_dict(rows, orient="index", columns=["map", "mean", "sd"]).rename_axis("parameter")
     table["z"] = (table["map"] - table["mean"]) / table["sd"]
     worst = str(table["z"].abs().idxmax())
@@ -83,7 +85,7 @@ def _require_same_model(tree: xr.DataTree, fit: MapFit) -> None:
         ("family", fit.family, tree.attrs["family"]),
         ("timing", fit.timing, tree.attrs["timing"]),
         ("unmarked", fit.unmarked, tree.attrs.get("unmarked", "outcome")),
-        ("memory", fit.memory, tree.attrs.get("memory", 1.0)),
+        ("memory", "learned" if "rho" in posterior else fit.memory, tree.attrs.get("memory", 1.0)),
         ("n_episodes", fit.n_episodes, constant.sizes["episode"]),
         ("n_timed", fit.n_timed, constant.sizes["timed"]),
         ("feature_names", list(fit.feature_names), features),

@@ -79,6 +79,7 @@ def _check_map_agreement(tree: xr.DataTree, episodes: Episodes, fit: MapFit | No
     if fit is None:
         ridge = 1 / (2 * len(episodes) * prior_of(tree).incidence_slope ** 2)
         weights = constant["w"].values if "w" in constant and constant.sizes["diagnostic"] > 1 else None
+        learned, clock = "rho" in tree["posterior"], bool(tree.attrs.get("clock", False))
         try:
             with warnings.catch_warnings():
                 # What is dependent or unidentified shows in the posterior itself.
@@ -90,9 +91,9 @@ def _check_map_agreement(tree: xr.DataTree, episodes: Episodes, fit: MapFit | No
                     family=tree.attrs["family"],
                     timing=tree.attrs["timing"],
                     weights=weights,
-                    zero_mass="drop_window",
-                    memory=tree.attrs.get("memory", 1.0),
-                    clock=bool(tree.attrs.get("clock", False)),
+                    zero_mass="drop_window" if clock or not learned else None,
+                    memory="profile" if learned else tree.attrs.get("memory", 1.0),
+                    clock=clock,
                     unmarked=tree.attrs.get("unmarked", "outcome"),
                 )
         except (ConvergenceError, EvidenceError) as error:
