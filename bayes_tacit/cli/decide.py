@@ -77,6 +77,7 @@ def select(
     from bayes_tacit.data.costs import StepCost
     from bayes_tacit.data.counterfactuals import Counterfactuals
     from bayes_tacit.estimates.map_fit import MapFit
+    from bayes_tacit.estimates.training import warn_of_other_data
     from bayes_tacit.router import Router
     from bayes_tacit.scores.decisive import decisive_scores
     from bayes_tacit.scores.sources import as_draws
@@ -103,9 +104,11 @@ def select(
             episodes = read_episodes(data)
             timing = parameters.timing
             scores = decisive_scores(parameters, episodes, decision_rule)
-            trained = (
-                scores if training is None else decisive_scores(parameters, read_episodes(training), decision_rule)
-            )
+            trained = scores
+            if training is not None:
+                fitted_on = read_episodes(training)
+                warn_of_other_data(estimate, fitted_on)
+                trained = decisive_scores(parameters, fitted_on, decision_rule)
             tried = _candidates(candidates, n, trained, timing)
             cost = StepCost(1.0 if cheap_cost is None else cheap_cost, 3.0 if strong_cost is None else strong_cost)
             if counterfactuals is None:

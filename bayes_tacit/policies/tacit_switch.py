@@ -19,6 +19,7 @@ from bayes_tacit.data.timing import Timing, discards_proposal
 from bayes_tacit.decisions.selection import Candidates, score_quantiles, target_switch_rates
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.estimates.map_fit import MapFit, fit_map
+from bayes_tacit.estimates.training import warn_of_other_data
 from bayes_tacit.policies.base import Setting, number_in
 from bayes_tacit.policies.crossings import crossing_points
 from bayes_tacit.policies.view import Seen, visible
@@ -103,7 +104,8 @@ class PosteriorTacitSwitch:
     rule
         "mean", or a probability: 0.1 hands off only where 90% of the posterior agrees.
     posterior
-        A posterior of the training episodes, or a function that makes one from them; by default `sample_posterior`.
+        A posterior of the training episodes (a warning says if it names others), or a function that makes one from
+        them; by default `sample_posterior`.
     options
         What `sample_posterior` is called with.
     draws
@@ -152,6 +154,8 @@ class PosteriorTacitSwitch:
             tree = sample_posterior(seen, **self.options)
         elif not isinstance(tree, xr.DataTree):
             tree = tree(seen)
+        else:
+            warn_of_other_data(tree, seen)
         if not isinstance(tree, xr.DataTree):
             raise InvalidDataError("a posterior DataTree", field="what the function gives", value=tree)
         return FittedTacitSwitch.of(

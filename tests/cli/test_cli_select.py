@@ -80,6 +80,14 @@ def test_candidates_may_come_from_other_episodes(replayed, tmp_path):
     scores = handoff_score(MapFit.load(replayed / "fit.json"), load_example())
     alphas = [point["alpha"] for point in json.loads(done.stdout)["points"]]
     np.testing.assert_allclose(alphas, score_quantiles(scores, 21).alpha)
+    assert "other data" not in done.stderr
+
+
+def test_select_tells_if_the_fit_was_not_made_from_what_is_said_to_be_its_training_data(replayed, tmp_path):
+    given = ("--cap", 50, "--step-budget", 30, "--out", "router.json", "--training", replayed / "few.jsonl")
+    done = call("select", replayed / "fit.json", replayed / "episodes.jsonl", *given, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "note: the fit was made from other data" in done.stderr
 
 
 def test_the_router_does_what_select_says_of_it(replayed, tmp_path, example):

@@ -25,6 +25,7 @@ from bayes_tacit import (
 )
 from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileError, TacitWarning
 from bayes_tacit.estimates.posterior import sampling
+from bayes_tacit.estimates.training import warn_of_other_data
 from bayes_tacit.model import build
 from bayes_tacit.model.evidence import collect_evidence
 from bayes_tacit.model.priors import prior_from_json
@@ -72,6 +73,9 @@ def test_provenance_says_where_the_draws_came_from(posterior, example):
     assert attrs["seed"] == 1
     assert prior_from_json(attrs["prior"]) == WeaklyInformativePrior()
     assert attrs["data_fingerprint"] == collect_evidence(example).fingerprint()
+    warn_of_other_data(posterior, example)
+    with pytest.warns(TacitWarning, match="the posterior was made from other data"):
+        warn_of_other_data(posterior, example.take(slice(900)))
     assert attrs["timing"] == "post_action"
     assert attrs["family"] == "lognormal"
     assert {"bayes_tacit_version", "pymc_version", "nutpie_version", "created_at"} <= attrs.keys()

@@ -12,6 +12,7 @@ import xarray as xr
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.errors import ConvergenceError, EvidenceError, TacitWarning
 from bayes_tacit.estimates.map_fit import MapFit, fit_map
+from bayes_tacit.estimates.training import warn_of_other_data
 from bayes_tacit.review.checks import crossing_steps, incidence, loo, map_agreement, prior_sensitivity
 from bayes_tacit.review.checks.base import CheckResult, group_of, require_same_data
 from bayes_tacit.review.checks.log_prior import prior_of
@@ -33,7 +34,8 @@ def run_checks(tree: xr.DataTree, episodes: Episodes, fit: MapFit | None = None)
     episodes
         The episodes it was fitted on.
     fit
-        The point estimate to compare with. By default one is made whose penalty is the posterior's own prior on gamma.
+        The point estimate to compare with; a warning says if it names other data. By default one is made whose penalty
+        is the posterior's own prior on gamma.
 
     Raises
     ------
@@ -46,6 +48,8 @@ def run_checks(tree: xr.DataTree, episodes: Episodes, fit: MapFit | None = None)
     ...     print(result)
     """
     require_same_data(tree, episodes)
+    if fit is not None:
+        warn_of_other_data(fit, episodes)
     sampler = check_sampler(tree)
     others: dict[str, Callable[[], CheckResult]] = {
         crossing_steps.NAME: lambda: crossing_steps.check_crossing_steps(tree, episodes),
