@@ -4,61 +4,30 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bayes_tacit.cli.common import CHECK_FAILED, AsJson, Force, Seed, new_file, show
-from bayes_tacit.cli.players import (
-    SCRIPTED,
-    Actions,
-    Cheap,
-    CheapKey,
-    CheapModel,
-    Data,
-    First,
-    GameList,
-    Pricing,
-    Seat,
-    Split,
-    Strong,
-    StrongKey,
-    StrongModel,
-    Workers,
-    games_of,
-    players_of,
-)
+from bayes_tacit.cli.common import CHECK_FAILED, Force, new_file, show
+from bayes_tacit.cli.players import Playing, plays
 
 if TYPE_CHECKING:
-    from bayes_tacit.agents.alfworld.collect import Pair, Players
+    from bayes_tacit.agents.playing import Benchmark, Pair, Players
 
 OUTCOMES = ("00", "01", "10", "11")
+SPLIT = "valid_seen"
 
 
+@plays
 def collect(
-    out: Annotated[Path, typer.Option(help="Folder for the transcripts; a stopped run goes on from it.")],
-    data: Data = None,
-    split: Split = "valid_seen",
-    games: GameList = None,
-    first: First = None,
-    cheap: Cheap = SCRIPTED,
-    cheap_model: CheapModel = None,
-    cheap_key: CheapKey = None,
-    strong: Strong = SCRIPTED,
-    strong_model: StrongModel = None,
-    strong_key: StrongKey = None,
+    playing: Playing,
     counterfactuals: Annotated[
         Path | None,
         typer.Option(help="Play every handoff too (kept in OUT-handoffs) and write this: .csv, .parquet or .nc."),
     ] = None,
-    cost: Pricing = "4b",
-    actions: Actions = 50,
-    workers: Workers = 1,
-    seed: Seed = 0,
     force: Force = False,
-    as_json: AsJson = False,
 ) -> None:
-    """Play ALFWorld games with Cheap alone and with Strong alone, and keep the transcripts.
+    """Play tasks of a benchmark with Cheap alone and with Strong alone, and keep the transcripts.
 
     What the folder holds already is not played again, except for rollouts that broke off; a folder of other players is
     refused. Exit code 1 means that some rollouts broke off, such as where an endpoint gave no answer: run it again.
@@ -66,40 +35,41 @@ def collect(
     Example: `bayes-tacit collect --data alfworld --split valid_seen --cheap http://127.0.0.1:8000/v1
     --cheap-model small --strong scripted --workers 2 --out rollouts`
     """
-    from bayes_tacit.agents.alfworld.collect import collect as play
-    from bayes_tacit.agents.alfworld.progress import shown
+    from bayes_tacit.agents.playing import collect as play
+    from bayes_tacit.agents.playing import shown
 
     target = None if counterfactuals is None else new_file(counterfactuals, force=force)
-    seats = Seat("cheap", cheap, cheap_model, cheap_key), Seat("strong", strong, strong_model, strong_key)
-    players = players_of(*seats, cost, actions, seed)
-    wanted = games_of(data, split, games, first)
-    pairs = play(wanted, out, players, workers=workers, progress=shown("rollouts"))
-    broken = sorted(pair.game.id for pair in pairs if not (pair.cheap.conclusive and pair.strong.conclusive))
-    counts = Counter(pair.outcome for pair in pairs if pair.game.id not in broken)
+    players = playing.players()
+    benchmark, tasks = playing.opened(SPLIT)
+    pairs = play(benchmark, playing.out, players, tasks=tasks, workers=playing.workers, progress=shown("rollouts"))
+    broken = sorted(pair.task.id for pair in pairs if not pair.conclusive)
+    counts = Counter(pair.outcome for pair in pairs if pair.conclusive)
     words = ", ".join(f"{counts[outcome]} with AB = {outcome}" for outcome in OUTCOMES)
-    text = f"{len(pairs)} games: {words}; transcripts in {out}"
+    text = f"{len(pairs)} games: {words}; transcripts in {playing.out}"
     facts: dict[str, object] = {
         "games": len(pairs),
         "outcomes": {outcome: counts[outcome] for outcome in OUTCOMES},
         "broken": broken,
-        "out": str(out),
+        "out": str(playing.out),
         "counterfactuals": None,
     }
     if broken:
         text += f"\nbroke off: {', '.join(broken)}"
     elif target is not None:
-        _continue(pairs, out, target, players, workers)
+        _continue(benchmark, pairs, players, playing, target)
         text += f"\nwhat comes of every handoff: {target}"
         facts["counterfactuals"] = str(target)
-    show(text, facts, as_json=as_json)
+    show(text, facts, as_json=playing.as_json)
     if broken:
         raise typer.Exit(CHECK_FAILED)
 
 
-def _continue(pairs: list[Pair], out: Path, target: Path, players: Players, workers: int) -> None:
-    from bayes_tacit.agents.alfworld.continuations import Continuations
-    from bayes_tacit.agents.alfworld.progress import shown
+def _continue(
+    benchmark: Benchmark[Any], pairs: list[Pair[Any]], players: Players, playing: Playing, target: Path
+) -> None:
+    from bayes_tacit.agents.playing import Continuations, shown
 
     # Not inside: whoever reads the folder takes every file for a transcript.
-    played = Continuations(pairs, out.with_name(f"{out.name}-handoffs"), players, workers, shown("handoffs"))
+    folder = playing.out.with_name(f"{playing.out.name}-handoffs")
+    played = Continuations(benchmark, pairs, folder, players, playing.workers, shown("handoffs"))
     played.counterfactuals().write(target)

@@ -7,83 +7,53 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bayes_tacit.cli.common import CHECK_FAILED, AsJson, Seed, show
-from bayes_tacit.cli.players import (
-    SCRIPTED,
-    Actions,
-    Cheap,
-    CheapKey,
-    CheapModel,
-    Data,
-    First,
-    GameList,
-    Pricing,
-    Seat,
-    Split,
-    Strong,
-    StrongKey,
-    StrongModel,
-    Workers,
-    games_of,
-    players_of,
-)
+from bayes_tacit.cli.common import CHECK_FAILED, show
+from bayes_tacit.cli.players import SIGNALS, Playing, plays
 from bayes_tacit.errors import InvalidDataError
 
 if TYPE_CHECKING:
-    from bayes_tacit.agents.alfworld.playing import Entry
+    from bayes_tacit.agents.playing import Entry
     from bayes_tacit.agents.transcript import Transcript
     from bayes_tacit.data.outcomes import Outcomes
     from bayes_tacit.router.control import Controller
 
 PURE = {"Pure Cheap": "cheap", "Pure Strong": "strong"}
+SPLIT = "valid_unseen"
 
 
+@plays
 def evaluate(
     routers: Annotated[list[Path], typer.Argument(help="Routers, .json, from select.", show_default=False)],
-    out: Annotated[Path, typer.Option(help="Folder for the transcripts; a stopped run goes on from it.")],
-    data: Data = None,
-    split: Split = "valid_unseen",
-    games: GameList = None,
-    first: First = None,
-    cheap: Cheap = SCRIPTED,
-    cheap_model: CheapModel = None,
-    cheap_key: CheapKey = None,
-    strong: Strong = SCRIPTED,
-    strong_model: StrongModel = None,
-    strong_key: StrongKey = None,
+    playing: Playing,
     deferral: Annotated[
-        list[float] | None, typer.Option(help="Step deferral at this uncertainty of Cheap's proposal, too; repeatable.")
+        list[float] | None,
+        typer.Option(help="Step deferral at this uncertainty of Cheap's proposal (DABench: NLL), too; repeatable."),
     ] = None,
     pages: Annotated[bool, typer.Option("--pages", help="Write a page for each episode under a router.")] = False,
     resamples: Annotated[int, typer.Option(help="Resamples of the paired bootstrap.")] = 10_000,
-    cost: Pricing = "4b",
-    actions: Actions = 50,
-    workers: Workers = 1,
-    seed: Seed = 0,
-    as_json: AsJson = False,
 ) -> None:
-    """Play routers on ALFWorld games beside Pure Cheap and Pure Strong, and compare them.
+    """Play routers on tasks of a benchmark beside Pure Cheap and Pure Strong, and compare them.
 
     Every episode is played through the loop, with the router deciding live; what two policies have in common is played
-    once. Intervals are for the first router's difference from each other policy on the same games. Exit code 1 means
+    once. Intervals are for the first router's difference from each other policy on the same tasks. Exit code 1 means
     that some episodes broke off, such as where an endpoint gave no answer: run it again.
 
     Example: `bayes-tacit evaluate router.json --data alfworld --split valid_unseen --workers 2 --out played`
     """
-    from bayes_tacit.agents.alfworld.collect import collect
-    from bayes_tacit.agents.alfworld.playing import outcomes_of, play_policies
-    from bayes_tacit.agents.alfworld.progress import shown
+    from bayes_tacit.agents.playing import collect, outcomes_of, play_policies, shown
 
-    entries = _entries(routers, deferral or [])
-    seats = Seat("cheap", cheap, cheap_model, cheap_key), Seat("strong", strong, strong_model, strong_key)
-    players = players_of(*seats, cost, actions, seed)
-    wanted = games_of(data, split, games, first)
-    pairs = collect(wanted, out / "rollouts", players, workers=workers, progress=shown("rollouts"))
-    sound = [pair for pair in pairs if pair.cheap.conclusive and pair.strong.conclusive]
-    played = play_policies(sound, entries, out / "played", players, workers=workers, progress=shown("policies"))
+    players = playing.players()
+    entries = _entries(routers, deferral or [], SIGNALS[playing.benchmark])
+    benchmark, tasks = playing.opened(SPLIT)
+    out, workers = playing.out, playing.workers
+    pairs = collect(benchmark, out / "rollouts", players, tasks=tasks, workers=workers, progress=shown("rollouts"))
+    sound = [pair for pair in pairs if pair.conclusive]
+    played = play_policies(
+        benchmark, sound, entries, out / "played", players, workers=workers, progress=shown("policies")
+    )
     whole = [at for at in range(len(sound)) if all(episodes[at].conclusive for episodes in played.values())]
-    kept = {sound[at].game.id for at in whole}
-    broken = [pair.game.id for pair in pairs if pair.game.id not in kept]
+    kept = {sound[at].task.id for at in whole}
+    broken = [pair.task.id for pair in pairs if pair.task.id not in kept]
     if not whole:
         raise InvalidDataError("at least one game on which no episode broke off", field="games", value=broken)
     outcomes = {name: outcomes_of([episodes[at] for at in whole]) for name, episodes in played.items()}
@@ -93,31 +63,27 @@ def evaluate(
     facts = {
         "games": len(whole),
         "policies": {
-            name: _facts(name, found, outcomes[ours], ours, resamples, seed) for name, found in outcomes.items()
+            name: _facts(name, found, outcomes[ours], ours, resamples, playing.seed) for name, found in outcomes.items()
         },
         "broken": broken,
         "out": str(out),
     }
     text = _table(outcomes, facts, ours) + (f"\nbroke off: {', '.join(broken)}" if broken else "")
-    show(text, facts, as_json=as_json)
+    show(text, facts, as_json=playing.as_json)
     if broken:
         raise typer.Exit(CHECK_FAILED)
 
 
-def _entries(routers: list[Path], thresholds: list[float]) -> list[Entry]:
-    from bayes_tacit.agents.alfworld.playing import Entry
+def _entries(routers: list[Path], thresholds: list[float], signal: str) -> list[Entry]:
+    from bayes_tacit.agents.playing import Entry
     from bayes_tacit.router import Router
     from bayes_tacit.router.control import PureController, RouterController, StepDeferralController
 
+    loaded = zip(_router_names(routers), map(Router.load, routers), strict=True)
     controllers: dict[str, Controller] = {
         "Pure Cheap": PureController("cheap"),
-        **{
-            name: RouterController(Router.load(path))
-            for name, path in zip(_router_names(routers), routers, strict=True)
-        },
-        **{
-            f"Step Deferral {level!r}": StepDeferralController(level, "uncertainty", "proposal") for level in thresholds
-        },
+        **{name: RouterController(router) for name, router in loaded},
+        **{f"Step Deferral {level!r}": StepDeferralController(level, signal, "proposal") for level in thresholds},
         "Pure Strong": PureController("strong"),
     }
     return [Entry(name, controller) for name, controller in controllers.items()]

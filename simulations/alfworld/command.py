@@ -6,8 +6,7 @@ import os
 from pathlib import Path
 
 from bayes_tacit.agents.alfworld import CheapActor, StrongActor
-from bayes_tacit.agents.alfworld.collect import Players
-from bayes_tacit.agents.alfworld.progress import shown
+from bayes_tacit.agents.playing import Players, shown
 from simulations.alfworld.experiment import run_experiment
 from simulations.alfworld.policies import compared_policies
 from simulations.alfworld.results import write_results

@@ -21,12 +21,17 @@ from types import MappingProxyType
 import numpy as np
 import pandas as pd
 
-from bayes_tacit.agents.alfworld import CheapActor, Game, StrongActor, router_descriptors
-from bayes_tacit.agents.alfworld.collect import Pair, Players, collect
-from bayes_tacit.agents.alfworld.continuations import Continuations
-from bayes_tacit.agents.alfworld.features import DESCRIPTORS
-from bayes_tacit.agents.alfworld.playing import Entry, outcomes_of, play_policies
-from bayes_tacit.agents.alfworld.workers import Progress
+from bayes_tacit.agents.alfworld import DESCRIPTORS, Alfworld, CheapActor, Game, StrongActor, router_descriptors
+from bayes_tacit.agents.playing import (
+    Continuations,
+    Entry,
+    Pair,
+    Players,
+    Progress,
+    collect,
+    outcomes_of,
+    play_policies,
+)
 from bayes_tacit.agents.teacher import RuleTeacher, feasible_by, stalled_for, with_marks
 from bayes_tacit.agents.teacher.marks import Evidence
 from bayes_tacit.agents.transcript import Transcript, episodes_from_transcripts
@@ -42,6 +47,8 @@ BUDGET_SHARE = 0.9
 """The cap on development data, as a share of what Pure Strong costs there."""
 
 STANDSTILL = 3
+
+BENCHMARK = Alfworld()
 
 SCRIPTED = Players(CheapActor(), StrongActor())
 
@@ -69,7 +76,7 @@ class Experiment:
         Transcripts of the test games by policy.
     """
 
-    pairs: Mapping[str, list[Pair]]
+    pairs: Mapping[str, list[Pair[Game]]]
     training: Episodes
     development: World
     test: World
@@ -148,11 +155,13 @@ def run_experiment(
     def told(stage: str) -> Progress | None:
         return None if report is None else report(stage)
 
-    def rollouts(part: str, of: Sequence[Game]) -> list[Pair]:
-        return collect(of, home / "rollouts", players, workers=workers, progress=told(f"rollouts, {part}"))
+    def rollouts(part: str, of: Sequence[Game]) -> list[Pair[Game]]:
+        stage = told(f"rollouts, {part}")
+        return collect(BENCHMARK, home / "rollouts", players, tasks=of, workers=workers, progress=stage)
 
-    def continuations(part: str, of: Sequence[Pair]) -> Continuations:
-        return Continuations(of, home / "continuations", players, workers, told(f"continuations, {part}"), "proposal")
+    def continuations(part: str, of: Sequence[Pair[Game]]) -> Continuations[Game]:
+        stage = told(f"continuations, {part}")
+        return Continuations(BENCHMARK, of, home / "continuations", players, workers, stage, "proposal")
 
     pairs = {part: rollouts(part, getattr(games, part)) for part in PARTS}
     taught = [pair for pair in pairs["fit"] if pair.outcome == "01"]
@@ -171,9 +180,8 @@ def run_experiment(
     cap = BUDGET_SHARE * float(worlds["select"].counterfactuals.pure_strong.cost.mean())
     comparison = compare(fitted, training, worlds["select"], worlds["test"], cap)
     entries = [Entry(one.name, one.controller(comparison.choices[one.name].point)) for one in fitted]
-    played = play_policies(
-        pairs["test"], entries, home / "played", players, workers=workers, progress=told("policies on the test games")
-    )
+    stage = told("policies on the test games")
+    played = play_policies(BENCHMARK, pairs["test"], entries, home / "played", players, workers=workers, progress=stage)
     outcomes = {name: outcomes_of(transcripts) for name, transcripts in played.items()}
     if repeatable:
         for name, expected in comparison.outcomes.items():
@@ -203,7 +211,7 @@ def _with_played(comparison: Comparison, outcomes: Mapping[str, Outcomes]) -> Co
     return replace(comparison, table=comparison.table.assign(**points), outcomes=MappingProxyType(dict(outcomes)))
 
 
-def _episodes(pairs: Sequence[Pair]) -> Episodes:
+def _episodes(pairs: Sequence[Pair[Game]]) -> Episodes:
     """Give the episodes, with what the task router looks at carried along."""
     with warnings.catch_warnings():
         # Marks come later, and only for the fit; a small part need not vary in every feature.

@@ -38,8 +38,8 @@ REAL_MODELS = """## With language models
 The same experiment runs with any pair of actors:
 
 ```python
-from bayes_tacit.agents.alfworld.collect import Players
 from bayes_tacit.agents.endpoint import Endpoint, EndpointActor
+from bayes_tacit.agents.playing import Players
 from simulations.alfworld.experiment import run_experiment
 
 players = Players(

@@ -59,7 +59,7 @@ def test_collect_keeps_rollouts_and_goes_on_from_them(collected):
     assert {outcome: n for outcome, n in told["outcomes"].items() if n} == counts
     table = pd.read_csv(folder / "handoffs.csv")
     assert table["episode"].nunique() == 2
-    assert "rollouts: 2/2" in done.stderr
+    assert done.stderr == ""
     code, output, errors = called(*words, "--out", "rollouts", cwd=folder)
     assert (code, errors) == (0, "")
     assert output.startswith("2 games: ")
@@ -132,6 +132,8 @@ def test_collect_with_a_model_behind_an_endpoint(data, tmp_path):
     ("words", "message"),
     [
         (("--cheap", "nonsense"), "--cheap is 'nonsense'; expected scripted, or http"),
+        (("--benchmark", "nonsense"), "--benchmark is 'nonsense'; expected 'alfworld' or 'dabench'"),
+        (("--unsafe",), "--unsafe is True; expected none with --benchmark alfworld"),
         (("--cheap", "http://127.0.0.1:9/v1"), "--cheap-model is None; expected the name of the model there"),
         (("--strong-model", "x"), "expected none with --strong scripted"),
         (("--split", "nowhere"), "no such folder"),

@@ -236,3 +236,19 @@ def test_every_task_of_the_kitchen_can_be_won(tmp_path, task):
         played = run_episode(environment, None, StrongActor(overlooks=0.0), PureController("strong"), episode=task)
     assert played.end.success
     assert played.end.actions <= 25
+
+
+def test_what_is_timed_knows_that_there_are_no_official_games(tmp_path):
+    """The package sets ALFWORLD_DATA to a folder of its own when it is imported; that is not where games are."""
+    program = "import os; from benchmarks import playing; print(os.environ.get('ALFWORLD_DATA'))"
+    variables = {name: value for name, value in os.environ.items() if name != "ALFWORLD_DATA"}
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=Path(__file__).parents[1],
+        env={**variables, "HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "None\n"), done.stderr

@@ -22,11 +22,10 @@ from bayes_tacit.agents.alfworld import (
     StrongActor,
     write_kitchens,
 )
-from bayes_tacit.agents.alfworld.collect import Players
-from bayes_tacit.agents.alfworld.continuations import Continuations
 from bayes_tacit.agents.alfworld.diagnostics import DIAGNOSTICS
 from bayes_tacit.agents.alfworld.features import DESCRIPTORS
 from bayes_tacit.agents.pages import episode_page
+from bayes_tacit.agents.playing import Continuations, Players
 from bayes_tacit.data.outcomes import Outcomes
 from bayes_tacit.decisions.selection import fixed_grid
 from bayes_tacit.errors import InvalidDataError
@@ -42,7 +41,7 @@ from bayes_tacit.policies import (
 )
 from simulations.__main__ import main
 from simulations.alfworld import experiment as experiment_module
-from simulations.alfworld.experiment import check_played, run_experiment
+from simulations.alfworld.experiment import BENCHMARK, check_played, run_experiment
 from simulations.alfworld.kept_time import seconds_spent
 from simulations.alfworld.policies import POSTERIOR, TACIT
 from simulations.alfworld.results import write_results
@@ -154,7 +153,7 @@ def test_every_policy_was_played_as_a_plain_loop_plays_it(ran, splits):
 
 
 def test_settings_are_chosen_on_what_every_handoff_gives(ran, tmp_path):
-    full = Continuations(ran.pairs["select"], tmp_path, PLAYERS).counterfactuals()
+    full = Continuations(BENCHMARK, ran.pairs["select"], tmp_path, PLAYERS).counterfactuals()
     world = World(ran.development.episodes, full, PLAYERS.cost)
     for name, fitted in ran.comparison.fitted.items():
         if name != "Step Deferral":
@@ -164,10 +163,10 @@ def test_settings_are_chosen_on_what_every_handoff_gives(ran, tmp_path):
     # What the teacher was not asked for, and marks are made of, is not there by chance.
     marked = ran.training.ids[ran.training.has_window].tolist()
     for pair in ran.pairs["fit"]:
-        if pair.game.id in marked:
-            row = ran.training.ids.tolist().index(pair.game.id)
+        if pair.task.id in marked:
+            row = ran.training.ids.tolist().index(pair.task.id)
             mark = int(ran.training.dataset["window_start"].values[row])
-            assert Continuations([pair], tmp_path, PLAYERS).at([[mark + 1]])[0][mark + 1].success
+            assert Continuations(BENCHMARK, [pair], tmp_path, PLAYERS).at([[mark + 1]])[0][mark + 1].success
     assert marked
 
 
@@ -185,7 +184,7 @@ def test_what_was_played_is_not_played_again(ran, splits, kept, monkeypatch):
     told = []
 
     def report(stage):
-        return lambda *counts: told.append((stage, counts))
+        return lambda count: told.append((stage, count))
 
     again = run_experiment(None, kept, splits=splits, policies=policies(), report=report, **SETTINGS)
     assert not told
@@ -194,7 +193,7 @@ def test_what_was_played_is_not_played_again(ran, splits, kept, monkeypatch):
 
 
 def test_a_common_continuation_is_asked_for_once(ran, tmp_path, monkeypatch):
-    from bayes_tacit.agents.alfworld.playing import Entry, play_policies
+    from bayes_tacit.agents.playing import Entry, play_policies
     from bayes_tacit.router.control import ForcedHandoffController as ForcedHandoff
 
     asked = []
@@ -202,18 +201,18 @@ def test_a_common_continuation_is_asked_for_once(ran, tmp_path, monkeypatch):
     monkeypatch.setattr(StrongActor, "act", lambda self, history: asked.append(len(history)) or act(self, history))
     pair = ran.pairs["test"][0]
     entries = [Entry(name, ForcedHandoff(3)) for name in ("one", "other")]
-    played = play_policies([pair], entries, tmp_path, PLAYERS)
+    played = play_policies(BENCHMARK, [pair], entries, tmp_path, PLAYERS)
     (one,), (other,) = played["one"], played["other"]
     assert len(asked) == one.end.strong_calls == other.end.strong_calls > 0
     assert [step.result for step in one.steps] == [step.result for step in other.steps]
     # Another threshold under the same name is another policy, and what begins with Strong is Strong's rollout.
     entries = [Entry("one", ForcedHandoff(0))]
-    (anew,) = play_policies([pair], entries, tmp_path, PLAYERS)["one"]
+    (anew,) = play_policies(BENCHMARK, [pair], entries, tmp_path, PLAYERS)["one"]
     assert anew.end.handoff_step == 0
     assert [step.result for step in anew.steps] == [step.result for step in pair.strong.steps]
     assert len(asked) == one.end.strong_calls
     with pytest.raises(InvalidDataError, match="differ in letters"):
-        play_policies([pair], [entries[0], Entry("One!", ForcedHandoff(0))], tmp_path, PLAYERS)
+        play_policies(BENCHMARK, [pair], [entries[0], Entry("One!", ForcedHandoff(0))], tmp_path, PLAYERS)
 
 
 def test_episodes_that_differ_from_the_tables_stop_the_experiment(ran, splits, kept, monkeypatch):

@@ -1,21 +1,11 @@
-"""Kitchens of our own, and how playing shows how far it is."""
+"""Kitchens of our own."""
 
 from __future__ import annotations
-
-import io
-import math
 
 import pytest
 
 from bayes_tacit.agents.alfworld import KITCHEN_TASKS, list_games, write_kitchen, write_kitchens
-from bayes_tacit.agents.alfworld import progress as progress_module
-from bayes_tacit.agents.alfworld.progress import shown
 from bayes_tacit.errors import InvalidDataError
-
-
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
 
 
 def test_kitchens_lie_in_a_folder_as_official_games_do(tmp_path):
@@ -42,19 +32,3 @@ def test_what_makes_no_kitchen_is_told_and_nothing_written(tmp_path):
     with pytest.raises(InvalidDataError, match="count is 0"):
         write_kitchens(tmp_path / "new", "own", 0)
     assert not (tmp_path / "new").exists()
-
-
-def test_a_terminal_shows_a_bar_and_a_pipe_lines(monkeypatch):
-    monkeypatch.setattr(progress_module, "FRAME", 3600)
-    screen, pipe = Terminal(), io.StringIO()
-    for stream in (screen, pipe):
-        progress = shown("rollouts", stream, every=3600)
-        progress(0, 3, math.inf)
-        progress(1, 3, 120.0)
-        progress(3, 3, 0.0)
-    assert pipe.getvalue() == "rollouts: 0/3 games\nrollouts: 3/3 games\n"
-    pictures = screen.getvalue().split("\r\x1b[K")
-    assert pictures == ["", f"rollouts  {'╌' * 30}  0/3 games", f"rollouts  {'━' * 30}  3/3 games\n"]
-    every = io.StringIO()
-    shown("rollouts", every, every=0)(1, 3, 120.0)
-    assert every.getvalue() == "rollouts: 1/3 games, about 2.0 min left\n"

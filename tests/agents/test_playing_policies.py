@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bayes_tacit import load_example
-from bayes_tacit.agents.alfworld.playing import Entry
+from bayes_tacit.agents.playing import Entry
 from bayes_tacit.policies import PrefixRouter, StepDeferral, TacitSwitch, TaskRouter
 
 TRAINING = load_example()

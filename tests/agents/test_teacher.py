@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from protocol_server import ProtocolServer, dies, says, status
 from toy_world import RIGHT, WAIT, Corridor, Stalled, Walker
 
-from bayes_tacit import Counterfactuals, Episodes, StepCost
+from bayes_tacit import Counterfactuals, Episodes, StepCost, load_example
 from bayes_tacit.agents import (
     ActorError,
     Budget,
@@ -284,6 +284,17 @@ def test_human_marks_are_read(tmp_path):
 def test_human_marks_that_are_wrong_are_refused_with_their_place(text, message, tmp_path):
     with pytest.raises((InvalidDataError, FileFormatError), match=message):
         read_marks(write(tmp_path / "marks.csv", text))
+
+
+def test_outcomes_are_computed_once_for_all_marks(monkeypatch):
+    episodes = load_example()
+    due = [str(name) for name in episodes.ids[episodes.outcomes == "01"]]
+    marks = {name: Mark(0, 0, 0) for name in due}
+    found, asked = Episodes.outcomes, []
+    monkeypatch.setattr(Episodes, "outcomes", property(lambda self: asked.append(self) or found.fget(self)))
+    marked = with_marks(episodes, marks)
+    assert sum(one is episodes for one in asked) == 1
+    assert marked.has_window.sum() == len(due) > 10
 
 
 def test_marks_become_windows():

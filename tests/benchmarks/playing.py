@@ -12,13 +12,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import textworld
-from alfworld.agents.environment.alfred_tw_env import AlfredDemangler
 from rich.table import Table
 from textworld.envs.pddl import PddlEnv
 
-from bayes_tacit.agents.alfworld import CheapActor, Game, StrongActor, list_games, write_kitchens
-from bayes_tacit.agents.alfworld.collect import Pair, Players, collect
+from bayes_tacit.agents.alfworld import Alfworld, CheapActor, Game, StrongActor, list_games, write_kitchens
 from bayes_tacit.agents.alfworld.engine import KeptPddlEnv
+from bayes_tacit.agents.alfworld.variables import unchanged
+from bayes_tacit.agents.playing import Pair, Players, collect
 from benchmarks.timing import once
 
 PLAYERS = Players(CheapActor(), StrongActor())
@@ -41,8 +41,8 @@ def overhead(games: list[Game], which: str) -> Table:
     rows = []
     for game in games[:8]:
         with _folder() as folder:
-            whole = once(lambda game=game, folder=folder: collect([game], folder, PLAYERS))
-            (pair,) = collect([game], folder, PLAYERS)
+            whole = once(lambda game=game, folder=folder: collect(Alfworld(), folder, PLAYERS, tasks=[game]))
+            (pair,) = collect(Alfworld(), folder, PLAYERS, tasks=[game])
         bare, own = once(lambda pair=pair: _take(KeptPddlEnv(), pair)), once(lambda pair=pair: _take_own(pair))
         rows.append((len(pair.cheap.executed) + len(pair.strong.executed), whole, bare, own))
     rates = [statistics.median(row[0] / row[at] for row in rows) for at in (1, 2, 3)]
@@ -59,32 +59,38 @@ def workers(games: list[Game], which: str) -> Table:
     seconds = []
     for count in (1, 2):
         with _folder() as folder:
-            seconds.append(once(lambda folder=folder, count=count: collect(games, folder, PLAYERS, workers=count)))
+            seconds.append(once(lambda folder=folder, count=count: _collect(games, folder, count)))
     table = Table("one worker", "two workers", "ratio", title=f"rollouts of {len(games)} games; {which}")
     table.add_row(*(f"{one:.1f} s" for one in seconds), f"{seconds[0] / seconds[1]:.2f}")
     return table
 
 
-def _take(engine: KeptPddlEnv, pair: Pair) -> None:
+def _take(engine: KeptPddlEnv, pair: Pair[Game]) -> None:
     """Take the actions of both rollouts on a fresh engine, one rollout after the other."""
-    engine.load(pair.game.path)
+    engine.load(pair.task.path)
     _act(engine, pair)
 
 
-def _take_own(pair: Pair) -> None:
+def _take_own(pair: Pair[Game]) -> None:
     """Take them on the package's own, with its own wrapper for names."""
+    with unchanged("ALFWORLD_DATA"):
+        from alfworld.agents.environment.alfred_tw_env import AlfredDemangler
     argv = sys.argv
     engine = AlfredDemangler(PddlEnv(textworld.EnvInfos(feedback=True, won=True, admissible_commands=True)))
-    engine.load(json.loads(pair.game.path.read_text(encoding="utf-8")))
+    engine.load(json.loads(pair.task.path.read_text(encoding="utf-8")))
     _act(engine, pair)
     sys.argv = argv
 
 
-def _act(engine, pair: Pair) -> None:
+def _act(engine, pair: Pair[Game]) -> None:
     for transcript in (pair.cheap, pair.strong):
         engine.reset()
         for record in transcript.executed:
             engine.step(record.proposal.action)
+
+
+def _collect(games: list[Game], folder: Path, workers: int) -> list[Pair[Game]]:
+    return collect(Alfworld(), folder, PLAYERS, tasks=games, workers=workers)
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 Importing this package needs neither `alfworld` nor `textworld`; opening a game does (the extra `agents`).
 """
 
+from bayes_tacit.agents.alfworld.benchmark import Alfworld
 from bayes_tacit.agents.alfworld.cheap import CheapActor, ErrorProcess
 from bayes_tacit.agents.alfworld.diagnostics import DIAGNOSTICS, AlfworldExtractor
 from bayes_tacit.agents.alfworld.environment import AlfworldEnvironment
@@ -17,6 +18,7 @@ __all__ = [
     "FEATURES",
     "KITCHEN",
     "KITCHEN_TASKS",
+    "Alfworld",
     "AlfworldEnvironment",
     "AlfworldExtractor",
     "CheapActor",

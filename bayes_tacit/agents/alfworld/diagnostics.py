@@ -29,7 +29,7 @@ class AlfworldExtractor:
     ('repeated_action', 'short_cycle', 'uncertainty', 'invalid_action', 'unchanged_observation')
     """
 
-    feature_names = FEATURES
+    feature_names: tuple[str, ...] = FEATURES
     diagnostic_names = DIAGNOSTICS
 
     def features(self, first: Observation) -> Mapping[str, float]:

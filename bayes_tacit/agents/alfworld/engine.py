@@ -23,13 +23,16 @@ from typing import Any
 
 import fast_downward  # type: ignore[import-untyped]
 import textworld
-from alfworld.agents.utils.misc import Demangler
 from textworld.core import GameState
 from textworld.envs.pddl import PddlEnv
 from textworld.envs.pddl.logic import Atom, GameLogic, PddlState
 from textworld.logic import Proposition, Type, Variable
 
 from bayes_tacit.agents.alfworld.text import NOTHING_HAPPENS
+from bayes_tacit.agents.alfworld.variables import unchanged
+
+with unchanged("ALFWORLD_DATA"):
+    from alfworld.agents.utils.misc import Demangler
 
 _WORD = re.compile(r"\w+")
 LOOKED_AT = "checked"

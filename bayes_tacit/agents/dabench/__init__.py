@@ -1,6 +1,7 @@
 """InfiAgent-DABench: its questions, a tool environment for them, the paper's features and diagnostics, the checker."""
 
 from bayes_tacit.agents.dabench.answers import extract_answers, is_correct
+from bayes_tacit.agents.dabench.benchmark import DABench
 from bayes_tacit.agents.dabench.environment import ToolEnvironment, dabench_prompt
 from bayes_tacit.agents.dabench.extractor import DESCRIPTORS, DIAGNOSTICS, FEATURES, DABenchExtractor
 from bayes_tacit.agents.dabench.questions import Question, read_questions
@@ -11,6 +12,7 @@ __all__ = [
     "DESCRIPTORS",
     "DIAGNOSTICS",
     "FEATURES",
+    "DABench",
     "DABenchExtractor",
     "Limits",
     "Question",

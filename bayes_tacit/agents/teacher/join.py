@@ -36,6 +36,7 @@ def with_marks(episodes: Episodes, marks: Mapping[str, Mark], evidence: Evidence
     from bayes_tacit.data.episodes import Episodes
 
     positions = {str(name): at for at, name in enumerate(episodes.ids.tolist())}
+    outcomes = episodes.outcomes
     start, end = np.full(len(episodes), np.nan), np.full(len(episodes), np.nan)
     for name, mark in marks.items():
         if name not in positions:
@@ -43,12 +44,12 @@ def with_marks(episodes: Episodes, marks: Mapping[str, Mark], evidence: Evidence
                 f"an id of these {len(episodes)} episodes", episode=name, field="episode of a mark", value=name
             )
         at = positions[name]
-        if episodes.outcomes[at] != "01":
+        if outcomes[at] != "01":
             raise InvalidDataError(
                 "'01': only such an episode can have a mark",
                 episode=name,
                 field="paired outcome",
-                value=str(episodes.outcomes[at]),
+                value=str(outcomes[at]),
             )
         mark.check(int(episodes.n_steps[at]), name)
         start[at], end[at] = mark.window(evidence)

@@ -66,17 +66,19 @@ class RuleTeacher:
 def feasible_by(counterfactuals: Counterfactuals) -> AtCheckpoint:
     """Take recovery as feasible at t where the replayed handoff at step t + 1 succeeded.
 
-    After the last action there is nothing left to hand off, so it is never feasible there.
+    After the last action there is nothing left to hand off, so it is never feasible there. A handoff that was not
+    played is an error.
     """
     success = counterfactuals.dataset["success"].transpose("episode", "handoff").values
-    rows = {str(episode): row for episode, row in zip(counterfactuals.ids.tolist(), success, strict=True)}
+    positions = {str(episode): at for at, episode in enumerate(counterfactuals.ids.tolist())}
 
     def feasible(cheap: Transcript, at: int) -> bool:
-        if cheap.episode not in rows:
+        if cheap.episode not in positions:
             raise InvalidDataError(
                 "an episode of the counterfactuals", episode=cheap.episode, field="episode", value=cheap.episode
             )
-        row = rows[cheap.episode]
+        row = success[positions[cheap.episode]]
+        counterfactuals.check_played([positions[cheap.episode]], [at + 1])
         # Past the end of the Cheap rollout it is NaN, which is not 1.
         return at + 1 < len(row) and bool(row[at + 1] == 1)
 

@@ -39,7 +39,9 @@ class Counterfactuals:
         - `cheap_calls`, `strong_calls` (episode, handoff); at handoff 0 there are no Cheap calls;
         - `never_success`, `never_cost`, `never_calls` (episode), the Cheap rollout;
         - `proposal_cost` (episode, handoff), optional: what Cheap's call at the step of the handoff costs. It is added
-          where that call was made and its proposal discarded.
+          where that call was made and its proposal discarded;
+        - `played` (episode, handoff), optional: 0 where nobody played the handoff, so that what stands there means
+          nothing and looking it up is an error.
 
         A handoff that comes after the Cheap rollout has ended is NaN in each of them. The attribute `handoff` says what
         a handoff does: "resume" (by default; Strong goes on from Cheap's state) or "restart" (it begins anew).
@@ -67,10 +69,11 @@ class Counterfactuals:
     array([10.,  2.])
     """
 
-    __slots__ = ("_dataset", "_n_steps", "_proposal_table", "_table")
+    __slots__ = ("_dataset", "_n_steps", "_played", "_proposal_table", "_table")
 
     _dataset: xr.Dataset
     _n_steps: np.ndarray
+    _played: np.ndarray | None
     _table: np.ndarray
     _proposal_table: np.ndarray | None
 
@@ -78,6 +81,7 @@ class Counterfactuals:
         self._dataset = layout.conform(dataset)
         self._n_steps = layout.n_steps(self._dataset)
         self._table, self._proposal_table = layout.lookup_tables(self._dataset)
+        self._played = self._dataset["played"].values if "played" in self._dataset else None
 
     @classmethod
     def from_calls(
@@ -90,6 +94,7 @@ class Counterfactuals:
         cost: CostModel,
         cheap_calls: npt.ArrayLike | None = None,
         never_calls: npt.ArrayLike | None = None,
+        played: npt.ArrayLike | None = None,
     ) -> Counterfactuals:
         """Make the table from successes and calls.
 
@@ -105,8 +110,11 @@ class Counterfactuals:
             What calls cost.
         cheap_calls, never_calls
             (episode, handoff) and (episode,); one call a step by default.
+        played
+            (episode, handoff), 0 where a handoff was not played and may not be looked up; by default all were.
         """
         arrays = {"success": success, "strong_calls": strong_calls, "never_success": never_success}
+        arrays |= {} if played is None else {"played": played}
         values = {name: layout.as_floats(name, given) for name, given in arrays.items()}
         inside = ~np.isnan(np.atleast_2d(values["success"]))
         values["cheap_calls"] = layout.as_floats(
@@ -304,9 +312,39 @@ class Counterfactuals:
                 field="handoff",
                 value=int(steps[first]),
             )
+        self.check_played(np.arange(len(self)), steps)
         # Never is -1, the last column.
         success, cost, cheap, strong = table[:, np.arange(len(self)), steps]
         return Outcomes(success=success, cost=cost, cheap_calls=cheap, strong_calls=strong)
+
+    def check_played(self, episode: npt.ArrayLike, handoff: npt.ArrayLike) -> None:
+        """Refuse to look up handoffs that nobody played.
+
+        Parameters
+        ----------
+        episode
+            Positions of episodes.
+        handoff
+            The step of each; -1 for never, which is always known.
+
+        Raises
+        ------
+        InvalidDataError
+            With the first episode and step that was not played.
+        """
+        if self._played is None:
+            return
+        rows, steps = np.broadcast_arrays(np.asarray(episode, dtype=int), np.asarray(handoff, dtype=int))
+        inside = (steps >= 0) & (steps < self._n_steps[rows])
+        missing = inside & (self._played[rows, np.where(inside, steps, 0)] == 0)
+        if missing.any():
+            first = int(missing.argmax())
+            raise InvalidDataError(
+                "one that was played: play it, or choose among those that were",
+                episode=plain(self.ids[rows[first]]),
+                field="handoff",
+                value=int(steps[first]),
+            )
 
     def table(self, *, discards_proposal: bool = False) -> np.ndarray:
         """Give everything in one array: (variable, episode, handoff).

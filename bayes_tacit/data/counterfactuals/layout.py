@@ -17,7 +17,7 @@ from bayes_tacit.data.handoffs import DEFAULT_HANDOFF, HANDOFFS
 from bayes_tacit.errors import InvalidDataError
 
 BY_HANDOFF = ("success", "cost", "cheap_calls", "strong_calls")
-OPTIONAL = ("proposal_cost",)
+OPTIONAL = ("proposal_cost", "played")
 BY_EPISODE = ("never_success", "never_cost", "never_calls")
 KIND = "kind"
 """The column of a table that says what kind of handoff it is about; a dataset says it in its attribute `handoff`."""
@@ -105,7 +105,7 @@ def from_frame(table: pd.DataFrame, *, with_cost: bool) -> xr.Dataset:
     if not isinstance(table, pd.DataFrame):
         raise InvalidDataError("a pandas.DataFrame", field="table", value=table)
     columns = [name for name in BY_HANDOFF if with_cost or name != "cost"]
-    columns += [name for name in OPTIONAL if with_cost and name in table.columns]
+    columns += [name for name in OPTIONAL if name in table.columns and (with_cost or name != "proposal_cost")]
     for name in ("episode", "handoff", *columns):
         if name not in table.columns:
             raise InvalidDataError(f"a column {name!r}", field="columns of the table", value=list(table.columns))
@@ -182,7 +182,7 @@ def _validate(dataset: xr.Dataset) -> None:
     inside = np.arange(dataset.sizes["handoff"]) < np.maximum(n_steps(dataset), 1)[:, None]
     for name in dataset.data_vars:
         values = dataset[name].values
-        flag = str(name).endswith("success")
+        flag = str(name).endswith("success") or name == "played"
         fine = np.isin(values, (0, 1)) if flag else np.isfinite(values) & (values >= 0)
         if name in BY_EPISODE:
             _refuse(~fine, dataset, str(name), "0 or 1" if flag else "a finite number >= 0")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
@@ -62,7 +64,7 @@ def operating_points(
     _check_lengths(values, counterfactuals)
     candidates = candidates if isinstance(candidates, Candidates) else Candidates(np.asarray(candidates))
     table = counterfactuals.table(discards_proposal=discards_proposal(timing))
-    sums = _sums(values, candidates.alpha, np.stack([*table, table[3] > 0]), timing)
+    sums = _sums(values, candidates.alpha, np.stack([*table, table[3] > 0]), timing, counterfactuals.check_played)
     columns = averages(sums, len(counterfactuals))
     return pd.DataFrame({"alpha": candidates.alpha, **columns, "target": candidates.target})
 
@@ -92,7 +94,13 @@ def efficient_frontier(points: Points) -> pd.DataFrame:
     return table.iloc[order[success[order] > best_so_far[:-1]]]
 
 
-def _sums(scores: np.ndarray, alpha: np.ndarray, table: np.ndarray, timing: Timing) -> np.ndarray:
+def _sums(
+    scores: np.ndarray,
+    alpha: np.ndarray,
+    table: np.ndarray,
+    timing: Timing,
+    check: Callable[[np.ndarray, np.ndarray], None],
+) -> np.ndarray:
     """Sum a table (variable, episode, handoff) over episodes, at the handoffs of each of the rising thresholds.
 
     The thresholds that an episode first reaches at checkpoint t are neighbours: those above its highest score before t
@@ -105,6 +113,7 @@ def _sums(scores: np.ndarray, alpha: np.ndarray, table: np.ndarray, timing: Timi
     # The last column is for the thresholds that are never reached, and so is the last of the table.
     handoff = np.append(handoff_steps(np.arange(scores.shape[1]), timing), NEVER)
     episode, checkpoint = np.nonzero(begin < end)
+    check(episode, handoff[checkpoint])
     at = episode, checkpoint
     out = np.empty((len(table), len(alpha)))
     for row, variable in enumerate(table):

@@ -1,22 +1,20 @@
-"""Paired rollouts: Cheap alone and Strong alone on each of many games, kept as transcripts."""
+"""Paired rollouts: Cheap alone and Strong alone on each of many tasks, kept as transcripts."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from bayes_tacit.agents.accounts import Budget
-from bayes_tacit.agents.alfworld.diagnostics import AlfworldExtractor
-from bayes_tacit.agents.alfworld.environment import AlfworldEnvironment
-from bayes_tacit.agents.alfworld.games import Game
-from bayes_tacit.agents.alfworld.workers import Progress, work_through
 from bayes_tacit.agents.errors import TornTranscriptError
 from bayes_tacit.agents.loop import run_episode
-from bayes_tacit.agents.protocols import Actor, Agent
+from bayes_tacit.agents.playing.benchmark import Benchmark, Task, file_stem
+from bayes_tacit.agents.playing.workers import Progress, work_through
+from bayes_tacit.agents.protocols import Actor, Agent, Environment
 from bayes_tacit.agents.transcript import Transcript, read_transcript
 from bayes_tacit.data.costs import StepCost
 from bayes_tacit.errors import InvalidDataError, MissingFileError
@@ -27,6 +25,7 @@ PAPER_COST = StepCost.paper("4b")
 """4B Cheap and 27B Strong, in calls of the 4B model."""
 
 PAPER_BUDGET = Budget(actions=50)
+"""The paper's for ALFWorld."""
 
 AGENTS: tuple[Agent, ...] = ("cheap", "strong")
 
@@ -56,10 +55,10 @@ class Players:
 
 
 @dataclass(frozen=True)
-class Pair:
-    """Both rollouts of a game."""
+class Pair[T: Task]:
+    """Both rollouts of a task."""
 
-    game: Game
+    task: T
     cheap: Transcript
     strong: Transcript
 
@@ -68,84 +67,71 @@ class Pair:
         """The paper's AB: "01" where Cheap fails and Strong succeeds."""
         return f"{self.cheap.end.success:d}{self.strong.end.success:d}"
 
+    @property
+    def conclusive(self) -> bool:
+        """Whether both ended because the task was over or the budget spent, and not because something broke."""
+        return self.cheap.conclusive and self.strong.conclusive
 
-def collect(
-    games: Iterable[Game],
+
+def collect[T: Task](
+    benchmark: Benchmark[T],
     folder: str | os.PathLike[str],
     players: Players,
     *,
+    tasks: Iterable[T] | None = None,
     workers: int = 1,
     progress: Progress | None = None,
-) -> list[Pair]:
-    """Play every game with Cheap alone and with Strong alone; what is there already is not played again.
+) -> list[Pair[T]]:
+    """Play every task with Cheap alone and with Strong alone; what is there already is not played again.
 
     Each finished rollout is a file of its own, so a run that was stopped goes on where it was. A rollout that ended
     because something broke is played again.
 
     Parameters
     ----------
-    games
-        The games.
+    benchmark
+        What is played.
     folder
         Where the transcripts are kept; made if it is not there.
     players
         Who plays.
+    tasks
+        Some of its tasks; by default all.
     workers
         Number of processes.
     progress
-        Told after each game that had to be played.
+        Told after each task that had to be played.
 
     Returns
     -------
     list
-        A pair for each game, in their order.
+        A pair for each task, in their order.
 
     Raises
     ------
     InvalidDataError
         If the folder holds rollouts of other players.
     """
-    wanted = list(games)
+    wanted = list(benchmark.tasks() if tasks is None else tasks)
     home = as_path(folder)
     home.mkdir(parents=True, exist_ok=True)
-    known = {game.id: _known(game, home, players) for game in wanted}
-    missing = [game for game in wanted if known[game.id] is None]
-    for played in work_through(partial(play_pair, folder=home, players=players), missing, workers, progress):
-        known[played.game.id] = played
-    return [pair for game in wanted if (pair := known[game.id]) is not None]
+    known = {task.id: _known(task, home, players) for task in wanted}
+    missing = [task for task in wanted if known[task.id] is None]
+    work = partial(_play_pair, benchmark=benchmark, folder=home, players=players)
+    for played in work_through(work, missing, workers, progress):
+        known[played.task.id] = played
+    return [pair for task in wanted if (pair := known[task.id]) is not None]
 
 
-def play_pair(game: Game, folder: Path, players: Players) -> Pair:
-    """Play what is missing of one game."""
-    with AlfworldEnvironment(game.path) as environment:
-        played = []
-        for agent in AGENTS:
-            path = transcript_path(folder, game, agent)
-            found = _finished(path, players)
-            played.append(found or _play(environment, game, agent, path, players))
-    return Pair(game, *played)
-
-
-def read_pairs(games: Sequence[Game], folder: str | os.PathLike[str], players: Players) -> list[Pair]:
-    """Read the pairs that are there."""
-    found = (_known(game, as_path(folder), players) for game in games)
+def collected[T: Task](tasks: Iterable[T], folder: str | os.PathLike[str], players: Players) -> list[Pair[T]]:
+    """Read the pairs that are there, and play nothing."""
+    found = (_known(task, as_path(folder), players) for task in tasks)
     return [pair for pair in found if pair is not None]
 
 
-def transcript_path(folder: Path, game: Game, agent: Agent) -> Path:
+def transcript_path(folder: Path, task: Task, agent: Agent) -> Path:
     """Give the file of a rollout."""
-    return folder / f"{file_stem(game)}.{agent}.jsonl"
-
-
-def file_stem(game: Game) -> str:
-    """Give a file name for a game.
-
-    Examples
-    --------
-    >>> file_stem(Game("valid_seen/pick_and_place_simple-Mug/trial_T1", Path()))
-    'valid_seen__pick_and_place_simple-Mug__trial_T1'
-    """
-    return game.id.replace("/", "__")
+    return folder / f"{file_stem(task)}.{agent}.jsonl"
 
 
 def printed(thing: object) -> str:
@@ -153,14 +139,32 @@ def printed(thing: object) -> str:
     return re.sub(r" at 0x[0-9a-f]+", "", repr(thing))
 
 
-def _play(environment: AlfworldEnvironment, game: Game, agent: Agent, path: Path, players: Players) -> Transcript:
+def same_budget(transcript: Transcript, players: Players) -> bool:
+    """Tell whether an episode was played within the players' budget."""
+    return Budget(transcript.header.max_actions, transcript.header.max_calls) == players.budget
+
+
+def _play_pair[T: Task](task: T, benchmark: Benchmark[T], folder: Path, players: Players) -> Pair[T]:
+    """Play what is missing of one task."""
+    with benchmark.environment(task) as environment:
+        played = []
+        for agent in AGENTS:
+            path = transcript_path(folder, task, agent)
+            found = _finished(path, players)
+            played.append(found or _play(environment, benchmark, task, agent, path, players))
+    return Pair(task, *played)
+
+
+def _play[T: Task](
+    environment: Environment, benchmark: Benchmark[T], task: T, agent: Agent, path: Path, players: Players
+) -> Transcript:
     return run_episode(
         environment,
         players.cheap if agent == "cheap" else None,
         players.strong if agent == "strong" else None,
-        PureController(agent),
-        episode=game.id,
-        extractor=AlfworldExtractor(),
+        PureController(agent, benchmark.timing),
+        episode=task.id,
+        extractor=benchmark.extractor(task, players.budget),
         budget=players.budget,
         cost=players.cost,
         path=path,
@@ -168,9 +172,9 @@ def _play(environment: AlfworldEnvironment, game: Game, agent: Agent, path: Path
     )
 
 
-def _known(game: Game, folder: Path, players: Players) -> Pair | None:
-    cheap, strong = (_finished(transcript_path(folder, game, agent), players) for agent in AGENTS)
-    return None if cheap is None or strong is None else Pair(game, cheap, strong)
+def _known[T: Task](task: T, folder: Path, players: Players) -> Pair[T] | None:
+    cheap, strong = (_finished(transcript_path(folder, task, agent), players) for agent in AGENTS)
+    return None if cheap is None or strong is None else Pair(task, cheap, strong)
 
 
 def _finished(path: Path, players: Players) -> Transcript | None:
@@ -178,7 +182,7 @@ def _finished(path: Path, players: Players) -> Transcript | None:
         transcript = read_transcript(path)
     except (MissingFileError, TornTranscriptError):
         return None
-    if dict(transcript.header.info) != players.info() or transcript.header.max_actions != players.budget.actions:
+    if dict(transcript.header.info) != players.info() or not same_budget(transcript, players):
         raise InvalidDataError(
             f"rollouts of {players.info()} within {players.budget.actions} actions: use another folder",
             episode=transcript.episode,

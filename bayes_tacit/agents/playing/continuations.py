@@ -1,9 +1,9 @@
 """What comes of every handoff: each continuation of a Cheap rollout is really played, once, and kept.
 
-A continuation depends only on the game, the recorded rollout, the step of the handoff and Strong, who takes over for
-good. So it serves every policy and every threshold that hands off there. The steps of a game are played in one
-environment, which goes back to a known place without deriving its words again. Deferral of single steps is played and
-kept likewise, one line for each game, signal and threshold.
+A continuation depends only on the task, the recorded rollout, the step of the handoff and Strong, who takes over for
+good. So it serves every policy and every threshold that hands off there. The steps of a task are played in one
+environment, which may know how to come back to a known place at little cost. Deferral of single steps is played and
+kept likewise, one line for each task, signal and threshold.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from typing import Any
 
 import numpy as np
 
-from bayes_tacit.agents.alfworld.collect import Pair, Players, file_stem
-from bayes_tacit.agents.alfworld.diagnostics import AlfworldExtractor
-from bayes_tacit.agents.alfworld.environment import AlfworldEnvironment
-from bayes_tacit.agents.alfworld.workers import Progress, work_through
 from bayes_tacit.agents.loop import run_episode
+from bayes_tacit.agents.playing.benchmark import Benchmark, Task, file_stem
+from bayes_tacit.agents.playing.collect import Pair, Players
+from bayes_tacit.agents.playing.workers import Progress, work_through
+from bayes_tacit.agents.protocols import Environment
 from bayes_tacit.agents.transcript import Transcript
 from bayes_tacit.data.costs import cost_of_calls
 from bayes_tacit.data.counterfactuals import Counterfactuals
-from bayes_tacit.data.timing import Timing
-from bayes_tacit.errors import InvalidDataError
+from bayes_tacit.data.timing import DEFAULT_TIMING, Timing
+from bayes_tacit.errors import FileFormatError, InvalidDataError
 from bayes_tacit.files import as_path, atomic_path
 from bayes_tacit.router.control import Controller, ForcedHandoffController, StepDeferralController
 
@@ -45,32 +45,35 @@ class Continued:
 
 
 @dataclass(frozen=True, eq=False)
-class Continuations:
+class Continuations[T: Task]:
     """Plays continuations of recorded rollouts and remembers what came of them.
 
     Parameters
     ----------
+    benchmark
+        What is played.
     pairs
         The rollouts.
     folder
-        Where results are kept, a file for each game; made if it is not there. It belongs to these rollouts and players.
+        Where results are kept, a file for each task; made if it is not there. It belongs to these rollouts and players.
     players
         Who plays; the same as in the rollouts.
     workers
         Number of processes.
     progress
-        Told after each game for which something had to be played.
+        Told after each task for which something had to be played.
     deferral_timing
         Which step is deferred to Strong: the one that gave the signal ("proposal": Cheap's proposal is paid for and
         discarded, as in the paper's agents), or the one after ("post_action", as in its mechanism study).
     """
 
-    pairs: Sequence[Pair]
+    benchmark: Benchmark[T]
+    pairs: Sequence[Pair[T]]
     folder: str | os.PathLike[str]
     players: Players
     workers: int = 1
     progress: Progress | None = None
-    deferral_timing: Timing = "post_action"
+    deferral_timing: Timing = DEFAULT_TIMING
 
     def at(self, handoffs: Sequence[Iterable[int]]) -> list[dict[int, Continued]]:
         """Give what comes of handoffs at these steps of each rollout, playing only what was never played."""
@@ -83,25 +86,24 @@ class Continuations:
         Parameters
         ----------
         handoffs
-            Steps of each rollout; all by default. Only these are played, which is what models that cost money call
-            for. The table has a failure of full length in place of the others: it is good for decisions that hand off
-            at these steps, or at step 0, or never.
+            Steps of each rollout; all by default. Only these and step 0 are played, which is what models that cost
+            money call for. To look up another handoff in the table is an error.
         """
         lengths = [len(pair.cheap.checkpoints) for pair in self.pairs]
         wanted = [range(length) for length in lengths] if handoffs is None else [{0, *steps} for steps in handoffs]
         shape = (len(self.pairs), max(lengths))
-        success, strong_calls = np.full(shape, np.nan), np.full(shape, np.nan)
+        success, strong_calls, played = np.full((3, *shape), np.nan)
         for row, results in enumerate(self.at(wanted)):
-            steps = np.arange(lengths[row])
-            success[row, steps], strong_calls[row, steps] = 0, self.players.budget.actions - steps
+            success[row, : lengths[row]] = strong_calls[row, : lengths[row]] = played[row, : lengths[row]] = 0
             for step, result in results.items():
-                success[row, step], strong_calls[row, step] = result.success, result.strong_calls
+                success[row, step], strong_calls[row, step], played[row, step] = result.success, result.strong_calls, 1
         return Counterfactuals.from_calls(
-            [pair.game.id for pair in self.pairs],
+            [pair.task.id for pair in self.pairs],
             success=success,
             strong_calls=strong_calls,
             never_success=[pair.cheap.end.success for pair in self.pairs],
             cost=self.players.cost,
+            played=None if handoffs is None else played,
         )
 
     def deferral(self, signal: str, thresholds: np.ndarray) -> np.ndarray:
@@ -129,25 +131,28 @@ class Continuations:
             missing = [key for key in dict.fromkeys(keys) if key not in known[at]]
             if missing:
                 todo.append((at, pair, missing))
-        for at, results in work_through(
-            partial(_play_all, folder=home, players=self.players), todo, self.workers, self.progress
-        ):
+        work = partial(_play_all, benchmark=self.benchmark, folder=home, players=self.players)
+        for at, results in work_through(work, todo, self.workers, self.progress):
             known[at] = results
         return [{key: known[at][key] for key in keys} for at, keys in enumerate(asked)]
 
 
-def _play_all(job: tuple[int, Pair, list[Key]], folder: Path, players: Players) -> tuple[int, dict[Key, Continued]]:
+def _play_all[T: Task](
+    job: tuple[int, Pair[T], list[Key]], benchmark: Benchmark[T], folder: Path, players: Players
+) -> tuple[int, dict[Key, Continued]]:
     at, pair, keys = job
     known = _read(folder, pair)
-    with AlfworldEnvironment(pair.game.path) as environment:
+    with benchmark.environment(pair.task) as environment:
         for key in keys:
-            known[key] = _play(environment, pair, key, players)
+            known[key] = _play(environment, benchmark, pair, key, players)
     with atomic_path(_path(folder, pair)) as temporary:
         temporary.write_text("".join(_line(pair, key, result) for key, result in known.items()), encoding="utf-8")
     return at, known
 
 
-def _play(environment: AlfworldEnvironment, pair: Pair, key: Key, players: Players) -> Continued:
+def _play[T: Task](
+    environment: Environment, benchmark: Benchmark[T], pair: Pair[T], key: Key, players: Players
+) -> Continued:
     if key == ("handoff", 0):
         return _continued(pair.strong)
     controller: Controller
@@ -161,8 +166,8 @@ def _play(environment: AlfworldEnvironment, pair: Pair, key: Key, players: Playe
         players.cheap,
         players.strong,
         controller,
-        episode=pair.game.id,
-        extractor=AlfworldExtractor() if key[0] == "deferral" else None,
+        episode=pair.task.id,
+        extractor=benchmark.extractor(pair.task, players.budget) if key[0] == "deferral" else None,
         budget=players.budget,
         cost=players.cost,
         recorded=pair.cheap,
@@ -170,7 +175,7 @@ def _play(environment: AlfworldEnvironment, pair: Pair, key: Key, players: Playe
     if not played.conclusive:
         raise InvalidDataError(
             "'done' or 'budget'",
-            episode=pair.game.id,
+            episode=pair.task.id,
             field="status",
             value=played.end.status,
             where=str(played.end.error),
@@ -183,11 +188,11 @@ def _continued(transcript: Transcript) -> Continued:
     return Continued(int(end.success), end.cheap_calls, end.strong_calls)
 
 
-def _path(folder: Path, pair: Pair) -> Path:
-    return folder / f"{file_stem(pair.game)}.continuations.jsonl"
+def _path[T: Task](folder: Path, pair: Pair[T]) -> Path:
+    return folder / f"{file_stem(pair.task)}.continuations.jsonl"
 
 
-def _line(pair: Pair, key: Key, result: Continued) -> str:
+def _line[T: Task](pair: Pair[T], key: Key, result: Continued) -> str:
     content = {
         "key": list(key),
         "success": result.success,
@@ -198,27 +203,33 @@ def _line(pair: Pair, key: Key, result: Continued) -> str:
     return json.dumps(content) + "\n"
 
 
-def _read(folder: Path, pair: Pair) -> dict[Key, Continued]:
+def _read[T: Task](folder: Path, pair: Pair[T]) -> dict[Key, Continued]:
     path = _path(folder, pair)
     if not path.is_file():
         return {}
-    known = {}
-    for line in path.read_text(encoding="utf-8").splitlines():
-        content = json.loads(line)
-        if content["rollout"] != _fingerprint(pair):
+    known, expected = {}, _fingerprint(pair)
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        try:
+            content = json.loads(line)
+            rollout, key = content["rollout"], tuple(content["key"])
+            result = Continued(*(int(content[name]) for name in ("success", "cheap_calls", "strong_calls")))
+        except (ValueError, KeyError, TypeError) as error:
+            raise FileFormatError(
+                f"{path}, line {number}: {error!r}; expected what came of a continuation, as this program writes it"
+            ) from error
+        if rollout != expected:
             raise InvalidDataError(
-                f"{_fingerprint(pair)!r}, that of the rollouts: use another folder",
-                episode=pair.game.id,
+                f"{expected!r}, that of the rollouts: use another folder",
+                episode=pair.task.id,
                 field="rollout",
-                value=content["rollout"],
+                value=rollout,
                 where=str(path),
             )
-        counts = (content[name] for name in ("success", "cheap_calls", "strong_calls"))
-        known[tuple(content["key"])] = Continued(*counts)
+        known[key] = result
     return known
 
 
-def _fingerprint(pair: Pair) -> str:
+def _fingerprint[T: Task](pair: Pair[T]) -> str:
     """Tell these rollouts from others of the same game."""
     actions = [[step.proposal.action for step in rollout.executed] for rollout in (pair.cheap, pair.strong)]
     return hashlib.sha256(json.dumps(actions).encode()).hexdigest()[:16]

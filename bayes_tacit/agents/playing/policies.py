@@ -1,7 +1,7 @@
-"""Playing policies on games: every episode through the loop, with the controller that decides live.
+"""Playing policies on tasks: every episode through the loop, with the controller that decides live.
 
-The Cheap rollout of a game is on record, and so is Strong's; an episode takes from there what is the same, and plays
-what is new. All policies are played on a game one after the other in one environment, so whatever two of them have in
+The Cheap rollout of a task is on record, and so is Strong's; an episode takes from there what is the same, and plays
+what is new. All policies are played on a task one after the other in one environment, so whatever two of them have in
 common, such as what follows a handoff at the same step, is played once.
 """
 
@@ -9,22 +9,19 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from bayes_tacit.agents.alfworld.collect import Pair, Players, file_stem, printed
-from bayes_tacit.agents.alfworld.diagnostics import DIAGNOSTICS, AlfworldExtractor
-from bayes_tacit.agents.alfworld.environment import AlfworldEnvironment
-from bayes_tacit.agents.alfworld.features import DESCRIPTORS, FEATURES, router_descriptors, task_features
-from bayes_tacit.agents.alfworld.workers import Progress, work_through
 from bayes_tacit.agents.errors import TornTranscriptError
 from bayes_tacit.agents.loop import run_episode
 from bayes_tacit.agents.memory import Remembering
-from bayes_tacit.agents.protocols import History, Observation, Proposal, StepResult
+from bayes_tacit.agents.playing.benchmark import Benchmark, Task, file_stem
+from bayes_tacit.agents.playing.collect import Pair, Players, printed, same_budget
+from bayes_tacit.agents.playing.workers import Progress, work_through
 from bayes_tacit.agents.transcript import Transcript, read_transcript
 from bayes_tacit.data.outcomes import Outcomes
 from bayes_tacit.errors import InvalidDataError, MissingFileError
@@ -59,23 +56,9 @@ class Entry:
         return printed(self.controller)
 
 
-class PolicyExtractor:
-    """Gives all that any policy looks at: the twelve features, the task router's descriptors, the diagnostics."""
-
-    feature_names: tuple[str, ...] = (*FEATURES, *(name for name in DESCRIPTORS if name not in FEATURES))
-    diagnostic_names = DIAGNOSTICS
-
-    def features(self, first: Observation) -> Mapping[str, float]:
-        """Give features and descriptors."""
-        return {**task_features(first), **router_descriptors(first)}
-
-    def diagnostics(self, history: History, proposal: Proposal, result: StepResult | None) -> Mapping[str, float]:
-        """Give the five diagnostics of one step."""
-        return AlfworldExtractor().diagnostics(history, proposal, result)
-
-
-def play_policies(
-    pairs: Sequence[Pair],
+def play_policies[T: Task](
+    benchmark: Benchmark[T],
+    pairs: Sequence[Pair[T]],
     entries: Sequence[Entry],
     folder: str | os.PathLike[str],
     players: Players,
@@ -83,14 +66,16 @@ def play_policies(
     workers: int = 1,
     progress: Progress | None = None,
 ) -> dict[str, list[Transcript]]:
-    """Play every policy on every game; what is there already is not played again.
+    """Play every policy on every task; what is there already is not played again.
 
     Pure Cheap and Pure Strong are the rollouts themselves.
 
     Parameters
     ----------
+    benchmark
+        What is played.
     pairs
-        The rollouts of each game.
+        The rollouts of each task.
     entries
         The policies, with different names.
     folder
@@ -100,12 +85,12 @@ def play_policies(
     workers
         Number of processes.
     progress
-        Told after each game for which something had to be played.
+        Told after each task for which something had to be played.
 
     Returns
     -------
     dict
-        By name of the policy, a transcript for each game in their order. One that ended because something broke is not
+        By name of the policy, a transcript for each task in their order. One that ended because something broke is not
         conclusive, and is played again the next time.
     """
     files = {_slug(entry.name) for entry in entries}
@@ -116,7 +101,7 @@ def play_policies(
     home.mkdir(parents=True, exist_ok=True)
     found = [_kept(pair, entries, home, players) for pair in pairs]
     todo = [at for at, known in enumerate(found) if len(known) < len(entries)]
-    work = partial(_play_game, entries=list(entries), folder=home, players=players)
+    work = partial(_play_task, benchmark=benchmark, entries=list(entries), folder=home, players=players)
     for at, known in work_through(work, [(at, pairs[at]) for at in todo], workers, progress):
         found[at] = known
     return {entry.name: [known[entry.name] for known in found] for entry in entries}
@@ -144,15 +129,15 @@ def outcomes_of(transcripts: Sequence[Transcript]) -> Outcomes:
     return Outcomes(**{name: np.array([getattr(end, name) for end in ends], dtype=float) for name in columns})
 
 
-def _play_game(
-    job: tuple[int, Pair], entries: Sequence[Entry], folder: Path, players: Players
+def _play_task[T: Task](
+    job: tuple[int, Pair[T]], benchmark: Benchmark[T], entries: Sequence[Entry], folder: Path, players: Players
 ) -> tuple[int, dict[str, Transcript]]:
     at, pair = job
     known = _kept(pair, entries, folder, players)
     before = [pair.cheap, pair.strong, *known.values()]
     cheap = Remembering(players.cheap, "cheap", before)
     strong = Remembering(players.strong, "strong", before)
-    with AlfworldEnvironment(pair.game.path) as environment:
+    with benchmark.environment(pair.task) as environment:
         for entry in entries:
             if entry.name in known:
                 continue
@@ -161,8 +146,8 @@ def _play_game(
                 cheap,
                 strong,
                 entry.controller,
-                episode=pair.game.id,
-                extractor=PolicyExtractor(),
+                episode=pair.task.id,
+                extractor=benchmark.extractor(pair.task, players.budget, descriptors=True),
                 budget=players.budget,
                 cost=players.cost,
                 recorded=pair.cheap,
@@ -172,7 +157,7 @@ def _play_game(
     return at, known
 
 
-def _kept(pair: Pair, entries: Sequence[Entry], folder: Path, players: Players) -> dict[str, Transcript]:
+def _kept[T: Task](pair: Pair[T], entries: Sequence[Entry], folder: Path, players: Players) -> dict[str, Transcript]:
     known = {}
     for entry in entries:
         if isinstance(entry.controller, PureController):
@@ -183,7 +168,7 @@ def _kept(pair: Pair, entries: Sequence[Entry], folder: Path, players: Players) 
         except (MissingFileError, TornTranscriptError):
             continue
         same = dict(transcript.header.info) == _info(entry, players)
-        if same and transcript.header.max_actions == players.budget.actions and transcript.conclusive:
+        if same and same_budget(transcript, players) and transcript.conclusive:
             known[entry.name] = transcript
     return known
 
@@ -192,8 +177,8 @@ def _info(entry: Entry, players: Players) -> dict[str, str]:
     return {**players.info(), "policy": entry.name, "identity": entry.identity}
 
 
-def _path(folder: Path, pair: Pair, entry: Entry) -> Path:
-    return folder / f"{file_stem(pair.game)}.{_slug(entry.name)}.jsonl"
+def _path[T: Task](folder: Path, pair: Pair[T], entry: Entry) -> Path:
+    return folder / f"{file_stem(pair.task)}.{_slug(entry.name)}.jsonl"
 
 
 def _slug(name: str) -> str:

@@ -1,17 +1,16 @@
-"""Working through games in parallel processes, with the time that is left."""
+"""Working through tasks in parallel processes, with a word on how far it is."""
 
 from __future__ import annotations
 
-import math
-import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import AbstractContextManager, nullcontext
 from multiprocessing import get_context
 
 from bayes_tacit import validate
 
-Progress = Callable[[int, int, float], None]
-"""Told at the start and after each game: how many are done, of how many, and about how many seconds are left."""
+Progress = Callable[[int], AbstractContextManager[Callable[[int], object]]]
+"""Opened with the number of tasks there are to play; what it gives is told how many are done after each."""
 
 
 def work_through[T, R](
@@ -28,23 +27,26 @@ def work_through[T, R](
     workers
         Number of processes.
     progress
-        Told at the start, if there is anything to do, and after each item.
+        Opened if there is anything to do, and told after each item.
     """
-    todo = list(items)
-    if progress is not None and todo:
-        progress(0, len(todo), math.inf)
-    began = time.perf_counter()
-    for done, result in enumerate(_results(work, todo, validate.whole("workers", workers, 1)), 1):
-        if progress is not None:
-            progress(done, len(todo), (time.perf_counter() - began) / done * (len(todo) - done))
-        yield result
+    todo, count = list(items), validate.whole("workers", workers, 1)
+    if not todo:
+        return
+    with nullcontext(_nothing) if progress is None else progress(len(todo)) as tell:
+        for done, result in enumerate(_results(work, todo, count), 1):
+            tell(done)
+            yield result
+
+
+def _nothing(done: int) -> None:
+    pass
 
 
 def _results[T, R](work: Callable[[T], R], todo: list[T], workers: int) -> Iterator[R]:
     if workers == 1:
         yield from map(work, todo)
         return
-    # Each process loads the search library for itself: a forked copy would share its state.
+    # Each process loads an engine's libraries for itself: a forked copy would share their state.
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
         futures = [pool.submit(work, item) for item in todo]
         try:

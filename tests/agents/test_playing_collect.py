@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from functools import cache
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from bayes_tacit.agents import Budget, History, Step, is_finished
 from bayes_tacit.agents.alfworld import (
     KITCHEN_TASKS,
+    Alfworld,
     AlfworldEnvironment,
     AlfworldExtractor,
     CheapActor,
@@ -17,13 +19,16 @@ from bayes_tacit.agents.alfworld import (
     StrongActor,
     write_kitchen,
 )
-from bayes_tacit.agents.alfworld.collect import Players, collect, read_pairs, transcript_path
-from bayes_tacit.agents.alfworld.continuations import Continuations
+from bayes_tacit.agents.playing import Continuations, Players, RecordedActor, collect, collected
+from bayes_tacit.agents.playing.collect import transcript_path
+from bayes_tacit.agents.teacher import feasible_by
 from bayes_tacit.agents.transcript import episodes_from_transcripts
 from bayes_tacit.data.costs import StepCost
-from bayes_tacit.errors import InvalidDataError
+from bayes_tacit.decisions.selection import operating_points
+from bayes_tacit.errors import FileFormatError, InvalidDataError
 
 COST = StepCost.paper("4b")
+GAMES = Alfworld()
 PLAYERS = Players(CheapActor(2), StrongActor(2), COST, Budget(16))
 
 
@@ -43,7 +48,18 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def pairs(games, folder):
-    return collect(games, folder, PLAYERS)
+    return collect(GAMES, folder, PLAYERS, tasks=games)
+
+
+def counting(told):
+    """A progress that keeps what it is told."""
+
+    @contextmanager
+    def progress(of):
+        told.append((0, of))
+        yield lambda done: told.append((done, of))
+
+    return progress
 
 
 @cache
@@ -74,7 +90,7 @@ def plain(game, until, handoff, signal=None, threshold=None):
 # Three games are too few to vary in every feature, and no teacher has seen them.
 @pytest.mark.filterwarnings("ignore::bayes_tacit.errors.TacitWarning")
 def test_rollouts_are_kept_and_make_episodes(games, folder, pairs):
-    assert [pair.game for pair in pairs] == games
+    assert [pair.task for pair in pairs] == games
     assert all(is_finished(transcript_path(folder, game, agent)) for game in games for agent in ("cheap", "strong"))
     episodes = episodes_from_transcripts((pair.cheap, pair.strong) for pair in pairs)
     assert len(episodes.feature_names) == 12
@@ -88,14 +104,14 @@ def test_rollouts_are_kept_and_make_episodes(games, folder, pairs):
 
 def test_what_is_there_is_not_played_again_and_what_is_torn_is(games, folder, pairs):
     told = []
-    assert collect(games, folder, PLAYERS, progress=lambda *counts: told.append(counts)) == pairs
+    assert collect(GAMES, folder, PLAYERS, tasks=games, progress=counting(told)) == pairs
     assert not told
     torn = transcript_path(folder, games[1], "cheap")
     whole = torn.read_text()
     torn.write_text("".join(whole.splitlines(keepends=True)[:-1]))
-    assert len(read_pairs(games, folder, PLAYERS)) == 2
-    again = collect(games, folder, PLAYERS, progress=lambda *counts: told.append(counts))
-    assert [(done, of) for done, of, _ in told] == [(0, 1), (1, 1)]
+    assert len(collected(games, folder, PLAYERS)) == 2
+    again = collect(GAMES, folder, PLAYERS, tasks=games, progress=counting(told))
+    assert told == [(0, 1), (1, 1)]
     assert [step.proposal.action for step in again[1].cheap.steps] == [s.proposal.action for s in pairs[1].cheap.steps]
     assert again[0] == pairs[0]
 
@@ -104,18 +120,18 @@ def test_rollouts_of_others_are_not_mixed_in(games, folder, pairs):
     assert pairs
     for other in (Players(CheapActor(3), PLAYERS.strong, COST, Budget(16)), Players(PLAYERS.cheap, PLAYERS.strong)):
         with pytest.raises(InvalidDataError, match="another folder"):
-            collect(games, folder, other)
+            collect(GAMES, folder, other, tasks=games)
 
 
 def test_two_processes_give_what_one_gives(games, tmp_path, pairs):
-    parallel = collect(games, tmp_path, PLAYERS, workers=2)
+    parallel = collect(GAMES, tmp_path, PLAYERS, tasks=games, workers=2)
     for one, other in zip(pairs, parallel, strict=True):
         assert [step.result for step in one.cheap.steps] == [step.result for step in other.cheap.steps]
         assert [step.result for step in one.strong.steps] == [step.result for step in other.strong.steps]
 
 
 def test_every_continuation_is_what_a_plain_loop_plays(games, pairs, tmp_path):
-    table = Continuations(pairs, tmp_path, PLAYERS).counterfactuals()
+    table = Continuations(GAMES, pairs, tmp_path, PLAYERS).counterfactuals()
     for row, (game, pair) in enumerate(zip(games, pairs, strict=True)):
         for handoff in range(0, len(pair.cheap.steps), 3):
             success, cheap, strong = plain(game, 16, handoff)
@@ -129,18 +145,18 @@ def test_every_continuation_is_what_a_plain_loop_plays(games, pairs, tmp_path):
 
 def test_continuations_are_played_once_and_only_where_asked(pairs, tmp_path, monkeypatch):
     told = []
-    continued = Continuations(pairs, tmp_path, PLAYERS, progress=lambda *counts: told.append(counts))
+    continued = Continuations(GAMES, pairs, tmp_path, PLAYERS, progress=counting(told))
     first = continued.at([[3], [], [1, 2]])
     assert [sorted(one) for one in first] == [[3], [], [1, 2]]
-    assert [done for done, _, _ in told] == [0, 1, 2]
+    assert [done for done, _ in told] == [0, 1, 2]
     monkeypatch.setattr(AlfworldEnvironment, "reset", None)
     assert continued.at([[3], [], [2, 1]]) == [first[0], {}, {2: first[2][2], 1: first[2][1]}]
-    assert [done for done, _, _ in told] == [0, 1, 2]
+    assert [done for done, _ in told] == [0, 1, 2]
 
 
 def test_step_deferral_is_what_a_plain_loop_plays(games, pairs, tmp_path):
     thresholds = np.array([0.3, 0.9])
-    found = Continuations(pairs, tmp_path, PLAYERS).deferral("uncertainty", thresholds)
+    found = Continuations(GAMES, pairs, tmp_path, PLAYERS).deferral("uncertainty", thresholds)
     assert found.shape == (4, 2, 3)
     for k, threshold in enumerate(thresholds):
         for row, game in enumerate(games):
@@ -149,7 +165,66 @@ def test_step_deferral_is_what_a_plain_loop_plays(games, pairs, tmp_path):
 
 
 def test_continuations_of_other_rollouts_are_refused(games, pairs, tmp_path):
-    Continuations(pairs[:1], tmp_path / "kept", PLAYERS).at([[1]])
-    others = collect(games[:1], tmp_path / "others", Players(CheapActor(9), StrongActor(9), COST, Budget(16)))
+    Continuations(GAMES, pairs[:1], tmp_path / "kept", PLAYERS).at([[1]])
+    others = collect(
+        GAMES, tmp_path / "others", Players(CheapActor(9), StrongActor(9), COST, Budget(16)), tasks=games[:1]
+    )
     with pytest.raises(InvalidDataError, match="another folder"):
-        Continuations(others, tmp_path / "kept", PLAYERS).at([[1]])
+        Continuations(GAMES, others, tmp_path / "kept", PLAYERS).at([[1]])
+
+
+def test_a_handoff_that_was_not_played_is_no_failure_but_an_error(pairs, tmp_path):
+    table = Continuations(GAMES, pairs, tmp_path, PLAYERS).counterfactuals([[3], [], [2]])
+    full = Continuations(GAMES, pairs, tmp_path, PLAYERS).counterfactuals()
+    for steps in ([3, -1, 2], [0, 0, 0], [-1, -1, -1], [0, len(pairs[1].cheap.steps), 2]):
+        for found, expected in zip(
+            vars(table.outcomes_at(steps)).values(), vars(full.outcomes_at(steps)).values(), strict=True
+        ):
+            assert found.tolist() == expected.tolist()
+    with pytest.raises(
+        InvalidDataError, match="episode 'own/task-1/trial_1': handoff is 4; expected one that was played"
+    ):
+        table.outcomes_at([3, 4, 2])
+    reordered = table.select([pair.task.id for pair in reversed(pairs)]).with_cost(StepCost(1, 2))
+    with pytest.raises(InvalidDataError, match="episode 'own/task-1/trial_1': handoff is 1"):
+        reordered.outcomes_at([-1, 1, -1])
+    # Alpha 0.5 hands off where it was played, alpha 0.2 earlier.
+    scores = np.full((len(pairs), max(len(pair.cheap.steps) for pair in pairs)), np.nan)
+    for row, (pair, handoff) in enumerate(zip(pairs, (3, None, 2), strict=True)):
+        scores[row, : len(pair.cheap.steps)] = 0.1
+        if handoff is not None:
+            scores[row, handoff - 2 : handoff] = 0.3, 0.6
+    points = operating_points(scores, table, [0.5], "post_action")
+    assert points["success"].item() == full.outcomes_at([3, -1, 2]).success.mean()
+    with pytest.raises(
+        InvalidDataError, match="episode 'own/task-0/trial_1': handoff is 2; expected one that was played"
+    ):
+        operating_points(scores, table, [0.2, 0.5], "post_action")
+    feasible = feasible_by(table)
+    assert feasible(pairs[0].cheap, 2) == bool(full.outcomes_at([3, -1, -1]).success[0])
+    with pytest.raises(InvalidDataError, match="episode 'own/task-0/trial_1': handoff is 6"):
+        feasible(pairs[0].cheap, 5)
+
+
+@pytest.mark.parametrize("line", ["nonsense", "[]", '{"key": ["handoff", 1]}', '{"key": 1, "rollout": "x"}'])
+def test_a_line_that_is_no_continuation_is_named(pairs, tmp_path, line):
+    continued = Continuations(GAMES, pairs[:1], tmp_path, PLAYERS)
+    continued.at([[1]])
+    (path,) = tmp_path.iterdir()
+    path.write_text(path.read_text() + line + "\n")
+    with pytest.raises(FileFormatError, match=r"continuations\.jsonl, line 2: .*expected what came of a continuation"):
+        continued.at([[1]])
+
+
+def test_an_actor_gives_recorded_answers_again(games, folder, pairs, tmp_path):
+    recorded = Players(RecordedActor(folder, "cheap"), RecordedActor(folder, "strong"), COST, Budget(16))
+    again = collect(GAMES, tmp_path / "again", recorded, tasks=games)
+    for one, other in zip(pairs, again, strict=True):
+        for old, new in ((one.cheap, other.cheap), (one.strong, other.strong)):
+            assert [step.result for step in new.steps] == [step.result for step in old.steps]
+            assert [step.proposal for step in new.steps] == [step.proposal for step in old.steps]
+    # Strong begins with its first answer wherever it takes over, and has no more than were recorded.
+    longer = Players(recorded.cheap, recorded.strong, COST, Budget(40))
+    (pair,) = collect(GAMES, tmp_path / "longer", longer, tasks=games[:1])
+    assert pair.cheap.end.status == "actor_error"
+    assert "16 recorded answers of cheap" in pair.cheap.end.error

@@ -1,0 +1,30 @@
+"""Playing many tasks: paired rollouts, every continuation of them, and policies; each is played once and kept.
+
+A `Benchmark` says what the tasks are and how each is played: `bayes_tacit.agents.alfworld.Alfworld`,
+`bayes_tacit.agents.dabench.DABench`, or one of your own.
+"""
+
+from bayes_tacit.agents.playing.benchmark import Benchmark, Task
+from bayes_tacit.agents.playing.collect import Pair, Players, collect, collected
+from bayes_tacit.agents.playing.continuations import Continuations, Continued
+from bayes_tacit.agents.playing.policies import Entry, outcomes_of, play_policies
+from bayes_tacit.agents.playing.progress import shown
+from bayes_tacit.agents.playing.recorded import RecordedActor
+from bayes_tacit.agents.playing.workers import Progress
+
+__all__ = [
+    "Benchmark",
+    "Continuations",
+    "Continued",
+    "Entry",
+    "Pair",
+    "Players",
+    "Progress",
+    "RecordedActor",
+    "Task",
+    "collect",
+    "collected",
+    "outcomes_of",
+    "play_policies",
+    "shown",
+]
