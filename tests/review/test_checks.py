@@ -31,6 +31,7 @@ from bayes_tacit.review.checks.predictive import envelope
 NAMES = [
     "Sampler",
     "Crossing steps",
+    "Crossings by covariate",
     "Incidence calibration",
     "Leave-one-out",
     "Prior sensitivity",

@@ -94,8 +94,8 @@ def test_nothing_is_loaded_from_elsewhere(page):
 
 def test_every_picture_is_inline_has_a_size_and_is_described(page):
     pictures = page.all("img")
-    # Two forest plots, traces, ranks, energy, six checks, six episodes.
-    assert len(pictures) == 17
+    # Two forest plots, traces, ranks, energy, seven checks, six episodes.
+    assert len(pictures) == 18
     for attrs in pictures:
         media, encoded = re.fullmatch(r"data:image/(svg\+xml|png);base64,(.+)", attrs["src"]).groups()
         content = base64.b64decode(encoded, validate=True)
@@ -184,7 +184,7 @@ def test_a_failed_check_of_the_model_is_a_warning(posterior, example):
     results = run_checks(posterior, example, fit_map(example, ridge=0.5))
     found = headline(results)
     assert found.level == "warning"
-    assert "1 of 5 checks of the model failed (MAP against posterior)" in found.sentence
+    assert "1 of 6 checks of the model failed (MAP against posterior)" in found.sentence
 
 
 @pytest.fixture(scope="module")
@@ -315,7 +315,7 @@ def test_it_opens_in_chromium_without_errors_and_with_its_pictures(written, tmp_
     ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
     title = re.search("<title>(.*?)</title>", done.stdout)[1]
-    assert title == "pictures 17 bad 0 wide false"
+    assert title == "pictures 18 bad 0 wide false"
     assert [line for line in done.stderr.splitlines() if "CONSOLE" in line] == []
 
 

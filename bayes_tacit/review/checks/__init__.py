@@ -10,6 +10,7 @@ from bayes_tacit.review.checks.overall import Headline, headline
 from bayes_tacit.review.checks.prior_sensitivity import check_prior_sensitivity
 from bayes_tacit.review.checks.run import run_checks
 from bayes_tacit.review.checks.sampler import check_sampler
+from bayes_tacit.review.checks.structure import check_structure
 
 __all__ = [
     "CheckResult",
@@ -20,6 +21,7 @@ __all__ = [
     "check_map_agreement",
     "check_prior_sensitivity",
     "check_sampler",
+    "check_structure",
     "compare_models",
     "headline",
     "run_checks",

@@ -13,7 +13,7 @@ from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.errors import ConvergenceError, EvidenceError, TacitWarning
 from bayes_tacit.estimates.map_fit import MapFit, fit_map
 from bayes_tacit.estimates.training import warn_of_other_data
-from bayes_tacit.review.checks import crossing_steps, incidence, loo, map_agreement, prior_sensitivity
+from bayes_tacit.review.checks import crossing_steps, incidence, loo, map_agreement, prior_sensitivity, structure
 from bayes_tacit.review.checks.base import CheckResult, group_of, require_same_data
 from bayes_tacit.review.checks.log_prior import prior_of
 from bayes_tacit.review.checks.sampler import check_sampler
@@ -53,6 +53,7 @@ def run_checks(tree: xr.DataTree, episodes: Episodes, fit: MapFit | None = None)
     sampler = check_sampler(tree)
     others: dict[str, Callable[[], CheckResult]] = {
         crossing_steps.NAME: lambda: crossing_steps.check_crossing_steps(tree, episodes),
+        structure.NAME: lambda: structure.check_structure(tree, episodes),
         incidence.NAME: lambda: incidence.check_incidence_calibration(tree),
         loo.NAME: lambda: loo.check_loo(tree),
         prior_sensitivity.NAME: lambda: prior_sensitivity.check_prior_sensitivity(tree),
