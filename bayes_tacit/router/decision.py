@@ -13,7 +13,8 @@ class Decision(NamedTuple):
     step
         The checkpoint, counted from 0.
     risk
-        The risk that this checkpoint added, w u(t); under a posterior, its mean.
+        The risk that this checkpoint added, R(t) - R(t-1), which is w u(t) if nothing is forgotten; under a posterior,
+        its mean.
     cumulative_risk
         R(t), likewise.
     pi

@@ -8,12 +8,10 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from bayes_tacit import validate
-from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.router import storage
 from bayes_tacit.router.fields import Fields, Given
+from bayes_tacit.router.leaky import total_length
 from bayes_tacit.router.log import DecisionLog
 from bayes_tacit.router.scorers import Scorer, scorers
 from bayes_tacit.router.snapshots import Progress, read_snapshot
@@ -68,12 +66,6 @@ class Router(Fitted):
         object.__setattr__(self, "alpha", validate.threshold("alpha", self.alpha))
         object.__setattr__(self, "rule", validate.rule("rule", self.rule))
         super().__post_init__()
-        if np.any(self.draws.memory != 1.0) or self.draws.clock:
-            raise InvalidDataError(
-                "1 and no clock: a router does not yet forget; handoff_score does",
-                field="memory and clock of the fit",
-                value=(self.draws.memory, self.draws.clock),
-            )
 
     @classmethod
     def of(cls, fitted: Fitted, alpha: float, rule: str | float = "mean") -> Router:
@@ -220,7 +212,7 @@ class Router(Fitted):
         log
             Where to write every decision from here on.
         """
-        totals = 1 if len(self.draws) == 1 else len(self.diagnostic_names)
+        totals = total_length(self.draws, len(self.diagnostic_names))
         progress = read_snapshot(snapshot, self.fingerprint, features=len(self.feature_names), totals=totals)
         state = HandoffState(self, progress, log)
         if log is not None:

@@ -11,17 +11,13 @@ import numpy as np
 
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.router.fields import Fields, Given
+from bayes_tacit.router.leaky import LeakyPointScorer, LeakyPosteriorScorer, fades
 from bayes_tacit.router.quantiles import Quantiles
+from bayes_tacit.router.totals import Scored, Total, overflow
 from bayes_tacit.scores.core import Draws, score
 
 BAND = (0.05, 0.95)
 """Probabilities at the ends of a decision's band."""
-
-Total = tuple[float, ...]
-"""What accumulates over an episode."""
-
-Scored = tuple[Total, float, float, float, float | None, float | None]
-"""Total after a checkpoint; its risk, cumulative risk, score, and the ends of the band."""
 
 
 class Scorer(Protocol):
@@ -99,7 +95,7 @@ class PointScorer:
             return (cumulative,), risk, cumulative, q, None, None
         if cumulative == 0.0:
             return total, risk, cumulative, 0.0, None, None
-        raise _overflow(cumulative)
+        raise overflow(cumulative)
 
 
 class PosteriorScorer:
@@ -145,7 +141,7 @@ class PosteriorScorer:
         total = tuple([before + value for before, value in zip(total, values, strict=True)])
         cumulative = sumprod(self._mean_weights, total)
         if not cumulative < inf:
-            raise _overflow(cumulative)
+            raise overflow(cumulative)
         draws = self._draws
         q = score(self._pi, self._location, draws.s, draws.w @ np.array(total), draws.family)
         lower, upper, *rule = self._quantiles(q)
@@ -177,13 +173,15 @@ def scorers(
     return _point(draws, mean, scale, diagnostics) if len(draws) == 1 else _many(draws, rule, mean, scale, diagnostics)
 
 
-def _point(draws: Draws, mean: np.ndarray, scale: np.ndarray, diagnostics: Fields) -> Callable[..., PointScorer]:
+def _point(draws: Draws, mean: np.ndarray, scale: np.ndarray, diagnostics: Fields) -> Callable[..., Scorer]:
     weights, gamma, beta = draws.w[0].tolist(), draws.gamma[0].tolist(), draws.beta[0].tolist()
     gamma0, beta0, s = float(draws.gamma0[0]), float(draws.beta0[0]), float(draws.s[0])
     standardization = list(zip(mean.tolist(), scale.tolist(), strict=True))
     distribution = DISTRIBUTIONS[draws.family.name]
+    memory = float(np.ravel(draws.memory)[0])
+    leaky = fades(draws)
 
-    def scorer(features: Sequence[float]) -> PointScorer:
+    def scorer(features: Sequence[float]) -> Scorer:
         x = [
             (value - its_mean) / its_scale
             for value, (its_mean, its_scale) in zip(features, standardization, strict=True)
@@ -191,6 +189,8 @@ def _point(draws: Draws, mean: np.ndarray, scale: np.ndarray, diagnostics: Field
         logit, location = gamma0 + sumprod(gamma, x), beta0 + sumprod(beta, x)
         if not math.isfinite(logit + location):
             raise _far_out(location)
+        if leaky:
+            return LeakyPointScorer(weights, memory, s, distribution, _logistic(logit), location, diagnostics)
         return PointScorer(weights, s, distribution, _logistic(logit), location, diagnostics)
 
     return scorer
@@ -198,25 +198,23 @@ def _point(draws: Draws, mean: np.ndarray, scale: np.ndarray, diagnostics: Field
 
 def _many(
     draws: Draws, rule: str | float, mean: np.ndarray, scale: np.ndarray, diagnostics: Fields
-) -> Callable[..., PosteriorScorer]:
+) -> Callable[..., Scorer]:
     mean_weights = draws.w.mean(axis=0).tolist()
     quantiles = Quantiles(len(draws), BAND if isinstance(rule, str) else (*BAND, rule))
 
-    def scorer(features: Sequence[float]) -> PosteriorScorer:
+    leaky = fades(draws)
+
+    def scorer(features: Sequence[float]) -> Scorer:
         with np.errstate(over="ignore", invalid="ignore"):
             x = (np.array(features, dtype=float) - mean) / scale
             pi, location = draws.incidence(x), draws.location(x)
         if not np.isfinite(pi + location).all():
             raise _far_out(float(location[~np.isfinite(pi + location)][0]))
+        if leaky:
+            return LeakyPosteriorScorer(draws, quantiles, pi, location, diagnostics)
         return PosteriorScorer(draws, mean_weights, quantiles, pi, location, diagnostics)
 
     return scorer
-
-
-def _overflow(cumulative: float) -> InvalidDataError:
-    return InvalidDataError(
-        "diagnostics whose sum over the episode is finite", field="cumulative risk", value=cumulative
-    )
 
 
 def _far_out(location: float) -> InvalidDataError:

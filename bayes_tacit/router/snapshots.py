@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from bayes_tacit import validate
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.router.scorers import Total
+from bayes_tacit.router.totals import Total
 
 FORMAT = "bayes_tacit.handoff_state"
 SCHEMA_VERSION = 1
@@ -30,7 +30,8 @@ class Progress(NamedTuple):
         The next checkpoint.
     total
         What has accumulated: the cumulative risk under a point estimate, the cumulative diagnostics under a posterior;
-        None before the first checkpoint.
+        with a memory below 1 the leaky sums and their peaks, under a learned memory those of every draw; then the steps
+        of a clock. None before the first checkpoint.
     handoff_step
         The checkpoint at which the score reached alpha, if it has.
     finished

@@ -9,8 +9,9 @@ from bayes_tacit.errors import InvalidDataError, TacitError
 from bayes_tacit.router.decision import Decision
 from bayes_tacit.router.fields import Fields, Given
 from bayes_tacit.router.log import DecisionLog
-from bayes_tacit.router.scorers import Scorer, Total
+from bayes_tacit.router.scorers import Scorer
 from bayes_tacit.router.snapshots import Progress, write_snapshot
+from bayes_tacit.router.totals import Total
 
 _new_tuple = tuple.__new__
 

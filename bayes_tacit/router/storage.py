@@ -28,7 +28,9 @@ class Marked(Protocol):
 
 
 FORMAT = "bayes_tacit.router"
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+"""The newest version. A router that forgets nothing and has no clock is written as version 1, which is all it needs."""
+
 KEYS = (
     "format",
     "schema_version",
@@ -43,15 +45,32 @@ KEYS = (
     "fingerprint",
 )
 
+FADING = ("memory", "clock")
+"""Keys that version 2 has beyond these: what is left of a leaky sum after a step (one number, or one a draw), and
+whether the last weight is that of the number of steps."""
+
 EXPECTED = "expected a router written by Router.save"
 
 LARGEST = 256 * 2**20
 """Bytes; a file that is larger is not read. A thousand draws of 20 parameters take less than half a megabyte."""
 
 
+def version_of(draws: Draws) -> int:
+    """Give the version of the file that a router needs."""
+    return 2 if np.any(draws.memory != 1.0) or draws.clock else 1
+
+
+def _fading(draws: Draws) -> dict[str, object]:
+    """Give what version 2 has in addition; nothing for version 1."""
+    if version_of(draws) == 1:
+        return {}
+    return {"memory": np.asarray(draws.memory).tolist(), "clock": draws.clock}
+
+
 def fingerprint(fitted: Fitted, rule: str | float, alpha: float) -> str:
     """Digest the settings and names as JSON and the numbers as little-endian doubles, in the order of the file."""
-    settings = [SCHEMA_VERSION, fitted.draws.family.name, fitted.timing, rule, alpha]
+    fading = _fading(fitted.draws)
+    settings = [version_of(fitted.draws), fitted.draws.family.name, fitted.timing, rule, alpha, *fading.values()]
     names = [fitted.diagnostic_names, fitted.feature_names]
     digest = hashlib.sha256(json.dumps([FORMAT, settings, names, fitted.provenance], sort_keys=True).encode())
     parameters = [getattr(fitted.draws, name) for name in PARAMETERS]
@@ -67,11 +86,12 @@ def to_json(fitted: Fitted, rule: str | float, alpha: float, digest: str) -> str
     )
     content = {
         "format": FORMAT,
-        "schema_version": SCHEMA_VERSION,
+        "schema_version": version_of(fitted.draws),
         "family": fitted.draws.family.name,
         "timing": fitted.timing,
         "rule": rule,
         "alpha": alpha,
+        **_fading(fitted.draws),
         "diagnostics": fitted.diagnostic_names,
         "features": [{"name": name, "mean": mean, "scale": scale} for name, mean, scale in standardization],
         "parameters": {name: getattr(fitted.draws, name).tolist() for name in PARAMETERS},
@@ -145,15 +165,16 @@ def _parts(given: object) -> dict[str, object]:
     if type(version) is int and version > SCHEMA_VERSION:
         expected = f"at most {SCHEMA_VERSION}: it was written by a newer bayes_tacit"
         raise InvalidDataError(expected, field="schema_version", value=version)
-    content = validate.record("", given, KEYS)
-    if type(version) is not int or version != SCHEMA_VERSION:
-        raise InvalidDataError(f"{SCHEMA_VERSION}", field="schema_version", value=version)
+    content = validate.record("", given, (*KEYS, *FADING) if version == SCHEMA_VERSION else KEYS)
+    if type(version) is not int or version < 1:
+        raise InvalidDataError(f"1 or {SCHEMA_VERSION}", field="schema_version", value=version)
+    memory, clock = _memory(content.get("memory", 1.0)), validate.flag("clock", content.get("clock", False))
     diagnostics = validate.names("diagnostics", content["diagnostics"])
     names, mean, scale = _features(content["features"])
     parameters = validate.record("parameters", content["parameters"], PARAMETERS)
     if not isinstance(parameters["s"], list):
         raise InvalidDataError("a list of numbers", field="parameters.s", value=parameters["s"])
-    shapes = {name: shape_of(name, len(parameters["s"]), len(diagnostics), len(names)) for name in PARAMETERS}
+    shapes = {name: shape_of(name, len(parameters["s"]), len(diagnostics) + clock, len(names)) for name in PARAMETERS}
     arrays: dict[str, Any] = {
         name: validate.numbers(f"parameters.{name}", parameters[name], shapes[name]) for name in PARAMETERS
     }
@@ -163,9 +184,16 @@ def _parts(given: object) -> dict[str, object]:
         "feature_names": names,
         "feature_mean": np.array(mean),
         "feature_scale": np.array(scale),
-        "draws": Draws(**arrays, family=family),
+        "draws": Draws(**arrays, family=family, memory=memory, clock=clock),
         **{name: content[name] for name in ("rule", "alpha", "timing", "provenance")},
     }
+
+
+def _memory(given: object) -> float | np.ndarray:
+    """Read one number, or one a draw; the router checks that they lie from 0 to 1."""
+    if isinstance(given, list):
+        return validate.numbers("memory", given, (len(given),))
+    return validate.number("memory", given)
 
 
 def _features(given: object) -> tuple[tuple[str, ...], list[float], list[float]]:

@@ -77,6 +77,11 @@ class Fitted:
         validate.positive("feature scale", self.feature_scale)
         for name in PARAMETERS:
             validate.finite(name, getattr(self.draws, name), shape_of(name, n, d, p))
+        memory = np.atleast_1d(self.draws.memory)
+        if np.ndim(self.draws.memory):
+            validate.finite("memory", memory, (n,))
+        if not ((memory >= 0) & (memory <= 1)).all():
+            raise InvalidDataError("numbers from 0 to 1", field="memory", value=memory.tolist())
         validate.simplex("w", self.draws.w)
         validate.positive("s", self.draws.s)
 
@@ -133,7 +138,8 @@ def order_of(field: str, given: tuple[str, ...], wanted: tuple[str, ...]) -> lis
 
 def _own_draws(draws: Draws) -> Draws:
     parameters: dict[str, Any] = {name: _own(getattr(draws, name)) for name in PARAMETERS}
-    return replace(draws, **parameters)
+    memory = _own(draws.memory) if isinstance(draws.memory, np.ndarray) else float(draws.memory)
+    return replace(draws, **parameters, memory=memory)
 
 
 def _own(array: np.ndarray) -> np.ndarray:
