@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+import hashlib
+import json
 import os
+import re
 import secrets
 import shutil
+import socket
+import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileError
 
@@ -52,6 +61,37 @@ def read_text(path: str | os.PathLike[str], expected: str) -> str:
         raise FileFormatError(f"{file}: not UTF-8 text (byte {error.start}); expected {expected}") from None
 
 
+def parse_json(text: str | bytes, where: str, expected: str) -> Any:  # noqa: ANN401
+    """Parse JSON from outside: no key twice, no NaN, and no nesting or number that Python cannot hold.
+
+    Examples
+    --------
+    >>> parse_json('{"a": 1, "a": 2}', "fit.json", "a fit")
+    Traceback (most recent call last):
+        ...
+    bayes_tacit.errors.FileFormatError: fit.json: not valid JSON (the key 'a' is there twice); expected a fit
+    """
+    try:
+        return json.loads(text, object_pairs_hook=_each_key_once, parse_constant=_no_constant)
+    except RecursionError:
+        raise FileFormatError(f"{where}: not valid JSON (nested too deeply); expected {expected}") from None
+    except ValueError as error:
+        raise FileFormatError(f"{where}: not valid JSON ({error}); expected {expected}") from None
+
+
+def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in out:
+            raise ValueError(f"the key {key[:80]!r} is there twice")
+        out[key] = value
+    return out
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is not a number in JSON")
+
+
 def regular_file(path: str | os.PathLike[str], expected: str) -> Path:
     """Return the path of a file that exists; opening a pipe or a device might never end."""
     file = as_path(path)
@@ -68,8 +108,9 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary path in the same folder; what was written there takes the place of `path` at the end.
 
     The body creates a file or a folder at the path it is given. If it raises, what it wrote is removed and whatever
-    was at `path` stays as it was. A file is replaced in one step. A folder takes two renames, so a process killed
-    between them leaves no folder at `path`, but never a mixture of old and new.
+    was at `path` stays as it was. A file is replaced in one step, and so is a folder on Linux; elsewhere a folder takes
+    two renames, and a process killed between them leaves no folder at `path`, but never a mixture of old and new. What
+    a killed process left is removed when the same path is written again.
 
     Parameters
     ----------
@@ -95,7 +136,8 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     target = as_path(path).resolve()
     if not target.parent.is_dir():
         raise MissingFileError(f"{target.parent}: no such folder; expected the folder in which to write {target.name}")
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
+    _clear_leftovers(target)
+    temporary = target.with_name(f"{_prefix(target)}{_identity(os.getpid())}-{secrets.token_hex(4)}.tmp")
     try:
         yield temporary
         if temporary.is_dir():
@@ -105,22 +147,85 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
         else:
             _flush(temporary)
             temporary.replace(target)
-    finally:
-        _remove(temporary)
+    except BaseException:
+        _remove(temporary, pause=0.1)
+        raise
+    _remove(temporary)
+
+
+def is_store(path: Path) -> bool:
+    """Tell whether a folder is empty, or a Zarr store or Parquet tables and nothing else: what may be replaced."""
+    entries = list(path.iterdir()) if path.is_dir() else []
+    zarr = all(entry.name == "zarr.json" or (entry / "zarr.json").is_file() for entry in entries)
+    parquet = all(entry.suffix == ".parquet" and entry.is_file() for entry in entries)
+    return path.is_dir() and ((zarr and (not entries or (path / "zarr.json").is_file())) or parquet)
+
+
+def _prefix(target: Path) -> str:
+    """Give the beginning of temporary names, which a file system may limit to 255 bytes."""
+    name = target.name
+    return f".{name}." if len(name.encode()) <= 180 else f".{hashlib.sha256(name.encode()).hexdigest()[:32]}."
+
+
+def _started(process: int) -> str:
+    """Give when a process started, where the system tells: numbers of processes are used again."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        return "0"
+
+
+def _identity(process: int) -> str:
+    host = hashlib.sha256(socket.gethostname().encode()).hexdigest()[:6]
+    return f"{host}-{process}-{_started(process)}"
+
+
+def _runs(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def _clear_leftovers(target: Path) -> None:
+    """Remove what runs that were killed left beside the target; a folder that one had moved away comes back first."""
+    prefix = _prefix(target)
+    for path in sorted(target.parent.iterdir() if os.access(target.parent, os.R_OK) else ()):
+        found = re.fullmatch(r"(\w{6})-(\d+)-(\d+)-\w{8}\.tmp(\.old)?", path.name.removeprefix(prefix))
+        if not path.name.startswith(prefix) or found is None:
+            continue
+        host, process, started, moved = found.groups()
+        own = _identity(int(process))
+        if not own.startswith(host) or (_runs(int(process)) and own == f"{host}-{process}-{started}"):
+            continue
+        if moved and not target.exists():
+            path.rename(target)
+        else:
+            _remove(path)
 
 
 def _swap_folder(temporary: Path, target: Path) -> None:
     if not target.exists():
         temporary.rename(target)
-        return
-    old = target.with_name(f"{temporary.name}.old")
-    target.rename(old)
-    try:
-        temporary.rename(target)
-    except BaseException:
-        old.rename(target)
-        raise
-    _remove(old)
+    elif not _exchanged(temporary, target):
+        old = target.with_name(f"{temporary.name}.old")
+        target.rename(old)
+        try:
+            temporary.rename(target)
+        except BaseException:
+            old.rename(target)
+            raise
+        _remove(old)
+
+
+def _exchanged(one: Path, other: Path) -> bool:
+    """Have two folders change names in one step, where the system can."""
+    exchange = getattr(ctypes.CDLL(None), "renameat2", None) if sys.platform.startswith("linux") else None
+    here, both = -100, 2
+    return exchange is not None and exchange(here, os.fsencode(one), here, os.fsencode(other), both) == 0
 
 
 def _flush(file: Path) -> None:
@@ -129,8 +234,15 @@ def _flush(file: Path) -> None:
         os.fsync(handle.fileno())
 
 
-def _remove(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
+def _remove(path: Path, pause: float = 0.0) -> None:
+    """Remove a file or folder; what cannot be removed now, the next writer of the same file removes."""
+    if not path.is_dir() or path.is_symlink():
+        with contextlib.suppress(OSError):
+            path.unlink(missing_ok=True)
+        return
+    # Whoever was stopped while it wrote the folder may have threads that still write, and make it anew.
+    for _ in range(30):
+        shutil.rmtree(path, ignore_errors=True)
+        time.sleep(pause)
+        if not path.exists():
+            return

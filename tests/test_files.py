@@ -1,20 +1,26 @@
 """Atomic paths: the whole new file or the old one."""
 
+import contextlib
+import os
 import stat
+import subprocess
+import sys
+import threading
+import time
 from functools import partial
 from pathlib import Path
 
 import pytest
 from routers import random_router
 
-from bayes_tacit import Counterfactuals, Episodes, MapFit, Router, load_posterior, report, save_posterior
+from bayes_tacit import Counterfactuals, Episodes, MapFit, Router, files, load_posterior, report, save_posterior
 from bayes_tacit.agents.dabench.questions import read_questions
 from bayes_tacit.agents.endpoint.prompt import Prompt
 from bayes_tacit.agents.teacher.human import read_marks
 from bayes_tacit.agents.transcript.pairs import read_pairs
 from bayes_tacit.agents.transcript.storage import read_transcripts
 from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileError
-from bayes_tacit.files import as_path, atomic_path
+from bayes_tacit.files import as_path, atomic_path, is_store, parse_json, read_text
 from bayes_tacit.router import DecisionLog, replay
 
 
@@ -77,6 +83,7 @@ def test_old_folder_comes_back_when_the_new_one_cannot_take_its_place(tmp_path, 
             raise OSError("no permission")
         return rename(self, target)
 
+    monkeypatch.setattr(files, "_exchanged", lambda *_: False)
     monkeypatch.setattr(type(path), "rename", fail_for_the_new_one)
     with pytest.raises(OSError, match="no permission"), atomic_path(path) as temporary:
         temporary.mkdir()
@@ -164,7 +171,7 @@ def test_what_is_made_goes_to_no_path_that_is_none(example, example_fit, given):
 def test_fit_is_neither_saved_to_nor_loaded_from_what_is_no_file(example_fit, tmp_path):
     with pytest.raises(FileFormatError, match="is a folder; expected the name of a file to write"):
         example_fit.save(tmp_path)
-    with pytest.raises(FileFormatError, match=r"cannot be read \(Is a directory\)"):
+    with pytest.raises(FileFormatError, match="is a folder; expected a fit"):
         type(example_fit).load(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
@@ -174,3 +181,154 @@ def test_body_that_writes_nothing_is_an_error_and_keeps_the_old_file(tmp_path):
     with pytest.raises(FileNotFoundError), atomic_path(tmp_path / "a.txt"):
         pass
     assert (tmp_path / "a.txt").read_text() == "old"
+
+
+KILLED = """
+import os, sys
+from bayes_tacit.files import atomic_path
+with atomic_path(sys.argv[1]) as temporary:
+    if sys.argv[2] == "folder":
+        temporary.mkdir()
+        (temporary / "half").write_text("half")
+    else:
+        temporary.write_text("half")
+    print(flush=True)
+    sys.stdin.read() if sys.argv[3] == "alive" else os.kill(os.getpid(), 9)
+"""
+
+
+def start_writer(path, kind, end):
+    writer = subprocess.Popen(
+        [sys.executable, "-c", KILLED, str(path), kind, end], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    writer.stdout.readline()
+    return writer
+
+
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_what_a_killed_run_left_is_removed_by_the_next_one_and_what_runs_is_left_alone(tmp_path, kind):
+    path = tmp_path / "a.out"
+    with start_writer(path, kind, "killed") as killed, start_writer(path, kind, "alive") as alive:
+        killed.wait(20)
+        assert len(list(tmp_path.iterdir())) == 2
+        with atomic_path(path) as temporary:
+            temporary.mkdir() if kind == "folder" else temporary.write_text("new")
+            assert len(list(tmp_path.iterdir())) == 2
+        kept = [entry.name for entry in tmp_path.iterdir() if entry != path]
+        assert len(kept) == 1
+        assert f"-{alive.pid}-" in kept[0]
+        alive.stdin.close()
+        assert alive.wait(20) == 0
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_files_that_only_look_like_leftovers_are_kept(tmp_path):
+    names = [".a.txt.swp", ".a.txt.0123456789ab.tmp", ".a.txt.tmp", ".b.txt.123456-1-1-12345678.tmp"]
+    for name in names:
+        (tmp_path / name).write_text("mine")
+    with atomic_path(tmp_path / "a.txt") as temporary:
+        temporary.write_text("new")
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == sorted([*names, "a.txt"])
+
+
+def test_a_folder_that_a_killed_run_had_moved_away_comes_back(tmp_path):
+    gone = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, check=True)
+    identity = files._identity(int(gone.stdout))
+    moved = tmp_path / f".store.{identity}-01234567.tmp.old"
+    moved.mkdir()
+    (moved / "old").write_text("old")
+    with pytest.raises(ValueError, match="stop"):
+        write_half(tmp_path / "store", ValueError("stop"), folder=True)
+    assert (tmp_path / "store" / "old").read_text() == "old"
+
+
+def test_a_long_name_can_be_written(tmp_path):
+    path = tmp_path / ("n" * 250)
+    with atomic_path(path) as temporary:
+        temporary.write_text("new")
+    assert path.read_text() == "new"
+
+
+def test_threads_that_still_write_into_the_folder_do_not_keep_it(tmp_path):
+    ended = threading.Event()
+
+    def write_on(folder):
+        until = time.monotonic() + 0.12
+        while time.monotonic() < until:
+            with contextlib.suppress(OSError):
+                folder.mkdir(exist_ok=True)
+                (folder / f"chunk{time.monotonic_ns()}").touch()
+        ended.set()
+
+    def interrupted():
+        with atomic_path(tmp_path / "store") as temporary:
+            temporary.mkdir()
+            threading.Thread(target=write_on, args=(temporary,)).start()
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert ended.wait(5)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_only_stores_and_empty_folders_may_be_replaced(tmp_path, example):
+    example.write(tmp_path / "e.zarr")
+    example.write(tmp_path / "e.parquet")
+    (tmp_path / "empty").mkdir()
+    assert all(is_store(tmp_path / name) for name in ("e.zarr", "e.parquet", "empty"))
+    (tmp_path / "e.zarr" / "thesis.txt").write_text("mine")
+    (tmp_path / "e.parquet" / "thesis.txt").write_text("mine")
+    assert not any(is_store(tmp_path / name) for name in ("e.zarr", "e.parquet", "missing"))
+    with pytest.raises(FileFormatError, match="it is left as it is"):
+        example.write(tmp_path / "e.zarr")
+    assert (tmp_path / "e.zarr" / "thesis.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize("door", [MapFit.load, Episodes.read, Counterfactuals.read, load_posterior, Prompt.read])
+def test_a_pipe_is_refused_at_once(door, tmp_path):
+    suffix = {MapFit.load: "json", Episodes.read: "jsonl", Counterfactuals.read: "csv", load_posterior: "nc"}
+    os.mkfifo(tmp_path / f"pipe.{suffix.get(door, 'txt')}")
+    with pytest.raises((FileFormatError, MissingFileError), match="pipe"):
+        door(tmp_path / f"pipe.{suffix.get(door, 'txt')}")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"a": 1, "a": 2}', "the key 'a' is there twice"),
+        ("[" * 100_000, "nested too deeply"),
+        ("[NaN]", "NaN is not a number in JSON"),
+        ("1" * 5000, "digits"),
+        ("{", "Expecting"),
+    ],
+)
+def test_json_from_outside_is_read_strictly(text, said):
+    with pytest.raises(FileFormatError, match=f"^here: not valid JSON .*{said}.*; expected a fit$"):
+        parse_json(text, "here", "a fit")
+
+
+def test_text_from_outside_is_utf8_with_or_without_a_mark(tmp_path):
+    (tmp_path / "a").write_bytes(b"\xef\xbb\xbftext")
+    assert read_text(tmp_path / "a", "text") == "text"
+    (tmp_path / "a").write_text("text", encoding="utf-16")
+    with pytest.raises(FileFormatError, match=r"a: not UTF-8 text \(byte 0\); expected text"):
+        read_text(tmp_path / "a", "text")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"format":', '"s": 1, "format":'),
+        ('"schema_version": 2', '"schema_version": true'),
+        ('"n_episodes": 1200', '"n_episodes": -1200'),
+        ('"n_timed": 788', '"n_timed": 788, "n_timed": 788'),
+    ],
+)
+def test_a_fit_with_a_key_twice_or_a_count_that_is_none_is_refused(example_fit, tmp_path, old, new):
+    example_fit.save(tmp_path / "fit.json")
+    text = (tmp_path / "fit.json").read_text()
+    assert old in text
+    (tmp_path / "fit.json").write_text(text.replace(old, new))
+    with pytest.raises(FileFormatError, match=r"fit\.json: "):
+        MapFit.load(tmp_path / "fit.json")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import sys
 import warnings
 from collections.abc import Iterator, Mapping
@@ -15,6 +16,7 @@ import typer
 from rich.console import Console
 
 from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileError, TacitWarning
+from bayes_tacit.files import is_store
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -82,6 +84,12 @@ def new_file(path: Path, *, force: bool) -> Path:
         raise MissingFileError(f"{path.parent}: no such folder; expected the folder in which to write {path.name}")
     if path.is_dir() and path.suffix not in (".zarr", ".parquet"):
         raise FileFormatError(f"{path}: is a folder; expected the name of a file to write")
+    if path.is_dir() and not is_store(path):
+        raise FileFormatError(f"{path}: is a folder of other things; expected a new name; it is left as it is")
+    if path.exists() and not path.is_dir() and not path.is_file():
+        raise FileFormatError(f"{path}: is a pipe or device; expected the name of a file to write")
+    if not os.access(path.absolute().parent, os.W_OK | os.X_OK):
+        raise FileFormatError(f"{path}: its folder may not be written to; expected one that may")
     if path.exists() and not force:
         raise FileFormatError(f"{path}: exists already; expected a new name, or --force")
     return path

@@ -12,8 +12,9 @@ import xarray as xr
 
 from bayes_tacit.data.counterfactuals.layout import BY_EPISODE, BY_HANDOFF, KIND, OPTIONAL
 from bayes_tacit.data.handoffs import DEFAULT_HANDOFF
-from bayes_tacit.errors import FileFormatError, MissingFileError
-from bayes_tacit.files import as_path, atomic_path
+from bayes_tacit.data.stores import check_netcdf, write_netcdf
+from bayes_tacit.errors import FileFormatError
+from bayes_tacit.files import as_path, atomic_path, regular_file
 
 
 def to_frame(dataset: xr.Dataset) -> pd.DataFrame:
@@ -47,8 +48,7 @@ def read(path: object) -> pd.DataFrame | xr.Dataset:
     """Read a table or a dataset that is yet to be validated."""
     file = as_path(path)
     form = _form(file)
-    if not file.is_file():
-        raise MissingFileError(f"{file}: no such file; expected counterfactuals, {', '.join(FORMS)}")
+    regular_file(file, f"counterfactuals, {', '.join(FORMS)}")
     try:
         return form.read(file)
     except Exception as error:
@@ -72,6 +72,7 @@ def _form(file: Path) -> Form:
 
 
 def _read_dataset(file: Path) -> xr.Dataset:
+    check_netcdf(file)
     with xr.open_dataset(file, engine="h5netcdf") as dataset:
         return dataset.load()
 
@@ -83,5 +84,5 @@ FORMS: Mapping[str, Form] = {
         lambda dataset, file: to_frame(dataset).to_csv(file, index=False),
     ),
     ".parquet": Form("Parquet", pd.read_parquet, lambda dataset, file: to_frame(dataset).to_parquet(file, index=False)),
-    ".nc": Form("netCDF", _read_dataset, lambda dataset, file: dataset.to_netcdf(file, engine="h5netcdf")),
+    ".nc": Form("netCDF", _read_dataset, write_netcdf),
 }

@@ -13,10 +13,10 @@ import xarray as xr
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from bayes_tacit.data.timing import Timing
-from bayes_tacit.errors import FileFormatError, MissingFileError
+from bayes_tacit.errors import FileFormatError
 from bayes_tacit.estimates.map_fit.profile import ProfilePoint
 from bayes_tacit.estimates.map_fit.values import FittedValues, Restart
-from bayes_tacit.files import as_path, atomic_path
+from bayes_tacit.files import atomic_path, parse_json, read_text
 from bayes_tacit.model.evidence import Unmarked
 from bayes_tacit.validate import sums_to_one
 
@@ -28,6 +28,7 @@ SINCE_VERSION_2: dict[str, object] = {"memory": 1.0, "clock": False, "unmarked":
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=0)]
 Weight = Annotated[float, Field(ge=0, le=1)]
 
 
@@ -36,8 +37,8 @@ class _RestartRecord(BaseModel):
 
     objective: Finite
     gradient_norm: Finite
-    iterations: int
-    floored: int
+    iterations: Count
+    floored: Count
     converged: bool
 
 
@@ -48,7 +49,7 @@ class _ProfileRecord(BaseModel):
 
     memory: Annotated[float, Field(ge=0, le=1)]
     objective: Finite | None
-    floored: int
+    floored: Count
 
 
 class _FitRecord(BaseModel):
@@ -75,8 +76,8 @@ class _FitRecord(BaseModel):
     converged: bool
     restarts: list[_RestartRecord]
     floored: list[str | int]
-    n_episodes: int
-    n_timed: int
+    n_episodes: Count
+    n_timed: Count
     weights_fixed: bool
     ridge: Annotated[float, Field(ge=0, allow_inf_nan=False)]
     floor: Positive | None
@@ -138,19 +139,10 @@ def _plain(value: object) -> object:
 
 def load(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Read the values of a file that `save` wrote, checking all of it."""
-    file = as_path(path)
-    try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise MissingFileError(f"{path}: no such file; expected a fit written by MapFit.save") from error
-    except OSError as error:
-        raise FileFormatError(
-            f"{path}: cannot be read ({error.strerror}); expected a fit written by MapFit.save"
-        ) from error
-    except ValueError as error:
-        raise FileFormatError(f"{path}: not valid JSON ({error}); expected a fit written by MapFit.save") from error
+    expected = "a fit written by MapFit.save"
+    content = parse_json(read_text(path, expected), str(path), expected)
     given = content.get("schema_version") if isinstance(content, dict) else None
-    if isinstance(given, int) and given > SCHEMA_VERSION:
+    if type(given) is int and given > SCHEMA_VERSION:
         raise FileFormatError(
             f"{path}: schema_version is {given}; expected at most {SCHEMA_VERSION}: the file was written by a newer "
             "bayes_tacit"

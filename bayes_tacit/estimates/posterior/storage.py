@@ -8,12 +8,15 @@ from pathlib import Path
 import numpy as np
 import xarray as xr
 
+from bayes_tacit.data.stores import check_netcdf, check_zarr, write_netcdf
 from bayes_tacit.errors import FileFormatError, MissingFileError
-from bayes_tacit.files import as_path, atomic_path
+from bayes_tacit.estimates.posterior.contents import check_contents
+from bayes_tacit.files import as_path, atomic_path, is_store, parse_json
 
 FORMAT = "bayes_tacit.posterior"
 SCHEMA_VERSION = 2
 """In version 1 the prior stood as Python prints it; since 2 it is JSON."""
+COMPLETE = "bayes_tacit_every_chunk_written"
 GROUPS = ("posterior", "sample_stats", "constant_data", "observed_data")
 
 
@@ -27,11 +30,14 @@ def save_posterior(tree: xr.DataTree, path: str | os.PathLike[str]) -> None:
     _refuse_foreign(tree, "this DataTree")
     plain = tree.map_over_datasets(_without_objects)
     plain.attrs = tree.attrs
+    if target.is_dir() and not _is_ours(target):
+        raise FileFormatError(f"{target} exists and is not a posterior in Zarr; it is left as it is")
     with atomic_path(target) as temporary:
         if target.suffix == ".nc":
-            plain.to_netcdf(temporary, engine="h5netcdf")
+            write_netcdf(plain, temporary)
         else:
-            plain.to_zarr(temporary, consolidated=False)
+            plain.attrs = {**tree.attrs, COMPLETE: 1}
+            plain.to_zarr(temporary, consolidated=False, write_empty_chunks=True)
 
 
 def load_posterior(path: str | os.PathLike[str]) -> xr.DataTree:
@@ -41,18 +47,24 @@ def load_posterior(path: str | os.PathLike[str]) -> xr.DataTree:
     if not source.exists():
         raise MissingFileError(f"{source}: no such file; expected a posterior written by save_posterior")
     try:
+        (check_netcdf if source.suffix == ".nc" else check_zarr)(source)
         if source.suffix == ".nc":
             with xr.open_datatree(source, engine="h5netcdf") as opened:
                 tree = opened.load()
         else:
             with xr.open_datatree(source, engine="zarr", consolidated=False) as opened:
                 tree = opened.load()
+            if tree.attrs.pop(COMPLETE, 0):
+                _refuse_missing_chunks(source)
+    except FileFormatError:
+        raise
     except Exception as error:
         raise FileFormatError(
             f"{source}: cannot be read as {'netCDF' if source.suffix == '.nc' else 'Zarr'} ({error}); expected a "
             "posterior written by save_posterior"
         ) from error
     _refuse_foreign(tree, str(source))
+    check_contents(tree, str(source))
     return tree
 
 
@@ -65,14 +77,41 @@ def refuse_unknown_suffix(path: Path) -> None:
 def _refuse_foreign(tree: xr.DataTree, name: str) -> None:
     if tree.attrs.get("format") != FORMAT:
         raise FileFormatError(f"{name}: format is {tree.attrs.get('format')!r}; expected {FORMAT!r}")
-    if int(tree.attrs["schema_version"]) > SCHEMA_VERSION:
+    version = tree.attrs.get("schema_version")
+    if isinstance(version, bool) or not isinstance(version, int | np.integer) or version < 1:
+        raise FileFormatError(f"{name}: schema_version is {version!r}; expected a whole number from 1")
+    if version > SCHEMA_VERSION:
         raise FileFormatError(
-            f"{name}: schema_version is {tree.attrs['schema_version']}; expected at most {SCHEMA_VERSION}: it was "
+            f"{name}: schema_version is {version}; expected at most {SCHEMA_VERSION}: it was "
             "written by a newer bayes_tacit"
         )
     missing = [group for group in GROUPS if group not in tree.children]
     if missing:
         raise FileFormatError(f"{name}: groups {', '.join(missing)} are missing; expected {', '.join(GROUPS)}")
+
+
+def _is_ours(folder: Path) -> bool:
+    """Tell whether a folder is empty or a posterior in Zarr: what may be replaced."""
+    if not is_store(folder):
+        return False
+    if not any(folder.iterdir()):
+        return True
+    try:
+        content = parse_json((folder / "zarr.json").read_bytes(), str(folder), "a Zarr store")
+        return bool(content["attributes"]["format"] == FORMAT)
+    except (OSError, FileFormatError, LookupError, TypeError):
+        return False
+
+
+def _refuse_missing_chunks(source: Path) -> None:
+    """Raise if a part of an array is not there, which would read as zeros."""
+    import zarr
+
+    for group_name, group in zarr.open_group(source, mode="r").groups():
+        for name, array in group.arrays():
+            if array.nchunks_initialized < array.nchunks:
+                absent = f"{array.nchunks - array.nchunks_initialized} of the {array.nchunks} chunks"
+                raise FileFormatError(f"{source} is cut short: {absent} of {group_name}/{name} are missing")
 
 
 def _without_objects(dataset: xr.Dataset) -> xr.Dataset:

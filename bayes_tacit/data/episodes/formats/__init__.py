@@ -44,6 +44,8 @@ def read(file: Path, chunks: dict[str, int] | None = None) -> xr.Dataset:
     form = _format(file)
     if not file.exists():
         raise MissingFileError(f"{file}: no such file or folder")
+    if not file.is_dir() and not file.is_file():
+        raise FileFormatError(f"{file} is a pipe or device; expected {form.name}")
     if file.is_dir() != form.is_folder:
         raise FileFormatError(
             f"{file} is {_kind(file.is_dir())}; expected {form.name}, which is {_kind(form.is_folder)}"

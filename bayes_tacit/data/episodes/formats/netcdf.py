@@ -8,6 +8,7 @@ import numpy as np
 import xarray as xr
 
 from bayes_tacit.data.episodes.layout import SCHEMA_VERSION, carried_variables, check_schema_version
+from bayes_tacit.data.stores import check_netcdf, write_netcdf
 from bayes_tacit.errors import InvalidDataError
 
 COMPRESSION = {"compression": "gzip", "compression_opts": 4, "shuffle": True}
@@ -27,7 +28,7 @@ def read_lazily(path: Path, chunks: dict[str, int]) -> xr.Dataset:
 def write(dataset: xr.Dataset, path: Path) -> None:
     """Write one file, numbers compressed: diagnostics are mostly zeros."""
     compressed = {name: COMPRESSION for name, array in dataset.data_vars.items() if array.dtype.kind in "bif"}
-    storable(dataset).to_netcdf(path, engine="h5netcdf", encoding=compressed)
+    write_netcdf(storable(dataset), path, encoding=compressed)
 
 
 def storable(dataset: xr.Dataset) -> xr.Dataset:
@@ -50,6 +51,7 @@ def check(dataset: xr.Dataset) -> None:
 
 
 def _open(path: Path) -> xr.Dataset:
+    check_netcdf(path)
     dataset = xr.open_dataset(path, engine="h5netcdf", decode_timedelta=False)
     check_schema_version(dataset.attrs.get("schema_version", SCHEMA_VERSION), str(path))
     return dataset

@@ -15,7 +15,9 @@ import zarr
 from bayes_tacit.data.episodes.formats.netcdf import check as check
 from bayes_tacit.data.episodes.formats.netcdf import storable
 from bayes_tacit.data.episodes.layout import SCHEMA_VERSION, check_schema_version
+from bayes_tacit.data.stores import check_zarr
 from bayes_tacit.errors import FileFormatError
+from bayes_tacit.files import is_store
 
 _EPISODES_PER_CHUNK = 1000
 _COMPLETE = "bayes_tacit_every_chunk_written"
@@ -51,10 +53,11 @@ def write(dataset: xr.Dataset, path: Path) -> None:
 def is_ours(path: Path) -> bool:
     """Tell whether a folder is a Zarr store with episodes in it, or empty."""
     entries = {entry.name for entry in path.iterdir()} if path.is_dir() else {""}
-    return not entries or {"diagnostics", "n_steps"} <= entries
+    return not entries or (is_store(path) and {"diagnostics", "n_steps"} <= entries)
 
 
 def _open(path: Path) -> xr.Dataset:
+    check_zarr(path)
     dataset: xr.Dataset = xr.open_zarr(path, chunks=None, consolidated=False, decode_timedelta=False)
     check_schema_version(dataset.attrs.get("schema_version", SCHEMA_VERSION), str(path))
     if dataset.attrs.pop(_COMPLETE, False):

@@ -1,0 +1,179 @@
+"""Files with arrays: nothing from other files, nothing that runs, nothing half."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import h5py
+import numpy as np
+import pytest
+from posteriors import random_posterior
+
+from bayes_tacit import Counterfactuals, Episodes, load_posterior, save_posterior
+from bayes_tacit.errors import FileFormatError, InvalidDataError
+from bayes_tacit.scores.score import handoff_score
+
+
+@pytest.fixture
+def posterior(example):
+    """A tree that can be written, as the sampler gives it."""
+    tree = random_posterior(np.random.default_rng(1), example)
+    for name in ("sample_stats", "observed_data"):
+        tree[name] = tree["posterior"].to_dataset()[["s"]]
+    tree.attrs |= {"format": "bayes_tacit.posterior", "schema_version": 2}
+    return tree
+
+
+def test_netcdf_whose_numbers_are_in_another_file_is_refused(example, tmp_path):
+    secret = tmp_path / "secret"
+    secret.write_bytes(os.urandom(100_000))
+    example.write(tmp_path / "e.nc")
+    with h5py.File(tmp_path / "e.nc", "r+") as file:
+        shape = file["features"].shape
+        del file["features"]
+        file.create_dataset("features", shape, "f8", external=[(str(secret), 0, h5py.h5f.UNLIMITED)])
+    with pytest.raises(FileFormatError, match=r"e\.nc: 'features' is stored in another file"):
+        Episodes.read(tmp_path / "e.nc")
+
+
+@pytest.mark.parametrize("link", [h5py.SoftLink("/n_steps"), h5py.ExternalLink("other.nc", "/x")])
+def test_netcdf_with_links_is_refused(example, tmp_path, link):
+    example.write(tmp_path / "e.nc")
+    with h5py.File(tmp_path / "e.nc", "r+") as file:
+        file["more"] = link
+    for read in (Episodes.read, load_posterior, Counterfactuals.read):
+        with pytest.raises(FileFormatError, match="'more' is a link"):
+            read(tmp_path / "e.nc")
+
+
+@pytest.mark.parametrize("codec", ["pickle", "numcodecs.pickle", "json2", "my.codec"])
+def test_zarr_packed_by_a_codec_that_may_run_code_is_refused(example, tmp_path, codec):
+    example.write(tmp_path / "e.zarr")
+    described = tmp_path / "e.zarr" / "n_steps" / "zarr.json"
+    content = json.loads(described.read_text())
+    content["codecs"].append({"name": codec})
+    described.write_text(json.dumps(content))
+    with pytest.raises(FileFormatError, match="is packed by"):
+        Episodes.read(tmp_path / "e.zarr")
+
+
+def test_zarr_with_a_filter_of_the_older_format_is_refused(example, tmp_path):
+    example.write(tmp_path / "e.zarr")
+    described = tmp_path / "e.zarr" / "n_steps" / ".zarray"
+    described.write_text(json.dumps({"zarr_format": 2, "filters": [{"id": "pickle"}], "compressor": None}))
+    with pytest.raises(FileFormatError, match="is packed by 'pickle'"):
+        Episodes.read(tmp_path / "e.zarr")
+
+
+def test_zarr_with_a_chunk_that_is_a_link_is_refused(example, tmp_path):
+    example.write(tmp_path / "e.zarr")
+    chunk = next(
+        path for path in (tmp_path / "e.zarr" / "features").rglob("*") if path.is_file() and "json" not in path.name
+    )
+    chunk.unlink()
+    chunk.symlink_to("/etc/passwd")
+    with pytest.raises(FileFormatError, match="is a link"):
+        Episodes.read(tmp_path / "e.zarr")
+
+
+@pytest.mark.parametrize("suffix", ["nc", "zarr"])
+def test_a_posterior_comes_back_as_it_was(posterior, tmp_path, suffix):
+    save_posterior(posterior, tmp_path / f"p.{suffix}")
+    back = load_posterior(tmp_path / f"p.{suffix}")
+    assert back["posterior"].to_dataset().identical(posterior["posterior"].to_dataset())
+    assert back.attrs == posterior.attrs
+
+
+def test_a_posterior_with_a_chunk_missing_is_refused(posterior, tmp_path):
+    posterior["sample_stats"] = posterior["sample_stats"].to_dataset().assign(none=("chain", np.zeros(2)))
+    save_posterior(posterior, tmp_path / "p.zarr")
+    load_posterior(tmp_path / "p.zarr")
+    shutil.rmtree(tmp_path / "p.zarr" / "posterior" / "s" / "c")
+    with pytest.raises(FileFormatError, match=r"p\.zarr is cut short: 1 of the 1 chunks of posterior/s are missing"):
+        load_posterior(tmp_path / "p.zarr")
+
+
+@pytest.mark.parametrize("content", ["thesis.txt", "zarr.json"])
+def test_a_posterior_does_not_take_the_place_of_a_folder_of_other_things(posterior, example, tmp_path, content):
+    other = tmp_path / "x.zarr"
+    other.mkdir()
+    (other / content).write_text("mine")
+    with pytest.raises(FileFormatError, match=r"x\.zarr exists and is not a posterior in Zarr; it is left as it is"):
+        save_posterior(posterior, other)
+    assert (other / content).read_text() == "mine"
+    shutil.rmtree(other)
+    example.write(other)
+    with pytest.raises(FileFormatError, match="it is left as it is"):
+        save_posterior(posterior, other)
+    shutil.rmtree(other)
+    save_posterior(posterior, other)
+    save_posterior(posterior, other)
+    load_posterior(other)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("family", None),
+        ("family", 3),
+        ("family", "normal"),
+        ("timing", ""),
+        ("timing", [1, 2]),
+        ("memory", float("nan")),
+        ("memory", "long"),
+        ("memory", 2.0),
+        ("clock", 7),
+        ("schema_version", "2"),
+        ("schema_version", float("nan")),
+        ("schema_version", [2, 2]),
+        ("schema_version", 0),
+        ("format", 5),
+    ],
+)
+def test_a_posterior_file_with_a_wrong_attribute_is_refused_by_name(posterior, tmp_path, name, value):
+    save_posterior(posterior, tmp_path / "p.nc")
+    with h5py.File(tmp_path / "p.nc", "r+") as file:
+        file.attrs.pop(name, None)
+        if value is not None:
+            file.attrs[name] = value
+    with pytest.raises(FileFormatError, match=rf"p\.nc: {name} is "):
+        load_posterior(tmp_path / "p.nc")
+
+
+@pytest.mark.parametrize("value", [np.nan, 0.0, -1.0, np.inf])
+def test_a_scale_that_cannot_divide_is_refused_in_files_and_in_memory(posterior, example, tmp_path, value):
+    posterior["constant_data"]["feature_scale"][0] = value
+    save_posterior(posterior, tmp_path / "p.nc")
+    with pytest.raises(FileFormatError, match=r"p\.nc: feature_scale is .*; expected finite numbers > 0"):
+        load_posterior(tmp_path / "p.nc")
+    with pytest.raises(InvalidDataError, match="feature.scale"):
+        handoff_score(posterior, example)
+
+
+SMALL = """
+import resource, signal, sys
+from bayes_tacit import load_example, load_posterior, save_posterior
+source, target = sys.argv[1:]
+given = load_posterior(source) if source.endswith("p.nc") else load_example()
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (400, 400))
+try:
+    save_posterior(given, target) if source.endswith("p.nc") else given.write(target)
+except OSError as error:
+    print("OSError", error)
+"""
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "parquet", "nc", "zarr", "posterior.nc", "posterior.zarr"])
+def test_a_limit_of_file_size_is_one_clear_error_and_leaves_nothing(posterior, tmp_path, suffix):
+    (tmp_path / "out").mkdir()
+    source = tmp_path / ("p.nc" if "posterior" in suffix else "example")
+    save_posterior(posterior, tmp_path / "p.nc")
+    command = [sys.executable, "-c", SMALL, str(source), str(tmp_path / "out" / f"e.{suffix}")]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (run.returncode, run.stdout[:7]) == (0, "OSError"), run.stderr
+    assert list((tmp_path / "out").iterdir()) == []
