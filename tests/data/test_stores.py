@@ -150,7 +150,7 @@ def test_a_scale_that_cannot_divide_is_refused_in_files_and_in_memory(posterior,
     save_posterior(posterior, tmp_path / "p.nc")
     with pytest.raises(FileFormatError, match=r"p\.nc: feature_scale is .*; expected finite numbers > 0"):
         load_posterior(tmp_path / "p.nc")
-    with pytest.raises(InvalidDataError, match="feature.scale"):
+    with pytest.raises(InvalidDataError, match="feature scale"):
         handoff_score(posterior, example)
 
 
