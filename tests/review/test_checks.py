@@ -85,7 +85,12 @@ def test_crossing_steps_fail_if_the_model_crosses_at_another_time(posterior, exa
     moved = changed(posterior, "posterior_predictive", threshold=np.clip(draws.values + shift, 0, n_steps))
     result = check_crossing_steps(moved, example)
     assert result.passed is False
-    assert f"too {direction}" in result.advice
+    assert f"The model crosses too {direction} at" in result.advice
+    # In words as in the figure: a model that is late has crossed less than was observed.
+    outside = result.table[~result.table["inside"]]
+    late = outside["predicted"] < outside["observed_least"]
+    assert (late if direction == "late" else ~late).all()
+    assert "Try the log-logistic family" in result.advice
 
 
 def test_crossing_steps_fail_if_only_the_episodes_are_mixed_up(posterior, example, rng):
@@ -314,6 +319,25 @@ def test_prior_sensitivity_fails_under_a_tight_prior(posterior, caplog):
     assert result.table["diagnosis"]["beta[subgoals]"] == "prior and data pull apart"
     assert "widen it" in result.advice
     assert not caplog.records
+
+
+def test_with_few_episodes_the_advice_is_to_collect_more(posterior):
+    few = posterior.copy()
+    few["log_likelihood"] = xr.DataTree(posterior["log_likelihood"].to_dataset().isel(timed=slice(0, 8)))
+    few.attrs = {**posterior.attrs, "prior": prior_to_json(WeaklyInformativePrior(location_slope=0.02))}
+    result = check_prior_sensitivity(few)
+    assert result.passed is False
+    assert "There are 8 timed episodes: collect and mark more" in result.advice
+    assert "widen" not in result.advice
+
+
+def test_advice_never_names_the_family_that_is_in_use(posterior, rng):
+    total = posterior["log_likelihood"]["total"].values.copy()
+    total[:, :, 17] = -rng.exponential(size=total.shape[:2])
+    for family, said in (("lognormal", True), ("loglogistic", False)):
+        tree = changed(posterior, "log_likelihood", total=total)
+        tree.attrs = {**posterior.attrs, "family": family}
+        assert ("log-logistic" in check_loo(tree).advice) is said
 
 
 def test_prior_sensitivity_says_where_the_prior_decides(posterior, rng):

@@ -13,6 +13,7 @@ import xarray as xr
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.model.evidence import collect_evidence
+from bayes_tacit.model.families import FAMILIES
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -80,6 +81,17 @@ def group_of(tree: xr.DataTree, name: str) -> xr.Dataset:
             f"a group {name!r}, as sample_posterior gives it", field="groups of the tree", value=list(tree.children)
         )
     return tree[name].to_dataset()
+
+
+def other_families(family: str) -> str:
+    """Name the threshold families that are not in use.
+
+    Examples
+    --------
+    >>> other_families("lognormal")
+    'log-logistic'
+    """
+    return " or ".join(other.label for name, other in FAMILIES.items() if name != family)
 
 
 def require_same_data(tree: xr.DataTree, episodes: Episodes) -> None:

@@ -9,7 +9,7 @@ import pandas as pd
 import xarray as xr
 
 from bayes_tacit.data.episodes import Episodes
-from bayes_tacit.review.checks.base import CheckResult, group_of, require_same_data
+from bayes_tacit.review.checks.base import CheckResult, group_of, other_families, require_same_data
 from bayes_tacit.review.checks.predictive import FEWEST_DRAWS, LEVEL, ROUNDING, TOO_FEW, Envelope, envelope, flat_draws
 from bayes_tacit.review.plots.checks import draw_crossing_steps
 from bayes_tacit.review.plots.rows import lazily
@@ -67,7 +67,7 @@ def check_crossing_steps(tree: xr.DataTree, episodes: Episodes) -> CheckResult:
         on_time and calibrated,
         timing.table,
         _sentence(timing.table, calibration, len(first)),
-        "" if on_time and calibrated else _advice(timing.table, on_time),
+        "" if on_time and calibrated else _advice(timing.table, calibration, tree.attrs["family"]),
         lazily(
             draw_crossing_steps,
             timing.table.assign(position=POSITIONS),
@@ -155,18 +155,26 @@ def _sentence(table: pd.DataFrame, calibration: _Calibration, n: int) -> str:
     )
 
 
-def _advice(table: pd.DataFrame, on_time: bool) -> str:
-    outside = table[~table["inside"]]
-    late = "" if on_time else f"The model crosses too {_direction(outside)}. "
-    return late + (
-        "Try the other threshold family and compare by LOO; look for a diagnostic that the teacher saw and the model "
-        "does not have, for a feature with a nonlinear effect on the threshold, and for windows marked by another rule."
+def _advice(table: pd.DataFrame, calibration: _Calibration, family: str) -> str:
+    return (
+        f"{_direction(table, calibration)} Try the {other_families(family)} family and compare by LOO; look for a "
+        "diagnostic that the teacher saw and the model does not have, for a feature with a nonlinear effect on the "
+        "threshold, and for windows marked by another rule."
     )
 
 
-def _direction(outside: pd.DataFrame) -> str:
-    late = (outside["observed_least"] > outside["upper"]).mean()
-    return "late" if late > 0.5 else "early"
+def _direction(table: pd.DataFrame, calibration: _Calibration) -> str:
+    """Say which way the model is off, as the figure shows it."""
+    late = table.index[table["observed_least"] > table["upper"] + ROUNDING]
+    early = table.index[table["observed_most"] < table["lower"] - ROUNDING]
+    parts = [f"too {word} at {_listed(at)}" for word, at in (("late", late), ("early", early)) if len(at)]
+    if parts:
+        return f"The model crosses {' and '.join(parts)} of the rollout."
+    # Where more than its share lies in the lower part of the predictive distribution, crossings came before predicted.
+    low, high = (part.mean() for part in np.array_split(calibration.departure, 2))
+    if low * high < 0:
+        return f"The model is too {'sure' if low > 0 else 'unsure'} of when episodes cross."
+    return f"The model has episodes cross too {'late' if low + high > 0 else 'early'}, each seen in its own place."
 
 
 def _listed(labels: pd.Index) -> str:

@@ -11,6 +11,7 @@ import pandas as pd
 import xarray as xr
 
 from bayes_tacit.errors import InvalidDataError, TacitError
+from bayes_tacit.model.families import LOGLOGISTIC
 from bayes_tacit.review.checks.base import CheckResult, group_of
 from bayes_tacit.review.plots.checks import draw_loo
 from bayes_tacit.review.plots.rows import lazily
@@ -65,10 +66,14 @@ def check_loo(tree: xr.DataTree) -> CheckResult:
     )
     advice = (
         "Look at those episodes first: a wrong window or outcome, or an extreme feature, would do this. If they are "
-        "right, try the log-logistic family, whose tails forgive a far window; or refit without them, and see what "
-        "moves."
+        f"right, {_heavier(tree.attrs.get('family'))}refit without them, and see what moves."
     )
     return CheckResult(NAME, False, table, sentence, advice, lazily(draw_loo, k, LARGEST_K))
+
+
+def _heavier(family: object) -> str:
+    heavier = family != LOGLOGISTIC.name
+    return "try the log-logistic family, whose tails forgive a far window; or " if heavier else ""
 
 
 def loo(tree: xr.DataTree) -> Any:  # noqa: ANN401  arviz_stats is untyped

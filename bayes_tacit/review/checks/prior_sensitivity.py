@@ -14,6 +14,8 @@ from bayes_tacit.review.plots.rows import lazily
 
 NAME = "Prior sensitivity"
 LIMIT = 0.05
+FEWEST_PER_PARAMETER = 10
+"""Timed episodes for each parameter that the prior matters to, below which more data are the only good advice."""
 
 
 def check_prior_sensitivity(tree: xr.DataTree) -> CheckResult:
@@ -39,7 +41,9 @@ def check_prior_sensitivity(tree: xr.DataTree) -> CheckResult:
         return CheckResult(NAME, True, table, sentence, figure=lazily(draw_prior_sensitivity, table, LIMIT))
     listed = ", ".join(f"{name} ({value:.2f})" for name, value in sensitive["prior"].head(5).items())
     sentence = f"The prior matters for {len(sensitive)} of {len(table)} parameters: {listed} (limit {LIMIT})."
-    return CheckResult(NAME, False, table, sentence, _advice(sensitive), lazily(draw_prior_sensitivity, table, LIMIT))
+    return CheckResult(
+        NAME, False, table, sentence, _advice(sensitive, _timed(tree)), lazily(draw_prior_sensitivity, table, LIMIT)
+    )
 
 
 def _sensitivities(tree: xr.DataTree) -> pd.DataFrame:
@@ -56,7 +60,16 @@ def _sensitivities(tree: xr.DataTree) -> pd.DataFrame:
     return table.rename_axis("parameter")
 
 
-def _advice(sensitive: pd.DataFrame) -> str:
+def _timed(tree: xr.DataTree) -> int:
+    return int(group_of(tree, "log_likelihood").sizes["timed"])
+
+
+def _advice(sensitive: pd.DataFrame, timed: int) -> str:
+    if timed < FEWEST_PER_PARAMETER * len(sensitive):
+        return (
+            f"There are {timed} timed episodes: collect and mark more before anything else. Until then say that the "
+            f"posterior of {', '.join(map(str, sensitive.index))} leans on the prior."
+        )
     parts = []
     for diagnosis, what in (
         ("prior and data pull apart", "If the prior of {} was not meant to be that tight, widen it and sample again."),

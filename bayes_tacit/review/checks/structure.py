@@ -10,7 +10,7 @@ import pandas as pd
 import xarray as xr
 
 from bayes_tacit.data.episodes import Episodes
-from bayes_tacit.review.checks.base import CheckResult, group_of, require_same_data
+from bayes_tacit.review.checks.base import CheckResult, group_of, other_families, require_same_data
 from bayes_tacit.review.checks.residuals import Residuals, cut, largest_under_chance
 from bayes_tacit.review.plots.checks import draw_structure
 from bayes_tacit.review.plots.rows import lazily
@@ -168,10 +168,9 @@ def _advice(name: str, fitted: Fitted) -> str:
     if name == STEP:
         return "Time itself seems to count: fit with `clock=True`, and look whether the marks were made by the clock."
     if name == PLACE:
-        other = "loglogistic" if fitted.draws.family.name == "lognormal" else "lognormal"
         return (
-            f"Thresholds are distributed otherwise: try the {other} family, compare by LOO, and look for episodes "
-            "whose window was marked by mistake."
+            f"Thresholds are distributed otherwise: try the {other_families(fitted.draws.family.name)} family, compare "
+            "by LOO, and look for episodes whose window was marked by mistake."
         )
     if name == LOCATION:
         return "Tasks whose predicted threshold is high or low are off: a feature that tells them apart is missing."
