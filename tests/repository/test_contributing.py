@@ -127,8 +127,9 @@ def test_the_benchmark_is_played_and_fitted(overlay, capsys):
     assert "bayes_tacit.agents.guessing" in overlay
     assert made["fit"].converged
     episodes = made["episodes"]
-    for number, (cheap, strong) in enumerate(made["pairs"]):
-        assert episodes.outcomes[number] == f"{cheap.end.success:d}{strong.end.success:d}"
+    for number, pair in enumerate(made["pairs"]):
+        assert episodes.ids[number] == pair.task.id
+        assert episodes.outcomes[number] == f"{pair.cheap.end.success:d}{pair.strong.end.success:d}"
 
 
 def test_the_reader_reads_and_is_recognized(overlay, capsys, monkeypatch):
