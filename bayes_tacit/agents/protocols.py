@@ -132,7 +132,7 @@ class History:
 
 @dataclass(frozen=True)
 class Moment:
-    """One of Cheap's checkpoints in words, for extractors and controllers that read them.
+    """One of Cheap's checkpoints in words, for controllers of your own that read them.
 
     Attributes
     ----------

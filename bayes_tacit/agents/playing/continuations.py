@@ -230,6 +230,6 @@ def _read[T: Task](folder: Path, pair: Pair[T]) -> dict[Key, Continued]:
 
 
 def _fingerprint[T: Task](pair: Pair[T]) -> str:
-    """Tell these rollouts from others of the same game."""
+    """Tell these rollouts from others of the same task."""
     actions = [[step.proposal.action for step in rollout.executed] for rollout in (pair.cheap, pair.strong)]
     return hashlib.sha256(json.dumps(actions).encode()).hexdigest()[:16]
