@@ -7,6 +7,7 @@ import pandas as pd
 import xarray as xr
 from scipy import special
 
+from bayes_tacit import validate
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.data.timing import Timing, mark_moves_by
 from bayes_tacit.errors import InvalidDataError
@@ -15,7 +16,6 @@ from bayes_tacit.scores.blocks import computed, incidence_kernel, slices
 from bayes_tacit.scores.core import score
 from bayes_tacit.scores.fitted import Fitted
 from bayes_tacit.scores.sources import as_draws
-from bayes_tacit.validate import number, whole
 
 ROWS = 1 << 12
 
@@ -52,8 +52,8 @@ def incidence_calibration(
     1       0.72      0.73   0.70   0.77       413
     2       0.85      0.87   0.84   0.89       387
     """
-    whole("bins", bins, 1)
-    number("probability", probability, "a number between 0 and 1", above=0, below=1)
+    validate.whole("bins", bins, 1)
+    validate.probability("probability", probability)
     pi = mean_incidence(as_draws(fit_or_tree), episodes)
     strong = episodes.dataset["strong_success"].values
     # Predictions themselves are the upper ends, so that episodes with the same one stay together.
@@ -109,8 +109,8 @@ def crossed_by_step(
     >>> crossed_by_step(fit_map(episodes), episodes).loc[10].round(2).to_dict()
     {'began': 0.44, 'ended': 0.38, 'predicted': 0.42, 'lower': 0.4, 'upper': 0.44}
     """
-    whole("replicates", replicates, 1)
-    number("probability", probability, "a number between 0 and 1", above=0, below=1)
+    validate.whole("replicates", replicates, 1)
+    validate.probability("probability", probability)
     fitted = as_draws(fit_or_tree)
     features, diagnostics = fitted.columns_of(episodes)
     timed = np.flatnonzero(episodes.has_window | (episodes.outcomes == "11"))

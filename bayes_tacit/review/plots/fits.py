@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 from scipy import special
 
+from bayes_tacit import validate
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.estimates.map_fit import MapFit
 from bayes_tacit.review.plots.style import (
@@ -22,7 +23,6 @@ from bayes_tacit.review.plots.style import (
 )
 from bayes_tacit.review.predictions import crossed_by_step, incidence_calibration
 from bayes_tacit.scores.sources import as_draws
-from bayes_tacit.validate import number
 
 
 def plot_weights(fit_or_tree: MapFit | xr.DataTree, *, probability: float = 0.9, ax: Axes | None = None) -> Axes:
@@ -45,7 +45,7 @@ def plot_weights(fit_or_tree: MapFit | xr.DataTree, *, probability: float = 0.9,
     >>> [label.get_text() for label in ax.get_yticklabels()]
     ['repeat', 'uncertainty', 'stalled', 'invalid']
     """
-    number("probability", probability, "a number between 0 and 1", above=0, below=1)
+    validate.probability("probability", probability)
     fitted = as_draws(fit_or_tree)
     w = fitted.draws.w
     tail = (1 - probability) / 2

@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from bayes_tacit import validate
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.data.timing import mark_moves_by
 from bayes_tacit.errors import InvalidDataError
@@ -31,7 +32,6 @@ from bayes_tacit.review.predictions import mean_incidence
 from bayes_tacit.scores.bands import credible_band
 from bayes_tacit.scores.score import handoff_score
 from bayes_tacit.scores.sources import as_draws
-from bayes_tacit.validate import number, whole
 
 MOST_PANELS = 40
 
@@ -113,7 +113,7 @@ def plot_handoff_scores(
     >>> [ax.get_title(loc="left") for ax in figure.axes]
     ['task-0001', 'task-0002']
     """
-    whole("columns", columns, 1)
+    validate.whole("columns", columns, 1)
     chosen = episodes.take(slice(9)) if ids is None else episodes.select(ids)
     if len(chosen) > MOST_PANELS:
         raise InvalidDataError(f"at most {MOST_PANELS}", field="number of episodes to draw", value=len(chosen))
@@ -179,7 +179,7 @@ def _draw(ax: Axes, panel: _Panel, alpha: float | None, probability: float) -> N
     ax.plot(steps, panel.center, "o-", color=SCORE, label="q(t)" if panel.band is None else "mean of q(t)")
     ax.axhline(panel.ceiling, color=CEILING, linestyle=":", label=r"incidence $\pi$")
     if alpha is not None:
-        number("alpha", alpha, "a number above 0 and at most 1", above=0, most=1)
+        validate.threshold("alpha", alpha)
         ax.axhline(alpha, color=DECISION, linestyle="--", linewidth=1.2, label=rf"$\alpha$ = {alpha:g}")
         crossed = np.flatnonzero(panel.center >= alpha)
         if crossed.size:

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import xarray as xr
 
+from bayes_tacit import validate
 from bayes_tacit.data.episodes import Episodes
-from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileError
+from bayes_tacit.errors import FileFormatError, MissingFileError
 from bayes_tacit.estimates.map_fit import MapFit
 from bayes_tacit.estimates.posterior.storage import FORMAT
 from bayes_tacit.files import as_path, atomic_path
@@ -94,8 +95,8 @@ def report(
     if not isinstance(tree, xr.DataTree) or tree.attrs.get("format") != FORMAT:
         given = tree.attrs.get("format") if isinstance(tree, xr.DataTree) else type(tree).__name__
         raise FileFormatError(f"the posterior's format is {given!r}; expected {FORMAT!r}, from sample_posterior")
-    if alpha is not None and not 0 < alpha <= 1:
-        raise InvalidDataError("a number above 0 and at most 1", field="alpha", value=alpha)
+    if alpha is not None:
+        validate.threshold("alpha", alpha)
     shown = episodes.select(choose(episodes, chosen))
     results = run_checks(tree, episodes, fit) if results is None else results
     heading = "Posterior of the handoff model" if title is None else title
