@@ -35,6 +35,8 @@ def main(words: Sequence[str] | None = None) -> int:
         elif arguments.study is None:
             names = ", ".join([*registry.STUDIES, *registry.EXPERIMENTS])
             raise TacitError(f"no study was named; expected one of {names}, or all")
+        elif arguments.study == "intercode":
+            _run_intercode(arguments, console)
         elif arguments.study in registry.EXPERIMENTS:
             _run_alfworld(arguments, console)
         else:
@@ -94,6 +96,26 @@ def _run_alfworld(arguments: argparse.Namespace, console: Console) -> None:
     console.print(f"{command.NAME}: results in {folder}")
 
 
+def _run_intercode(arguments: argparse.Namespace, console: Console) -> None:
+    from simulations.intercode import command
+
+    for name in ("scheduler", "kept"):
+        if getattr(arguments, name):
+            raise InvalidDataError(f"no --{name} with intercode", field=name, value=getattr(arguments, name))
+    command.run(
+        arguments.data,
+        arguments.out,
+        cheap=arguments.cheap,
+        strong=arguments.strong,
+        replicates=arguments.replicates,
+        seed=arguments.seed,
+        only=arguments.setting,
+        jobs=arguments.jobs,
+        fresh=arguments.fresh,
+        console=console,
+    )
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="python -m simulations",
@@ -117,7 +139,13 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FOLDER",
         help=f"folder of the results; default: {RESULTS}/STUDY. With all, the folder that holds one for each study",
     )
-    parser.add_argument("--data", type=Path, metavar="FOLDER", help="alfworld: its games; default: $ALFWORLD_DATA")
+    parser.add_argument(
+        "--data", type=Path, metavar="FOLDER", help="alfworld: its games, default: $ALFWORLD_DATA; intercode: its logs"
+    )
+    for side in ("cheap", "strong"):
+        parser.add_argument(
+            f"--{side}", metavar="FILE", help=f"intercode: {side.capitalize()}'s results in that folder"
+        )
     parser.add_argument(
         "--kept", type=Path, metavar="FOLDER", help="alfworld: where all that is played is kept; default: OUT/kept"
     )

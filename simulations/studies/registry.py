@@ -19,8 +19,11 @@ STUDIES = {
 }
 """Module of each study, in the order in which `all` runs them; the module's `STUDY` is the study."""
 
-EXPERIMENTS = {"alfworld": "A scripted pair on the real ALFWorld engine: every policy is played; needs --data."}
-"""What is run by name too and is no study: it has no replicates, and needs games that do not come with the code."""
+EXPERIMENTS = {
+    "alfworld": "A scripted pair on the real ALFWorld engine: every policy is played; needs --data.",
+    "intercode": "Real logs of two language models on SQL tasks: every policy that logs can evaluate; needs --data.",
+}
+"""What is run by name too and needs games or logs that do not come with the code."""
 
 
 def load(name: str) -> Study:

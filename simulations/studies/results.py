@@ -22,10 +22,10 @@ def write_results(study: Study, table: pd.DataFrame, folder: Path, *, replicates
         temporary = Path(aside)
         body = study.summarize(table, temporary)
         write_table(table, asdict(identity), temporary / TABLE)
+        command = f"python -m simulations {study.name}{study.arguments} --replicates {replicates} --seed {seed}"
         made = (
-            f"Made by `python -m simulations {study.name} --replicates {replicates} --seed {seed}` with bayes_tacit "
-            f"{identity.version}; with `--fresh`, every replicate is computed again instead of taken from "
-            f"[{TABLE}]({TABLE}), which has one or more rows for each."
+            f"Made by `{command}` with bayes_tacit {identity.version}; with `--fresh`, every replicate is computed "
+            f"again instead of taken from [{TABLE}]({TABLE}), which has one or more rows for each."
         )
         page = "\n\n".join([f"# {study.title}", study.description, body.strip(), made])
         (temporary / PAGE).write_text(page + "\n", encoding="utf-8")

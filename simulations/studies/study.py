@@ -72,6 +72,8 @@ class Study:
     agreement
         Relative and absolute difference that such a replicate may have from the committed one. On one machine there is
         none; on another, a sampler's path may part at the last bit.
+    arguments
+        What the command line needs besides, as its page says it, such as " --data path/to/logs".
     """
 
     name: str
@@ -86,6 +88,7 @@ class Study:
     paired: bool = False
     cheapest: str | None = None
     agreement: tuple[float, float] = (1e-6, 1e-7)
+    arguments: str = ""
 
     def seeds(self, setting: int, number: int, seed: int) -> np.random.SeedSequence:
         """Give the seeds of one replicate, which depend on nothing else."""

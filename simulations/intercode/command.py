@@ -1,0 +1,52 @@
+"""`python -m simulations intercode --data FOLDER`: compute what is missing, and write the results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Console
+
+from bayes_tacit.errors import InvalidDataError
+from simulations.intercode.logs import CHEAP, STRONG, Source
+from simulations.intercode.study import study_of
+from simulations.studies.run import RESULTS, run_study
+
+NAME = "intercode"
+
+
+def run(
+    data: Path | None,
+    folder: Path | None,
+    *,
+    cheap: str | None,
+    strong: str | None,
+    replicates: int | None,
+    seed: int | None,
+    only: list[str],
+    jobs: int,
+    fresh: bool,
+    console: Console,
+) -> None:
+    """Run the study on logs that are read where they are.
+
+    Parameters
+    ----------
+    data
+        The folder of the logs.
+    folder
+        For the results; by default that of the committed ones.
+    cheap, strong
+        Names of the two files; by default those of the committed results.
+    replicates, seed, only, jobs, fresh, console
+        As for `run_study`.
+    """
+    if data is None:
+        raise InvalidDataError("the folder of InterCode's results", field="--data", value=None)
+    source = Source(data, cheap or CHEAP, strong or STRONG)
+    out = folder or RESULTS / NAME
+    study = study_of(source)
+    written = run_study(
+        study, out, replicates=replicates, seed=seed, only=only, jobs=jobs, fresh=fresh, console=console
+    )
+    said = "results in" if written else "tables and figures are written once all settings are there; kept in"
+    console.print(f"{NAME}: {said} {out}")

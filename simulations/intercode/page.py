@@ -1,0 +1,162 @@
+"""The page of results, from the table of all splits."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from simulations.intercode import details
+from simulations.intercode.cells import CHEAP, STRONG, curves, differences, names_of, points
+from simulations.intercode.figure import CURVES, plot_curves
+from simulations.intercode.policies import CHOSEN, NO_MARKS, NOT_IN_LOGS, TACIT
+from simulations.intercode.uncertainty import Tally
+from simulations.studies.tables import markdown_table
+
+HEADLINE = (0.4, 0.5, 0.6)
+
+
+def summarize(table: pd.DataFrame, folder: Path) -> str:
+    """Write the figure, and give the page."""
+    facts = json.loads(table.loc[table["kind"] == "facts", "facts"].iloc[0])
+    tally = Tally.of(table, "random", int(facts["tasks"]))
+    names = list(dict.fromkeys(name for name, _ in tally.keys))
+    single = [name for name in names if name not in (CHEAP, STRONG, CHOSEN)]
+    shares = sorted({share for name, share in tally.keys if name in single})
+    plot_curves(table, tally, [*single, CHEAP, STRONG], folder / CURVES)
+    parts = [
+        _reading(facts, table, tally, single),
+        _success(tally, single, HEADLINE, head="success at a share of Pure Strong's cost, %"),
+        f"![Success against cost]({CURVES})",
+        "## The logs",
+        _logs(facts, table),
+        "## Success under each budget, %",
+        _success(tally, [*single, CHOSEN], shares),
+        "Budgets are shares of Pure Strong's mean cost on the development tasks, where each policy's setting is "
+        "chosen; success is that on test tasks. 95% intervals in brackets are from drawing tasks anew, 2,000 times, "
+        "over all splits at once: splits overlap, so the spread among them would say too little.",
+        "## Cost and interventions on test tasks",
+        _costs(table, single, shares),
+        "Mean cost in % of Pure Strong's, and in brackets the % of tasks in which Strong was called at all.",
+        f"## {TACIT} minus each, points, paired by task",
+        differences(tally, TACIT, [name for name in single if name != TACIT], shares),
+        "## Choosing among them",
+        _chosen(table, tally, single, shares),
+        *details.databases(facts, table, single, shares),
+        "## Other prices",
+        details.prices(table, single),
+        "## How many training tasks are needed",
+        details.sizes(table),
+        "## What was learned, and which diagnostics matter",
+        details.weights(table),
+        details.ablation(facts, table),
+        "## Marks by rule, or none",
+        details.marks(tally, shares),
+        "## Is q(t) calibrated?",
+        details.calibration(table),
+        "## Point estimate, memory, posterior",
+        details.estimates(table),
+        "## What logs cannot evaluate",
+        f"{NOT_IN_LOGS}: what comes of them is not in paired rollouts. For a handoff that resumes there are bounds, "
+        "`bayes-tacit select` without counterfactuals.",
+        details.failures(table),
+        _where(facts),
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _reading(facts: Mapping[str, Any], table: pd.DataFrame, tally: Tally, single: Sequence[str]) -> str:
+    best = max(single, key=lambda name: tally.success((name, 0.6)))
+    low, high = tally.interval((best, 0.6), (STRONG, 1.0))
+    gain = tally.success((best, 0.6)) - tally.success((STRONG, 1.0))
+    rule = max((name for name in single if name not in (TACIT, NO_MARKS)), key=lambda name: tally.success((name, 0.5)))
+    ours = tally.success((TACIT, 0.5)) - tally.success((rule, 0.5))
+    ends = tally.interval((TACIT, 0.5), (rule, 0.5))
+    splits = table.loc[table["setting"] == "random", "replicate"].nunique()
+    return (
+        f"**Reading.** Alone, Cheap solves {facts['cheap_success']:.1%} of {facts['tasks']:,} tasks and Strong "
+        f"{facts['strong_success']:.1%}. Over {splits} random splits, {best} under 60% of Pure Strong's cost solves "
+        f"{100 * tally.success((best, 0.6)):.1f}%, {points(gain, low, high)} from Pure Strong. Under 50% {TACIT} minus "
+        f"the best of the others ({rule}) is {points(ours, *ends)}. A handoff here restarts the task with Strong, so "
+        "every number is exact: nothing was simulated or assumed, but that both models do as they did in the logs."
+    )
+
+
+def _success(tally: Tally, names: Sequence[str], shares: Sequence[float], head: str = "policy") -> str:
+    rows = [[name, *(_cell(tally, (name, share)) for share in shares)] for name in names]
+    table = markdown_table([head, *(f"{share:.0%}" for share in shares)], rows)
+    pure = "; ".join(f"{name} {_cell(tally, (name, 1.0))}" for name in (CHEAP, STRONG))
+    return f"{table}\n\nFor comparison: {pure}." if head == "policy" else table
+
+
+def _cell(tally: Tally, key: tuple[str, float]) -> str:
+    if not tally.has(key):
+        return ""
+    low, high = tally.interval(key)
+    return f"{100 * tally.success(key):.1f} ({100 * low:.1f} to {100 * high:.1f})"
+
+
+def _costs(table: pd.DataFrame, names: Sequence[str], shares: Sequence[float]) -> str:
+    rows = curves(table, "random").groupby(["policy", "share"])[["of_strong", "intervention_rate"]].mean()
+    known = rows.to_dict("index")
+    return markdown_table(
+        ["policy", *(f"{share:.0%}" for share in shares)],
+        [
+            [
+                name,
+                *(
+                    f"{100 * known[name, share]['of_strong']:.0f} ({100 * known[name, share]['intervention_rate']:.0f})"
+                    if (name, share) in known
+                    else ""
+                    for share in shares
+                ),
+            ]
+            for name in names
+        ],
+    )
+
+
+def _chosen(table: pd.DataFrame, tally: Tally, single: Sequence[str], shares: Sequence[float]) -> str:
+    rows = []
+    picks = curves(table, "random")
+    picks = picks[picks["policy"] == CHOSEN]
+    for share in shares:
+        best = max((name for name in single if tally.has((name, share))), key=lambda name: tally.success((name, share)))
+        gap = tally.success((CHOSEN, share)) - tally.success((best, share))
+        counts = picks.loc[picks["share"] == share, "choice"].value_counts()
+        often = ", ".join(f"{name} {count}" for name, count in counts.head(3).items())
+        rows.append([f"{share:.0%}", best, points(gap, *tally.interval((CHOSEN, share), (best, share))), often])
+    words = (
+        "On each split and under each budget, the policy that did best on the development tasks. The best single "
+        "policy is known only afterwards, from the mean over splits."
+    )
+    return f"{words}\n\n" + markdown_table(
+        ["budget", "best single policy", "chosen minus that, points", "chosen most often, of the splits"], rows
+    )
+
+
+def _logs(facts: Mapping[str, Any], table: pd.DataFrame) -> str:
+    outcomes = ", ".join(f"{name}: {count}" for name, count in facts["outcomes"].items())
+    splits = table.loc[table["setting"] == "random", "replicate"].nunique()
+    return (
+        f"{facts['tasks']:,} SQL tasks of InterCode (questions of Spider), up to 10 turns each: Cheap is "
+        f"`{facts['cheap']}`, Strong is `{facts['strong']}`, as published. Outcomes AB = {outcomes}; Cheap takes "
+        f"{facts['cheap_steps']:.1f} turns in the mean, Strong {facts['strong_steps']:.1f}. A Strong turn is priced as "
+        f"10 Cheap turns unless said otherwise. Diagnostics are the importer's ({names_of(facts['diagnostics'])}); "
+        f"features are counted in the question's words ({names_of(facts['features'])}). Spider's `hardness` comes from "
+        f"the reference query, which a router does not see, so it is not used. The rule marked {facts['marked']} "
+        f"tasks. {splits} random splits into 40% training, 30% development and 30% test tasks."
+    )
+
+
+def _where(facts: Mapping[str, Any]) -> str:
+    return (
+        "## Where to get the logs\n\nThey are in the repository princeton-nlp/intercode, folder `data/results/sql` "
+        f"(MIT; Spider's questions are CC BY-SA 4.0): `{facts['cheap']}` and `{facts['strong']}`. Put both into one "
+        "folder and give it as `--data`; with a table `databases.csv` (columns `task_id`, `database`) there, the split "
+        "by database is made too. Other results of InterCode are taken with `--cheap NAME` and `--strong NAME`. "
+        "Nothing of the logs is copied into the results but which tasks were solved."
+    )
