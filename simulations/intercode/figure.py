@@ -36,7 +36,7 @@ def plot_curves(table: pd.DataFrame, tally: Tally, names: list[str], path: Path)
                 linewidth=1.4,
                 markersize=5,
                 capsize=2,
-                elinewidth=0.6,
+                elinewidth=0.5,
                 label=name,
             )
         ax.set_xlabel("mean cost on test tasks, % of Pure Strong's")

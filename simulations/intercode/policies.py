@@ -2,64 +2,64 @@
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable
+from dataclasses import dataclass
 
-from bayes_tacit import Episodes, MapFit, fit_map
-from bayes_tacit.policies import (
-    Cascade,
-    Count,
-    FirstAlarm,
-    Landmark,
-    Policy,
-    PrefixRouter,
-    PureCheap,
-    PureStrong,
-    TacitSwitch,
-    TaskRouter,
-)
+from bayes_tacit import Episodes, MapFit, World, fit_map
+from bayes_tacit.policies import Cascade, FittedPolicy, Policy, TacitSwitch, families
 from simulations.intercode.marks import unmarked
 
-RIDGE = 0.01
-ALARM = "tool_error"
+FITTING = {"restarts": 2}
 TACIT, NO_MARKS, FORGETTING = "TACIT-Switch", "TACIT-Switch, no marks", "TACIT-Switch, memory and clock"
-CHOSEN = "chosen on development"
-"""For each budget, whichever policy did best on the development tasks."""
+RECOMMENDED = "recommended"
+"""What `recommend` names under each budget, from training and development tasks."""
+
+CHOSEN = "best on development"
+"""For each budget, whichever policy has the most success on the development tasks."""
 
 NOT_IN_LOGS = "Step Deferral, and every handoff that resumes from Cheap's state"
 """What paired rollouts cannot evaluate: neither is in them."""
 
 
-def compared_policies() -> list[Policy]:
-    """Give all policies that are compared on every split; a new one is one more line."""
-    return [
-        PureCheap(),
-        TaskRouter(),
-        PrefixRouter(),
-        Cascade(),
-        FirstAlarm(ALARM, handoff="restart"),
-        Count(handoff="restart"),
-        Landmark(handoff="restart"),
-        tacit_switch(TACIT, fit_with_marks),
-        tacit_switch(NO_MARKS, fit_without_marks),
-        PureStrong(),
-    ]
+@dataclass(frozen=True, eq=False)
+class Ready:
+    """A policy that was fitted before, so that several budgets need one fit."""
+
+    name: str
+    fitted: FittedPolicy
+    sees: str = ""
+    decides: str = ""
+
+    def fit(self, training: Episodes) -> FittedPolicy:  # noqa: ARG002
+        """Give what was fitted."""
+        return self.fitted
 
 
-def tacit_switch(name: str, estimator: partial[MapFit] | object) -> TacitSwitch:
+def recommendable(training: Episodes, development: World) -> tuple[Policy, ...]:
+    """Give every policy of the library that `recommend` tries on these logs."""
+    return families(training, development, options=FITTING)
+
+
+def beside() -> tuple[Policy, ...]:
+    """Give what is compared besides; one more is one more line."""
+    return Cascade(), tacit_switch(NO_MARKS, fit_without_marks)
+
+
+def tacit_switch(name: str, estimator: Callable[[Episodes], MapFit]) -> TacitSwitch:
     """Give TACIT-Switch with an estimator of its own."""
-    return TacitSwitch(estimator=estimator, handoff="restart", name=name)  # type: ignore[arg-type]
+    return TacitSwitch(estimator=estimator, handoff="restart", name=name)
 
 
 def fit_with_marks(training: Episodes) -> MapFit:
     """Fit as the paper does, with the marks of the rule."""
-    return fit_map(training, ridge=RIDGE, restarts=2)
+    return fit_map(training, restarts=2)
 
 
 def fit_without_marks(training: Episodes) -> MapFit:
     """Fit without a single mark: where only Strong succeeds the handoff was due by the end."""
-    return fit_map(unmarked(training), ridge=RIDGE, restarts=2, unmarked="due")
+    return fit_map(unmarked(training), restarts=2, unmarked="due")
 
 
 def fit_with_memory(training: Episodes) -> MapFit:
     """Fit with marks, with the memory that the likelihood prefers and a clock."""
-    return fit_map(training, ridge=RIDGE, restarts=2, memory="profile", clock=True)
+    return fit_map(training, restarts=2, memory="profile", clock=True)

@@ -10,21 +10,26 @@ from typing import Any
 
 import numpy as np
 
-from bayes_tacit import Episodes, MapFit, StepCost, World, choose, sample_posterior
-from bayes_tacit.errors import TacitError, TacitWarning
-from bayes_tacit.policies import FittedPolicy, Policy, PosteriorTacitSwitch, PureCheap, PureStrong
+from bayes_tacit import Episodes, MapFit, StepCost, World, sample_posterior
+from bayes_tacit.errors import InvalidDataError, TacitError, TacitWarning
+from bayes_tacit.policies import FittedPolicy, Policy, PosteriorTacitSwitch, PureCheap, PureStrong, recommend
+from bayes_tacit.policies.base import chosen
 from bayes_tacit.policies.tacit_switch import FittedTacitSwitch
 from simulations.intercode.bits import as_text
 from simulations.intercode.logs import DATABASE, Source, load
 from simulations.intercode.page import summarize
 from simulations.intercode.policies import (
     CHOSEN,
+    FITTING,
     FORGETTING,
     NO_MARKS,
+    RECOMMENDED,
     TACIT,
-    compared_policies,
+    Ready,
+    beside,
     fit_with_marks,
     fit_with_memory,
+    recommendable,
     tacit_switch,
 )
 from simulations.studies.study import Row, Setting, Study
@@ -44,6 +49,9 @@ SIZED = {"training": 0.59, "development": 0.11, "test": 0.3}
 LEARNING = ("Task Router", "Prefix router", "Count", "Landmark", TACIT, NO_MARKS)
 SAMPLING: dict[str, Any] = {"draws": 500, "tune": 500, "chains": 2, "progress": False}
 RULES: tuple[str | float, ...] = ("mean", 0.1, 0.9)
+RECOMMENDED_SPLITS = 30
+"""Splits on which `recommend` is asked under each budget, which takes longer than all else."""
+
 BINS = 10
 THIRD = 2
 """The checkpoint in whose middle of things q is looked at too."""
@@ -55,10 +63,10 @@ def study_of(source: Source) -> Study:
     names = episodes.diagnostic_names
     settings = [
         Setting("random", {"ratio": RATIO}),
-        *([Setting("database", {"by": DATABASE}, share=0.2)] if source.has_databases else []),
-        *(Setting(f"price {ratio:g}", {"ratio": ratio}, share=0.3) for ratio in OTHER_RATIOS),
-        *(Setting(f"{n} training tasks", {"n": n}, share=0.3) for n in SIZES if n <= SIZED["training"] * len(episodes)),
-        *(Setting(f"without {name}", {"without": name}, share=0.3) for name in names),
+        *([Setting("database", {"by": DATABASE}, share=0.1)] if source.has_databases else []),
+        *(Setting(f"price {ratio:g}", {"ratio": ratio}, share=0.1) for ratio in OTHER_RATIOS),
+        *(Setting(f"{n} training tasks", {"n": n}, share=0.2) for n in SIZES if n <= SIZED["training"] * len(episodes)),
+        *(Setting(f"without {name}", {"without": name}, share=0.2) for name in names),
         Setting("estimates", {"sampling": SAMPLING}, share=0.04),
     ]
     return Study(
@@ -71,7 +79,8 @@ def study_of(source: Source) -> Study:
             "shares": SHARES,
             "parts": PARTS,
             "ratio": RATIO,
-            "policies": [policy.name for policy in compared_policies()],
+            "fitting": FITTING,
+            "recommended": RECOMMENDED_SPLITS,
         },
         replicate=partial(replicate, source),
         summarize=summarize,
@@ -111,14 +120,19 @@ def replicate(source: Source, setting: Setting, number: int, seeds: np.random.Se
         warnings.simplefilter("ignore", TacitWarning)
         parts = split(episodes, values, rng)
         worlds = {name: _world(part, float(values.get("ratio", RATIO))) for name, part in parts.items()}
+        training, development = parts["training"], worlds["development"]
         if "sampling" in values:
-            policies = estimates(parts["training"], number)
+            policies: Sequence[Policy] = estimates(training, number)
         else:
-            policies = compared_policies()
+            policies = [*recommendable(training, development), *beside()]
             if "n" in values or "without" in values:
                 policies = [policy for policy in policies if policy.name in LEARNING]
-        fitted, failures = _fit(policies, parts["training"])
-        rows = [*failures, *curve(fitted, worlds["development"], worlds["test"])]
+        fitted, failures = _fit(policies, training)
+        rows = [*failures, *curve(fitted, development, worlds["test"])]
+        if setting.name == "random" and number < RECOMMENDED_SPLITS:
+            tried = [policy.name for policy in policies[: -len(beside())]]
+            ready = [Ready(name, fitted[name]) for name in tried if name in fitted]
+            rows += recommended(ready, training, development, worlds["test"])
         rows.append({"kind": "split", "tested": as_text(np.isin(episodes.ids, parts["test"].ids))})
         rows += learned(fitted)
         if setting.name == "random":
@@ -145,27 +159,40 @@ def curve(fitted: Mapping[str, FittedPolicy], development: World, test: World) -
     rows: list[Row] = []
     best: dict[float, Row] = {}
     for name, policy in fitted.items():
-        points = policy.operating_points(development)
         pure = name in (PureCheap().name, PureStrong().name)
         for share in (1.0,) if pure else SHARES:
-            cap = np.inf if pure else share * strong
-            if points["cost"].min() > cap:
+            try:
+                choice = chosen(policy, development, share * strong)
+            except InvalidDataError:
+                # It costs more, whatever its setting.
                 continue
-            choice = choose(points, min(cap, float(points["cost"].max()) + 1))
-            outcomes = policy.outcomes(test, choice.point)
-            row: Row = {
-                "kind": "curve",
-                "policy": name,
-                "share": share,
-                "development_success": choice.success,
-                **outcomes.point(),
-                "of_strong": float(outcomes.cost.mean() / test.counterfactuals.pure_strong.cost.mean()),
-                "solved": as_text(outcomes.success == 1),
-            }
+            row: Row = {"kind": "curve", "policy": name, "share": share, "development_success": choice.success}
+            row |= _tested(policy, choice.point, test)
             rows.append(row)
             if not pure and (share not in best or choice.success > float(best[share]["development_success"])):
                 best[share] = row
     return [*rows, *({**row, "policy": CHOSEN, "choice": row["policy"]} for row in best.values())]
+
+
+def recommended(ready: Sequence[Policy], training: Episodes, development: World, test: World) -> list[Row]:
+    """Say what comes on test tasks of whatever is recommended under each budget, and what was expected of it."""
+    strong = float(development.counterfactuals.pure_strong.cost.mean())
+    rows: list[Row] = []
+    for share in SHARES:
+        try:
+            result = recommend(training, development, share * strong, policies=ready)
+        except InvalidDataError:
+            continue
+        row: Row = {"kind": "curve", "policy": RECOMMENDED, "share": share, "choice": result.name}
+        row |= {"expected": result.expected["success"], "too_little": result.too_little}
+        rows.append(row | _tested(result.fitted, result.setting, test))
+    return rows
+
+
+def _tested(policy: FittedPolicy, setting: Mapping[str, object], test: World) -> Row:
+    outcomes = policy.outcomes(test, setting)
+    of_strong = float(outcomes.cost.mean() / test.counterfactuals.pure_strong.cost.mean())
+    return {**outcomes.point(), "of_strong": of_strong, "solved": as_text(outcomes.success == 1)}
 
 
 def learned(fitted: Mapping[str, FittedPolicy]) -> list[Row]:

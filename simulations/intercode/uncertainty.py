@@ -34,9 +34,8 @@ class Tally:
     weights: np.ndarray
 
     @classmethod
-    def of(cls, table: pd.DataFrame, setting: str, n_tasks: int, seed: int = 0) -> Tally:
-        """Count over the rows of one setting."""
-        rows = table[table["setting"] == setting]
+    def of(cls, rows: pd.DataFrame, n_tasks: int, seed: int = 0) -> Tally:
+        """Count over the rows of one setting, or of some of its replicates."""
         tests = {
             int(row["replicate"]): np.flatnonzero(from_text(str(row["tested"]), n_tasks))
             for row in rows[rows["kind"] == "split"].to_dict("records")
