@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -39,6 +40,9 @@ def import_(
         str | None, typer.Option(help="Those to keep, with commas between them; all by default.")
     ] = None,
     longest: Annotated[int, typer.Option(help="Most characters of one message.")] = 5_000_000,
+    workers: Annotated[
+        int | None, typer.Option(help="Processes that read a large log; by default one a core, at most four.")
+    ] = None,
     force: Force = False,
     as_json: AsJson = False,
     _seed: AnySeed = 0,
@@ -67,6 +71,7 @@ def import_(
             strong_results=strong_results,
             diagnostics=wanted,
             longest=longest,
+            workers=min(4, os.cpu_count() or 1) if workers is None else workers,
             progress=progress,
         )
     show(f"{report}\nwritten to {out}", {**asdict(report), "written": str(out)}, as_json=as_json)

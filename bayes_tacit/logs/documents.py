@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from bayes_tacit.errors import FileFormatError, MissingFileError
 
@@ -17,8 +16,7 @@ Progress = Callable[[int], None]
 """Called with the bytes that were read since the last call."""
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(NamedTuple):
     """One JSON value and where it is.
 
     Attributes
@@ -58,7 +56,7 @@ def documents(path: Path, pattern: str, progress: Progress | None = None) -> Ite
 def documents_of(file: Path, progress: Progress | None = None) -> Iterator[Document]:
     """Give the documents of one file: its lines, or all of it."""
     if file.suffix.lower() in LINES or _is_lines(file):
-        yield from _lines(file, progress)
+        yield from lines_of(file, progress)
         return
     yield Document(_whole(file), file)
     if progress is not None:
@@ -92,10 +90,14 @@ def decoded(raw: bytes, place: str) -> Any:  # noqa: ANN401  any JSON value
         raise FileFormatError(f"{place}: not valid JSON ({error})") from None
 
 
-def _lines(file: Path, progress: Progress | None) -> Iterator[Document]:
-    loads, read, line = json.loads, 0, 0
+def lines_of(file: Path, progress: Progress | None = None, *, start: int = 0, before: int = 0) -> Iterator[Document]:
+    """Give the documents on the lines of a file, from the first that begins at a byte or later, after others."""
+    loads, read, line = json.loads, 0, before
     with file.open("rb") as handle:
-        for line, raw in enumerate(handle, start=1):
+        if start:
+            handle.seek(start - 1)
+            handle.readline()
+        for line, raw in enumerate(handle, start=before + 1):
             try:
                 content = loads(raw.decode())
             except (ValueError, RecursionError):

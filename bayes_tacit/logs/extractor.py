@@ -68,9 +68,9 @@ class StepExtractor:
     flags
         One byte a step, with the bits of `FLAGS`; the last is of the step that is still going on.
     nll
-        Mean negative log-likelihood by step; None where there is none.
+        Mean negative log-likelihood by step, of the steps that have one.
     spent
-        What each step's message says of its use (`usage`, `cost`), by step; None where it says nothing.
+        The messages that say what they used (`usage`, `cost`), by step.
     prompt_length
         Characters before the first turn.
 
@@ -105,15 +105,15 @@ class StepExtractor:
         self.tools = None if tools is None else frozenset(tools)
         self.longest = longest
         self.flags = bytearray()
-        self.nll: list[float | None] = []
-        self.spent: list[Message | None] = []
+        self.nll: dict[int, float] = {}
+        self.spent: dict[int, Message] = {}
         self.prompt_length = 0
         # Each distinct call has a number, from 1 on, negative if it was malformed: by how it was written, and by what
         # it means.
         self._known: dict[tuple[Any, Any], int] = {}
         self._meanings: dict[Any, int] = {}
         self._turns: list[object] = []
-        self._open: Sequence[object] | None = None
+        self._open: Sequence[object] = ()
         self._seen: Any = _NOTHING
         self._before: Any = _NOTHING
         self._n_messages = 0
@@ -127,7 +127,7 @@ class StepExtractor:
         """Give the diagnostics of a step, by default of the latest; `uncertainty` only where it is known."""
         flags = self.flags[step]
         values = {name: float(flags >> bit & 1) for bit, name in enumerate(FLAGS)}
-        nll = self.nll[step]
+        nll = self.nll.get(step % len(self.flags))
         return values if nll is None else {**values, UNCERTAINTY: nll}
 
     def features(self) -> dict[str, float]:
@@ -142,13 +142,12 @@ class StepExtractor:
         InvalidDataError
             If one is not what it must be; `where` says which. What came before it is kept.
         """
-        flags, seen, longest = self.flags, self._seen, self.longest
-        message: Any = None
-        number = self._n_messages
+        flags, turns, known, seen, longest = self.flags, self._turns, self._known, self._seen, self.longest
+        message, number = None, self._n_messages
         if flags:
             flags[-1] &= ~UNCHANGED  # the turn is not over: more answers may come
         try:
-            for message in messages:
+            for number, message in enumerate(messages, number):  # noqa: B007, B020  it is used where one is wrong
                 role = message["role"]
                 if role == "tool" or role == "function":
                     text = message["content"]
@@ -156,7 +155,7 @@ class StepExtractor:
                         text = text_of(text)
                     if len(text) > longest:
                         raise too_long(text, longest)
-                    if self._open is None or message.get("tool_call_id") not in self._open:
+                    if message.get("tool_call_id", _NOTHING) not in self._open:
                         check_answer(message, self._open)
                     if reports_error(text) or (len(message) > _PLAIN_KEYS and is_flagged(message)):
                         flags[-1] |= ERROR
@@ -165,69 +164,59 @@ class StepExtractor:
                     if seen is not _NOTHING and seen == self._before:
                         flags[-1] |= UNCHANGED
                     self._before, seen = seen, _NOTHING
-                    self._turn(message)
+                    calls = message.get("tool_calls")
+                    if not calls or len(calls) > 1 or len(message) > _PLAIN_KEYS:
+                        self._turn(message, calls)
+                        continue
+                    # One call and nothing beside it: most turns are such, and this is the shortest way.
+                    text, call = message["content"], calls[0]
+                    if text.__class__ is not str:
+                        text = text_of(text)
+                    if len(text) > longest:
+                        raise too_long(text, longest)
+                    function, before = call["function"], len(self._meanings)
+                    name, written = function["name"], function.get("arguments")
+                    if written.__class__ is not str:
+                        written = _written(written)
+                    made = known.get((name, written)) or self._number(name, written)
+                    self._open = (call.get("id"),)
+                    turns.append(made)
+                    flags.append(0 if made > before else _flag((made,), before, turns))
                 else:
                     self._said(message, role)
-                number += 1
         except InvalidDataError as error:
             raise placed(error, number) from None
-        except (KeyError, TypeError, AttributeError, IndexError):
+        except (KeyError, TypeError, AttributeError, IndexError, RecursionError):
             raise placed(wrong_message(message), number) from None
         finally:
-            self._seen, self._n_messages = seen, number
+            self._seen, self._n_messages = seen, number + (message is not None)
         if seen is not _NOTHING and seen == self._before:
             flags[-1] |= UNCHANGED
 
-    def _turn(self, message: Message) -> None:
-        """Take a turn of the assistant."""
-        calls, text, flag = message.get("tool_calls"), message.get("content"), 0
-        if text.__class__ is not str:
-            text = text_of(text)
+    def _turn(self, message: Message, calls: Any) -> None:  # noqa: ANN401  checked as it is read
+        """Take a turn of the assistant that is not the simplest."""
+        text, flag, step = text_of(message.get("content")), 0, len(self.flags)
         if len(text) > self.longest:
             raise too_long(text, self.longest)
-        nll = spent = None
-        if len(message) > _PLAIN_KEYS or not calls:
-            if not calls and message.get("function_call"):
-                calls = [{"function": message["function_call"]}]
-            if (not calls and not text.strip()) or message.get("finish_reason") == "length":
-                flag = IDLE
-            nll = mean_nll(message.get("logprobs"))
-            spent = message if "usage" in message or "cost" in message else None
-        self.nll.append(nll)
-        self.spent.append(spent)
-        made: Any = None
-        self._open = None
-        if calls:
-            known = len(self._meanings)
-            if len(calls) == 1:
-                made = self._number(calls[0]["function"])
-                self._open = (calls[0].get("id"),)
-                if -known <= made <= known:
-                    flag |= REPEATED
-                if made < 0:
-                    flag |= MALFORMED
-            else:
-                made = frozenset([self._number(call["function"]) for call in calls])
-                self._open = [call.get("id") for call in calls]
-                if any(-known <= number <= known for number in made):
-                    flag |= REPEATED
-                if min(made) < 0:
-                    flag |= MALFORMED
-        turns = self._turns
-        turns.append(made)
-        if flag & REPEATED and _is_cycle(turns):
-            flag |= CYCLE
-        self.flags.append(flag)
+        if not calls and message.get("function_call"):
+            calls = [{"function": message["function_call"]}]
+        if (not calls and not text.strip()) or message.get("finish_reason") == "length":
+            flag = IDLE
+        nll = mean_nll(message.get("logprobs"))
+        if nll is not None:
+            self.nll[step] = nll
+        if "usage" in message or "cost" in message:
+            self.spent[step] = message
+        before, made = len(self._meanings), []
+        for call in calls or ():
+            name, written = call["function"]["name"], _written(call["function"].get("arguments"))
+            made.append(self._known.get((name, written)) or self._number(name, written))
+        self._open = [call.get("id") for call in calls or ()]
+        self._turns.append(made[0] if len(made) == 1 else frozenset(made) or None)
+        self.flags.append(flag | _flag(made, before, self._turns))
 
-    def _number(self, function: Message) -> int:
-        """Give the number of a call, the same for every call that means the same; negative if it is malformed."""
-        name, written = function["name"], function.get("arguments")
-        if written.__class__ is not str:
-            written = "" if written is None else _canonical(written)
-        key = (name, written)
-        number = self._known.get(key)
-        if number is not None:
-            return number
+    def _number(self, name: Any, written: str) -> int:  # noqa: ANN401  checked here
+        """Number a call that was not written before, as those that mean the same; negatively if it is malformed."""
         meanings = self._meanings
         try:
             arguments, end = _decode(written)
@@ -244,11 +233,10 @@ class StepExtractor:
                 same: Any = _canonical(arguments) if 1 in values or 0 in values else frozenset(arguments.items())
             except TypeError:
                 same = _canonical(arguments)
-            meaning = (name, same)
-            number = meanings.setdefault(meaning, len(meanings) + 1)
+            number = meanings.setdefault((name, same), len(meanings) + 1)
         else:
-            number = meanings.setdefault(key, -len(meanings) - 1)
-        self._known[key] = number
+            number = meanings.setdefault((name, written), -len(meanings) - 1)
+        self._known[name, written] = number
         return number
 
     def _said(self, message: Message, role: object) -> None:
@@ -259,6 +247,21 @@ class StepExtractor:
             raise too_long(text, self.longest)
         if not self.flags:
             self.prompt_length += len(text)
+
+
+def _flag(made: Sequence[int], before: int, turns: list[Any]) -> int:
+    """Give the flags of the calls of a turn, before which so many distinct ones were made."""
+    flag = MALFORMED if any(number < 0 for number in made) else 0
+    if any(-before <= number <= before for number in made):
+        flag |= REPEATED | (CYCLE if _is_cycle(turns) else 0)
+    return flag
+
+
+def _written(arguments: object) -> str:
+    """Give arguments as a text, also where the log has them as JSON."""
+    if isinstance(arguments, str):
+        return arguments
+    return "" if arguments is None else _canonical(arguments)
 
 
 def _decoded(written: str) -> object:

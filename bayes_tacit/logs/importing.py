@@ -16,7 +16,8 @@ from bayes_tacit import validate
 from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileError
 from bayes_tacit.files import as_path, atomic_path
 from bayes_tacit.logs.extractor import FLAGS, LONGEST_MESSAGE, UNCERTAINTY
-from bayes_tacit.logs.reading import read_rollouts
+from bayes_tacit.logs.parallel import Placed, can_be_shared, rows_in_parallel
+from bayes_tacit.logs.reading import read_on, read_rollouts
 from bayes_tacit.logs.report import ImportReport, Sides
 from bayes_tacit.logs.results import read_results
 from bayes_tacit.logs.rollout import Reading, Row, row_of
@@ -46,6 +47,7 @@ def import_logs(
     strong_results: str | os.PathLike[str] | None = None,
     diagnostics: Sequence[str] | None = None,
     longest: int = LONGEST_MESSAGE,
+    workers: int = 1,
     progress: Progress | None = None,
 ) -> ImportReport:
     """Read the logs of two agents on the same tasks, pair them by task, and write the episodes.
@@ -75,6 +77,9 @@ def import_logs(
         Those to keep; by default all that the logs give.
     longest
         Most characters of one message.
+    workers
+        Processes that read a large log of the generic format. With more than one, a script that calls this needs
+        `if __name__ == "__main__":`, as for all that starts processes.
     progress
         Called as bytes are read.
 
@@ -91,6 +96,7 @@ def import_logs(
     target = as_path(out)
     validate.choice("suffix of the output", target.suffix.lower(), (".jsonl", ".parquet", ".nc", ".zarr"))
     validate.choice("trials", trials, ("refuse", "number"))
+    validate.whole("workers", workers, 1)
     reading = Reading(validate.number("threshold", threshold), validate.whole("longest", longest, 1))
     for name in diagnostics or ():
         validate.choice("diagnostic", name, (*FLAGS, UNCERTAINTY))
@@ -103,9 +109,9 @@ def import_logs(
         store = stack.enter_context(closing(Store(folder / "rollouts.sqlite")))
         for side, log in ((CHEAP, as_path(cheap)), (STRONG, as_path(strong))):
             told = None if progress is None else _told(progress, SIDES[side])
-            used, rollouts = read_rollouts(log, format, told)
+            used, rows = _read(log, format, reading, results[side], side, workers, told)
             formats.append(used)
-            store.add(side, _rows(rollouts, reading, results[side], models[side], side))
+            store.add(side, _counted(rows, models[side]))
         store.pair(number_trials=trials == "number")
         _refuse_nothing(store)
         plan = Plan.of(store, diagnostics, columns)
@@ -140,24 +146,43 @@ def _told(progress: Progress, side: str) -> Callable[[int], None]:
     return lambda size: progress(side, size)
 
 
-def _rows(
-    rollouts: Iterator[tuple[str, Mapping[str, object]]],
+def _read(
+    log: Path,
+    format: str,  # noqa: A002  the word of the command line
     reading: Reading,
     results: Mapping[str, bool] | None,
-    models: Counter[str],
     side: int,
-) -> Iterator[tuple[Row, str]]:
-    names: KeysView[str] | None = None
+    workers: int,
+    told: Callable[[int], None] | None,
+) -> tuple[str, Iterator[Placed]]:
+    """Give the name of a log's format, and what is kept of its rollouts."""
+    used, rollouts = read_rollouts(log, format, told)
+    if results is not None:
+        return used, _rows((_judged(place, one, results, side) for place, one in rollouts), reading)
+    if workers == 1 or not can_be_shared(log, used):
+        return used, _rows(rollouts, reading)
+
+    def alone(start: int, before: int) -> Iterator[Placed]:
+        return _rows(read_on(log, used, start, before), reading)
+
+    return used, rows_in_parallel(log, reading, workers, alone, told)
+
+
+def _rows(rollouts: Iterable[tuple[str, Mapping[str, object]]], reading: Reading) -> Iterator[Placed]:
     for place, rollout in rollouts:
-        if results is not None:
-            rollout = _judged(rollout, results, place, side)
         try:
-            row = row_of(rollout, reading)
+            yield row_of(rollout, reading), place
         except InvalidDataError as error:
             where = ", ".join(part for part in (place, error.where) if part)
             raise InvalidDataError(
                 error.expected, episode=error.episode, field=error.field, value=error.value, where=where
             ) from None
+
+
+def _counted(rows: Iterator[Placed], models: Counter[str]) -> Iterator[Placed]:
+    """Count who played, and see to it that all rollouts have the same features."""
+    names: KeysView[str] | None = None
+    for row, place in rows:
         if row[9] is not None or names is not None:
             names = _same_features(row, names, place, first=not models)
         models[row[2] or ""] += 1
@@ -186,12 +211,14 @@ def _check_names(names: Iterable[str], field: str, place: str) -> None:
             raise InvalidDataError(expected, field=f"name in {field}", value=name, where=place)
 
 
-def _judged(rollout: Mapping[str, object], results: Mapping[str, bool], place: str, side: int) -> Mapping[str, object]:
+def _judged(
+    place: str, rollout: Mapping[str, object], results: Mapping[str, bool], side: int
+) -> tuple[str, Mapping[str, object]]:
     task = str(rollout.get("task"))
     if task not in results:
         expected = f"a task of --{SIDES[side]}-results"
         raise InvalidDataError(expected, episode=task, field="task", value=task, where=place)
-    return {**rollout, "success": results[task]}
+    return place, {**rollout, "success": results[task]}
 
 
 def _refuse_nothing(store: Store) -> None:

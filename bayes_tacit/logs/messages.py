@@ -51,9 +51,9 @@ def too_long(text: str, longest: int) -> InvalidDataError:
     return InvalidDataError(expected, field="number of characters", value=len(text))
 
 
-def check_answer(message: Message, calls: Sequence[object] | None) -> None:
+def check_answer(message: Message, calls: Sequence[object]) -> None:
     """Refuse a tool's answer that belongs to no call of the turn before it."""
-    if calls is None:
+    if not calls:
         raise InvalidDataError(
             "a call by the assistant before a tool's answer", field="role", value=message.get("role")
         )

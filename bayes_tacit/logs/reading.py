@@ -9,7 +9,7 @@ from typing import Any
 
 from bayes_tacit import validate
 from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileError
-from bayes_tacit.logs.documents import Document, Progress, documents
+from bayes_tacit.logs.documents import Document, Progress, documents, lines_of
 from bayes_tacit.logs.readers import READERS
 from bayes_tacit.logs.readers.base import Reader
 
@@ -52,6 +52,11 @@ def read_rollouts(
         f"{path if first is None else first.place}: {_keys(first)}; expected one of the formats {', '.join(READERS)}, "
         "such as an object with task, success and messages on each line"
     )
+
+
+def read_on(file: Path, format: str, start: int, before: int) -> Iterator[tuple[str, Mapping[str, Any]]]:  # noqa: A002
+    """Give the rollouts of a file of lines from a byte on, which is on a line after so many others."""
+    return _rollouts(READERS[format], lines_of(file, start=start, before=before))
 
 
 def _recognizing(document: Document | None, readers: list[Reader]) -> Reader | None:

@@ -108,15 +108,13 @@ def _row(rollout: Rollout, task: str, reading: Reading) -> Row:
     extractor.extend(messages)
     if not extractor.flags:
         raise InvalidDataError("at least one turn of the assistant", field="messages", value=len(messages))
-    nll = extractor.nll
-    known = None if nll.count(None) == len(nll) else _uncertainty(nll, extractor.flags)
+    known = _uncertainty(extractor.nll, extractor.flags) if extractor.nll else None
     whole: dict[str, float | None] = {"input": None, "output": None, "cost": None}
     if usage is not None or cost is not None:
         whole = _spent({"usage": usage, "cost": cost}, "")
     steps: dict[str, bytes | None] = {}
-    spent = extractor.spent
-    if spent.count(None) < len(spent):
-        whole, steps = _by_step(spent, whole)
+    if extractor.spent:
+        whole, steps = _by_step([extractor.spent.get(step) for step in range(extractor.n_steps)], whole)
     return (
         task,
         trial,
@@ -199,9 +197,9 @@ def _features(features: object) -> Mapping[str, float] | None:
     return {name: float(value) for name, value in features.items()}
 
 
-def _uncertainty(nll: list[float | None], flags: bytearray) -> bytes | None:
+def _uncertainty(nll: Mapping[int, float], flags: bytearray) -> bytes | None:
     """Give the uncertainty of every step, if all are known: of nothing said it is 0."""
-    values = [0.0 if one is None and flag & IDLE else one for one, flag in zip(nll, flags, strict=True)]
+    values = [nll.get(step, 0.0 if flag & IDLE else None) for step, flag in enumerate(flags)]
     numbers = [value for value in values if value is not None]
     return array("d", numbers).tobytes() if len(numbers) == len(values) else None
 

@@ -74,6 +74,7 @@ def test_the_command_lines_work_one_after_the_other(tmp_path):
     assert json.loads(done.stdout) == {"episode": "a", "started": True}
 
 
+@pytest.mark.filterwarnings("ignore::bayes_tacit.errors.TacitWarning")
 def test_logs_are_imported_and_marked_as_it_says(tmp_path):
     (block,) = [body for body in blocks("sh") if "bayes-tacit import" in body]
     write(tmp_path / "cheap.jsonl", rollout("a", success=False), rollout("b"))
