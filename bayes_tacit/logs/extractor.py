@@ -227,17 +227,23 @@ class StepExtractor:
         if name.__class__ is not str or not name:
             check_call_name(name)
         if arguments.__class__ is dict and (self.tools is None or name in self.tools):
-            values = arguments.values()
             try:
-                # To Python 1 and true are the same; as JSON they are not.
-                same: Any = _canonical(arguments) if 1 in values or 0 in values else frozenset(arguments.items())
-            except TypeError:
-                same = _canonical(arguments)
-            number = meanings.setdefault((name, same), len(meanings) + 1)
+                meaning: Any = (name, frozenset(arguments.items()))
+            except TypeError:  # something nested
+                meaning = (name, _canonical(arguments))
+            if meaning in meanings and meaning[1].__class__ is not str and not self._is_same(meaning, arguments):
+                meaning = (name, _canonical(arguments))
+            number = meanings.setdefault(meaning, len(meanings) + 1)
         else:
             number = meanings.setdefault((name, written), -len(meanings) - 1)
         self._known[name, written] = number
         return number
+
+    def _is_same(self, meaning: Any, arguments: object) -> bool:  # noqa: ANN401  a key
+        """Tell whether the first call of a meaning was the same as JSON, in which 1 is not true as in Python."""
+        number = self._meanings[meaning]
+        first = next(written for (_, written), known in self._known.items() if known == number)
+        return _canonical(json.loads(first)) == _canonical(arguments)
 
     def _said(self, message: Message, role: object) -> None:
         """Take a message of neither the assistant nor a tool."""

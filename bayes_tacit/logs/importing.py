@@ -9,6 +9,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, KeysView, Mapping, Sequence, Set
 from contextlib import ExitStack, closing
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -16,7 +17,7 @@ from bayes_tacit import validate
 from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileError
 from bayes_tacit.files import as_path, atomic_path
 from bayes_tacit.logs.extractor import FLAGS, LONGEST_MESSAGE, UNCERTAINTY
-from bayes_tacit.logs.parallel import Placed, can_be_shared, rows_in_parallel
+from bayes_tacit.logs.parallel import Placed, can_be_shared, processes, rows_in_parallel
 from bayes_tacit.logs.reading import read_on, read_rollouts
 from bayes_tacit.logs.report import ImportReport, Sides
 from bayes_tacit.logs.results import read_results
@@ -25,6 +26,8 @@ from bayes_tacit.logs.store import CHEAP, SIDES, STRONG, Store
 from bayes_tacit.logs.writing import OWN_NAMES, Columns, Plan, write_episodes
 
 if TYPE_CHECKING:
+    from concurrent.futures import ProcessPoolExecutor
+
     from bayes_tacit.data.episodes import Episodes
 
 Trials = Literal["refuse", "number"]
@@ -107,9 +110,10 @@ def import_logs(
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bayes-tacit-")))
         store = stack.enter_context(closing(Store(folder / "rollouts.sqlite")))
+        pool = cache(lambda: stack.enter_context(processes(workers)))
         for side, log in ((CHEAP, as_path(cheap)), (STRONG, as_path(strong))):
             told = None if progress is None else _told(progress, SIDES[side])
-            used, rows = _read(log, format, reading, results[side], side, workers, told)
+            used, rows = _read(log, format, reading, results[side], side, workers, pool, told)
             formats.append(used)
             store.add(side, _counted(rows, models[side]))
         store.pair(number_trials=trials == "number")
@@ -153,6 +157,7 @@ def _read(
     results: Mapping[str, bool] | None,
     side: int,
     workers: int,
+    pool: Callable[[], ProcessPoolExecutor],
     told: Callable[[int], None] | None,
 ) -> tuple[str, Iterator[Placed]]:
     """Give the name of a log's format, and what is kept of its rollouts."""
@@ -165,7 +170,7 @@ def _read(
     def alone(start: int, before: int) -> Iterator[Placed]:
         return _rows(read_on(log, used, start, before), reading)
 
-    return used, rows_in_parallel(log, reading, workers, alone, told)
+    return used, rows_in_parallel(log, reading, pool(), workers, alone, told)
 
 
 def _rows(rollouts: Iterable[tuple[str, Mapping[str, object]]], reading: Reading) -> Iterator[Placed]:

@@ -28,6 +28,11 @@ Portion = tuple[int, list[tuple[Row, int]]]
 """How many lines a portion has, and what is kept of each rollout, with its line in the portion."""
 
 
+def processes(workers: int) -> ProcessPoolExecutor:
+    """Start processes anew: a copy of this one would have its locks and not the threads that hold them."""
+    return ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"))
+
+
 def can_be_shared(path: Path, format: str) -> bool:  # noqa: A002  the word of the command line
     """Tell whether a log can be read in portions, and is large enough for that."""
     lines = format == generic.NAME and path.is_file() and path.suffix.lower() in LINES
@@ -37,6 +42,7 @@ def can_be_shared(path: Path, format: str) -> bool:  # noqa: A002  the word of t
 def rows_in_parallel(
     file: Path,
     reading: Reading,
+    pool: ProcessPoolExecutor,
     workers: int,
     alone: Callable[[int, int], Iterator[Placed]],
     progress: Progress | None = None,
@@ -49,37 +55,36 @@ def rows_in_parallel(
         A log of the generic format.
     reading
         How rollouts are read.
-    workers
-        Number of processes.
+    pool, workers
+        The processes, and how many there are.
     alone
         Reads on in this process from a byte, which is on a line after so many others. It is called where something in
         a portion is wrong, and says what and on which line.
     progress
         Called with the bytes that were read since the last call.
     """
-    # Processes are started anew: a copy of this one would have its locks and not the threads that hold them.
-    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
-        starts = iter(range(0, file.stat().st_size, PORTION))
-        waiting: deque[tuple[int, Future[Portion | None]]] = deque()
-        before = 0
-        try:
-            while True:
-                for start in islice(starts, 2 * workers + 1 - len(waiting)):
-                    waiting.append((start, pool.submit(_portion, file, start, start + PORTION, reading)))
-                if not waiting:
-                    return
-                start, future = waiting.popleft()
-                found = future.result()
-                if found is None:
-                    yield from alone(start, before)
-                    return
-                for row, line in found[1]:
-                    yield row, f"{file}:{before + line}"
-                before += found[0]
-                if progress is not None:
-                    progress(PORTION)
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+    starts = iter(range(0, file.stat().st_size, PORTION))
+    waiting: deque[tuple[int, Future[Portion | None]]] = deque()
+    before = 0
+    try:
+        while True:
+            for start in islice(starts, 2 * workers + 1 - len(waiting)):
+                waiting.append((start, pool.submit(_portion, file, start, start + PORTION, reading)))
+            if not waiting:
+                return
+            start, future = waiting.popleft()
+            found = future.result()
+            if found is None:
+                yield from alone(start, before)
+                return
+            for row, line in found[1]:
+                yield row, f"{file}:{before + line}"
+            before += found[0]
+            if progress is not None:
+                progress(PORTION)
+    finally:
+        for _, future in waiting:
+            future.cancel()
 
 
 def _portion(file: Path, start: int, stop: int, reading: Reading) -> Portion | None:

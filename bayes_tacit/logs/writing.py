@@ -38,6 +38,15 @@ class Range:
         self.least, self.most = min(self.least, *values), max(self.most, *values)
         self.total, self.count = self.total + math.fsum(values), self.count + len(values)
 
+    def take(self, value: float) -> None:
+        """Take one more."""
+        if value < self.least:
+            self.least = value
+        if value > self.most:
+            self.most = value
+        self.total += value
+        self.count += 1
+
     @property
     def mean(self) -> float:
         """Their mean, NaN of none."""
@@ -179,16 +188,15 @@ def _count(tally: Tally, outcome: str, flags: bytes, strong_steps: int, features
     tally.outcomes[outcome] += 1
     tally.cheap_steps += len(flags)
     tally.strong_steps += strong_steps
-    counts = tally.flags
+    tally.flags.update(flags)
     present = 0
-    for flag in flags:
+    for flag in set(flags):
         present |= flag
-        counts[flag] += 1
     tally.episodes_with[present] += 1
     for name, value in features.items():
         if name not in tally.features:
             tally.features[name] = Range()
-        tally.features[name].add((value, value))
+        tally.features[name].take(value)
 
 
 def _by_step(names: Sequence[str], blobs: Sequence[bytes | None], n_steps: int) -> list[dict[str, float | None]]:
