@@ -107,6 +107,24 @@ def test_crossing_steps_fail_if_only_the_episodes_are_mixed_up(posterior, exampl
     assert "p = 0.002" in result.sentence
 
 
+def test_many_episodes_without_a_mark_are_told(posterior, example, monkeypatch):
+    """The posterior is left as it is; only what is known of the marks changes."""
+    monkeypatch.setattr(crossing_steps, "require_same_data", lambda *_: None)
+    dataset = example.dataset.copy(deep=True)
+    marked = np.flatnonzero(example.has_window)[::2]
+    for name in ("window_start", "window_end"):
+        dataset[name][marked] = np.nan
+    half = quietly(dataset)
+    result = check_crossing_steps(posterior, half)
+    assert result.passed is False
+    assert f"{example.summary().without_window + len(marked)} of 614 AB = 01 episodes" in result.sentence
+    assert "the bands of q(t) do not hold" in result.sentence
+    assert 'unmarked="due"' in result.advice
+    due = posterior.copy()
+    due.attrs = {**posterior.attrs, "unmarked": "due"}
+    assert check_crossing_steps(due, half).passed
+
+
 def test_crossing_steps_see_windows_as_bounds(results):
     table = results[NAMES.index("Crossing steps")].table
     assert (table["observed_least"] <= table["observed_most"]).all()

@@ -17,6 +17,9 @@ from bayes_tacit.review.plots.rows import lazily
 NAME = "Crossing steps"
 POSITIONS = np.arange(1, 11) / 10
 LEVELS = np.arange(1, 20) / 20
+LARGEST_UNMARKED = 0.1
+"""Share of AB = 01 episodes without a mark beyond which the bands are said not to hold."""
+UNREAD = 'Mark them, or fit with `unmarked="due"` if every AB = 01 episode crosses by the end of its rollout.'
 UNMARKED = "Have a teacher mark the AB = 01 episodes (those that only Strong solves), and fit again."
 
 
@@ -40,6 +43,9 @@ def check_crossing_steps(tree: xr.DataTree, episodes: Episodes) -> CheckResult:
     windows, so their PIT varies somewhat more than that of marked episodes, and the posterior has seen the data: a
     right model fails less often than 1% of the time in each.
 
+    It also fails if more than 10% of the AB = 01 episodes have no mark and the model was fitted with
+    `unmarked="outcome"`: they cross too, and the likelihood does not know it.
+
     Parameters
     ----------
     tree
@@ -60,14 +66,15 @@ def check_crossing_steps(tree: xr.DataTree, episodes: Episodes) -> CheckResult:
         return CheckResult(NAME, None, pd.DataFrame(), sentence, TOO_FEW.format(needed=FEWEST_DRAWS))
     timing = _timing(draws, first, last, n_steps)
     calibration = _calibration(draws, first, last)
-    on_time = bool(timing.table["inside"].all())
-    calibrated = calibration.p_value >= LEVEL
+    fits = bool(timing.table["inside"].all()) and calibration.p_value >= LEVEL
+    unread = _unread(tree, episodes)
+    advice = "" if fits else _advice(timing.table, calibration, tree.attrs["family"])
     return CheckResult(
         NAME,
-        on_time and calibrated,
+        fits and not unread,
         timing.table,
-        _sentence(timing.table, calibration, len(first)),
-        "" if on_time and calibrated else _advice(timing.table, calibration, tree.attrs["family"]),
+        f"{_sentence(timing.table, calibration, len(first))} {unread}".rstrip(),
+        f"{UNREAD if unread else ''} {advice}".strip(),
         lazily(
             draw_crossing_steps,
             timing.table.assign(position=POSITIONS),
@@ -175,6 +182,18 @@ def _direction(table: pd.DataFrame, calibration: _Calibration) -> str:
     if low * high < 0:
         return f"The model is too {'sure' if low > 0 else 'unsure'} of when episodes cross."
     return f"The model has episodes cross too {'late' if low + high > 0 else 'early'}, each seen in its own place."
+
+
+def _unread(tree: xr.DataTree, episodes: Episodes) -> str:
+    """Say whether many episodes that only Strong solves have no mark, and so do not count as having crossed."""
+    missing = (episodes.outcomes == "01") & ~episodes.has_window
+    solved = int((episodes.outcomes == "01").sum())
+    if tree.attrs.get("unmarked", "outcome") != "outcome" or missing.sum() <= LARGEST_UNMARKED * solved:
+        return ""
+    return (
+        f"{int(missing.sum())} of {solved} AB = 01 episodes have no mark and are read by their outcome alone: "
+        "thresholds seem higher than they are, and the bands of q(t) do not hold."
+    )
 
 
 def _listed(labels: pd.Index) -> str:
