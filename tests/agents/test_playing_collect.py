@@ -185,6 +185,8 @@ def test_a_handoff_that_was_not_played_is_no_failure_but_an_error(pairs, tmp_pat
         InvalidDataError, match="episode 'own/task-1/trial_1': handoff is 4; expected one that was played"
     ):
         table.outcomes_at([3, 4, 2])
+    assert np.isnan(table.table()[[0, 1, 3], 1, 4]).all()
+    assert table.table()[2, 1, 4] == 4
     reordered = table.select([pair.task.id for pair in reversed(pairs)]).with_cost(StepCost(1, 2))
     with pytest.raises(InvalidDataError, match="episode 'own/task-1/trial_1': handoff is 1"):
         reordered.outcomes_at([-1, 1, -1])

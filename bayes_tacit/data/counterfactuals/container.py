@@ -350,7 +350,8 @@ class Counterfactuals:
         """Give everything in one array: (variable, episode, handoff).
 
         The variables are success, cost, Cheap's and Strong's calls. A handoff past the end of a rollout, and the extra
-        one at the end, are Pure Cheap. `discards_proposal` is as for `outcomes_at`.
+        one at the end, are Pure Cheap. What comes of a handoff that nobody played is NaN. `discards_proposal` is as for
+        `outcomes_at`.
         """
         if not discards_proposal:
             return self._table

@@ -84,7 +84,8 @@ def n_steps(dataset: xr.Dataset) -> np.ndarray:
 def lookup_tables(dataset: xr.Dataset) -> tuple[np.ndarray, np.ndarray | None]:
     """Give the values (variable, episode, handoff), without and with a discarded proposal at each handoff.
 
-    Past the end of a rollout, and in an extra last column, the values are those of Pure Cheap.
+    Past the end of a rollout, and in an extra last column, the values are those of Pure Cheap. What comes of a handoff
+    that nobody played is NaN.
     """
     n, horizon = dataset["success"].shape
     never = np.stack([*(dataset[name].values for name in BY_EPISODE), np.zeros(n)])
@@ -92,6 +93,10 @@ def lookup_tables(dataset: xr.Dataset) -> tuple[np.ndarray, np.ndarray | None]:
     inside = ~np.isnan(dataset["success"].values)
     for row, name in enumerate(BY_HANDOFF):
         table[row, :, :horizon][inside] = dataset[name].values[inside]
+    if "played" in dataset:
+        # How many calls Cheap has made by then is known all the same.
+        unknown = [BY_HANDOFF.index(name) for name in ("success", "cost", "strong_calls")]
+        table[unknown, :, :horizon] = np.where(dataset["played"].values == 0, np.nan, table[unknown, :, :horizon])
     if "proposal_cost" not in dataset:
         return _read_only(table), None
     with_proposal = table.copy()
