@@ -130,8 +130,8 @@ class ImportReport:
             notes.append(f"constant features: {', '.join(constant)}")
         if self.outcomes["01"]:
             notes.append(
-                f"no marks: {self.outcomes['01']} episodes in which only Strong succeeded say when a handoff was due "
-                "once bayes-tacit teach has marked them; what needs no marks works without"
+                f"no marks: in {self.outcomes['01']} episodes only Strong succeeded, and none says when a handoff was "
+                "due; mark them with bayes-tacit teach, or fit with --unmarked due"
             )
         return notes
 

@@ -187,7 +187,7 @@ def test_intercode_results_are_read_as_they_are(tmp_path):
             "query": "How many heads?",
             "turn_history": {
                 "actions": ["SELECT 1", "SELECT 1", ""][: len(rewards)],
-                "observations": ["Error executing query: no", "Error executing query: no", "[]"][: len(rewards)],
+                "observations": ["No SQL code was found.", "No SQL code was found.", "[]"][: len(rewards)],
                 "rewards": rewards,
                 "valid_action": [False] * len(rewards),
             },
@@ -197,7 +197,8 @@ def test_intercode_results_are_read_as_they_are(tmp_path):
         return json.dumps({"4": record}, indent=2)
 
     (tmp_path / "c.json").write_text(results([0.0, 0.0, 0.5]), encoding="utf-8")
-    (tmp_path / "s.json").write_text(results([1.0]), encoding="utf-8")
+    # Some of its programs write their settings beside the records.
+    (tmp_path / "s.json").write_text(f'{{"meta": {{"seed": 1}}, "logs": {results([1.0])}}}', encoding="utf-8")
     episodes, report = episodes_from_logs(tmp_path / "c.json", tmp_path / "s.json")
     assert report.formats == ("intercode", "intercode")
     assert episodes.outcomes.tolist() == ["01"]
