@@ -124,7 +124,7 @@ def compare(
     outcomes: dict[str, Outcomes] = {}
     rows = []
     for policy in chosen:
-        fit = fitted[policy.name] = _fitted(policy, training)
+        fit = fitted[policy.name] = fitted_of(policy, training)
         choice = choices[policy.name] = _choice(policy.name, fit, development, cap)
         result = outcomes[policy.name] = fit.outcomes(test, choice.point)
         rows.append(
@@ -193,7 +193,8 @@ def in_words(fitted: FittedPolicy, choice: Choice) -> str:
     return ", ".join(f"{name} = {value:.4g}" for name, value in values.items() if not math.isnan(value))
 
 
-def _fitted(policy: Policy | FittedPolicy, training: Episodes | None) -> FittedPolicy:
+def fitted_of(policy: Policy | FittedPolicy, training: Episodes | None) -> FittedPolicy:
+    """Give a policy that was fitted as it is, and fit one that was not."""
     if not isinstance(policy, Policy):
         return policy
     assert training is not None

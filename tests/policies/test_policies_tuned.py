@@ -16,7 +16,7 @@ from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.policies import StepDeferral, TacitSwitch
 from bayes_tacit.policies.base import chosen
 from bayes_tacit.policies.frontier import frontier_of
-from bayes_tacit.policies.tuned import TunedDeferral, TunedSwitch
+from bayes_tacit.policies.tuned import Learner, TunedDeferral, TunedSwitch
 from bayes_tacit.policies.tuned.numbers import PLAIN, TRIED
 from bayes_tacit.policies.tuned.scoring import Scoring
 from bayes_tacit.policies.tuned.search import gains, search
@@ -39,7 +39,7 @@ def development():
 
 @pytest.fixture(scope="module")
 def switch(training):
-    return TunedSwitch(options=FIT).fit(training)
+    return TunedSwitch(learner=Learner(FIT)).fit(training)
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +125,7 @@ def test_the_score_of_the_start_is_the_gain_in_success_from_features_alone(devel
 
 @pytest.mark.parametrize("handoff", ["resume", "restart"])
 def test_what_is_chosen_keeps_to_the_cap_and_is_no_worse_than_where_it_began(training, development, handoff):
-    fitted = TunedSwitch(options=FIT, handoff=handoff).fit(training)
+    fitted = TunedSwitch(learner=Learner(FIT), handoff=handoff).fit(training)
     plain = TacitSwitch(options=FIT, handoff=handoff).fit(training)
     choice = fitted.choose(development, CAP)
     played = fitted.outcomes(development, choice.point).point()
@@ -142,8 +142,15 @@ def test_a_start_gives_strong_the_task_at_the_price_of_pure_strong(development, 
     np.testing.assert_array_equal(ours.success, strong.success)
 
 
+def test_policies_that_share_a_learner_learn_once(training):
+    learner = Learner(FIT)
+    one, other = (TunedSwitch(searched, learner).fit(training) for searched in (("memory",), ("pace",)))
+    assert one.learned is other.learned
+    assert TunedSwitch(learner=learner).fit(episodes_of(draw_tasks(9, 200))).learned is not one.learned
+
+
 def test_only_what_is_searched_changes(training, development):
-    choice = TunedSwitch(("memory",), FIT).fit(training).choose(development, CAP)
+    choice = TunedSwitch(("memory",), Learner(FIT)).fit(training).choose(development, CAP)
     for name, value in PLAIN.items():
         assert name == "memory" or choice.point[name] == value
 
@@ -160,7 +167,7 @@ def test_unknown_numbers_and_those_that_are_searched_are_refused():
     with pytest.raises(InvalidDataError, match="searched"):
         TunedSwitch(("memry",))
     with pytest.raises(InvalidDataError, match="memory"):
-        TunedSwitch(options={"memory": 0.5})
+        Learner({"memory": 0.5})
 
 
 def test_a_gain_by_chance_moves_nothing():

@@ -17,7 +17,7 @@ from bayes_tacit.policies.pure import PureCheap, PureStrong
 from bayes_tacit.policies.step_deferral import StepDeferral
 from bayes_tacit.policies.tacit_switch import TacitSwitch
 from bayes_tacit.policies.task_router import TaskRouter
-from bayes_tacit.policies.tuned import TunedDeferral, TunedSwitch
+from bayes_tacit.policies.tuned import Learner, TunedDeferral, TunedSwitch
 from bayes_tacit.policies.world import World
 
 STARTED_AND_PACED = ("memory", "pace", "start_level")
@@ -66,6 +66,7 @@ def families(
     """
     known = development.counterfactuals.handoff
     fitting = {"timing": timing} | dict(options or {})
+    learner = Learner(fitting)
     names = training.diagnostic_names
     replayed = names if development.deferral is not None else ()
 
@@ -82,11 +83,11 @@ def families(
     found += [
         Landmark(timing=timing, handoff=known),
         TacitSwitch(options=fitting, handoff=known),
-        TunedSwitch(("memory",), fitting, known, name="TACIT-Switch with memory"),
-        TunedSwitch(STARTED_AND_PACED, fitting, known, name="TACIT-Switch with memory, start and pace"),
+        TunedSwitch(("memory",), learner, known, name="TACIT-Switch with memory"),
+        TunedSwitch(STARTED_AND_PACED, learner, known, name="TACIT-Switch with memory, start and pace"),
     ]
     found += [TunedDeferral(one, name=label("Step Deferral by task", one)) for one in replayed]
-    found.append(TunedSwitch(options=fitting, handoff=known))
+    found.append(TunedSwitch(learner=learner, handoff=known))
     if known == "resume":
-        found.append(TunedSwitch(options=fitting, handoff="restart", name="Tuned switch, restart"))
+        found.append(TunedSwitch(learner=learner, handoff="restart", name="Tuned switch, restart"))
     return tuple(found)

@@ -13,7 +13,7 @@ from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.decisions.selection import Choice
 from bayes_tacit.errors import InvalidDataError, TacitError, TacitWarning
 from bayes_tacit.policies.base import FittedPolicy, Policy, chosen
-from bayes_tacit.policies.comparison import in_words
+from bayes_tacit.policies.comparison import fitted_of, in_words
 from bayes_tacit.policies.recommending.crossvalidation import Judged, cross_validate
 from bayes_tacit.policies.recommending.families import families
 from bayes_tacit.policies.recommending.recommendation import Recommendation
@@ -29,7 +29,7 @@ def recommend(
     development: World,
     cap: float,
     *,
-    policies: Iterable[Policy] | None = None,
+    policies: Iterable[Policy | FittedPolicy] | None = None,
     folds: int = 5,
     probability: float = 0.95,
     indifferent: float = INDIFFERENT,
@@ -52,7 +52,7 @@ def recommend(
     cap
         The highest mean cost of a task.
     policies
-        What is tried, from the simplest on; by default `families(training, development)`.
+        What is tried, fitted or not, from the simplest on; by default `families(training, development)`.
     folds
         Parts of the cross-validation.
     probability
@@ -113,7 +113,7 @@ def recommend(
 
 
 def _fit_all(
-    tried: tuple[Policy, ...],
+    tried: tuple[Policy | FittedPolicy, ...],
     training: Episodes,
     development: World,
     cap: float,
@@ -129,7 +129,7 @@ def _fit_all(
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", TacitWarning)
-                one = policy.fit(training)
+                one = fitted_of(policy, training)
                 choices[policy.name] = chosen(one, development, cap)
             fitted[policy.name] = one
         except TacitError as error:

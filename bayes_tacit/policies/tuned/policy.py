@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,20 +13,15 @@ from bayes_tacit.data.handoffs import DEFAULT_HANDOFF, HANDOFFS, Handoff
 from bayes_tacit.data.outcomes import Outcomes
 from bayes_tacit.data.timing import Timing, discards_proposal, handoff_steps
 from bayes_tacit.decisions.selection import Choice
-from bayes_tacit.errors import ConvergenceError, InvalidDataError
-from bayes_tacit.estimates.map_fit import MapFit, fit_map
 from bayes_tacit.policies.base import Setting, number_in
-from bayes_tacit.policies.logistic import NEWTON
+from bayes_tacit.policies.tuned.learner import Learner
 from bayes_tacit.policies.tuned.numbers import EVERY, PLAIN, TRIED, numbers_of, start_of
-from bayes_tacit.policies.tuned.scoring import Learned, Scoring, learned_from
+from bayes_tacit.policies.tuned.scoring import Learned, Scoring
 from bayes_tacit.policies.tuned.search import search
 from bayes_tacit.policies.tuned.trials import Trials
 from bayes_tacit.policies.view import Seen
 from bayes_tacit.policies.world import World
 from bayes_tacit.scores.crossings import first_crossings
-
-SHORT: Mapping[str, Any] = {"zero_mass": "drop_window", "restarts": 2, "max_iterations": 100}
-"""How a model with less than a full memory is fitted: fast, and with all that its windows still say."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,8 +36,8 @@ class TunedSwitch:
     ----------
     searched
         Names of the numbers, of `bayes_tacit.policies.tuned.numbers`.
-    options
-        What `fit_map` is called with.
+    learner
+        What learns from training episodes; policies that share one learn once.
     handoff
         What Strong does after a handoff: "resume" or "restart".
 
@@ -57,7 +50,7 @@ class TunedSwitch:
     """
 
     searched: tuple[str, ...] = EVERY
-    options: Mapping[str, Any] = field(default_factory=dict)
+    learner: Learner = field(default_factory=Learner)
     handoff: Handoff = DEFAULT_HANDOFF
     name: str = "Tuned switch"
     sees: str = "The task's features, and the diagnostics of all steps so far."
@@ -68,27 +61,10 @@ class TunedSwitch:
         validate.choice("handoff", self.handoff, HANDOFFS)
         for name in self.searched:
             validate.choice("searched", name, EVERY)
-        for name in ("memory", "clock"):
-            if name in self.options:
-                raise InvalidDataError(f"none named {name!r}: it is searched", field="options", value=self.options)
 
     def fit(self, training: Episodes) -> FittedTunedSwitch:
         """Fit the model for each memory, and Cheap's own chance."""
-        memories = TRIED["memory"] if "memory" in self.searched else (PLAIN["memory"],)
-        fits = {memory: fit for memory in memories if (fit := self._estimate(training, memory)) is not None}
-        seen = Seen.of(training)
-        columns = seen.task_columns(seen.feature_names)
-        cheap = NEWTON.fit(seen.feature_names, columns, training.dataset["cheap_success"].values, f"{self.name}: ")
-        return FittedTunedSwitch(learned_from(fits, cheap, seen), self.searched, self.handoff, self.name)
-
-    def _estimate(self, training: Episodes, memory: float) -> MapFit | None:
-        if memory == PLAIN["memory"]:
-            return fit_map(training, memory=memory, **self.options)
-        try:
-            return fit_map(training, memory=memory, **{**SHORT, **self.options})
-        except ConvergenceError:
-            # With nearly empty windows the likelihood can be too rough; the memories beside it are as good.
-            return None
+        return FittedTunedSwitch(self.learner(training), self.searched, self.handoff, self.name)
 
 
 @dataclass(frozen=True, eq=False)
