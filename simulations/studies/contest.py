@@ -12,13 +12,22 @@ from bayes_tacit.errors import TacitWarning
 from bayes_tacit.policies import (
     Cascade,
     Comparison,
+    Count,
     FirstAlarm,
+    Landmark,
     Policy,
     PureCheap,
     PureStrong,
+    TacitSwitch,
+    TunedDeferral,
+    TunedSwitch,
     World,
     compare,
+    recommend,
 )
+from bayes_tacit.policies.recommending.families import STARTED_AND_PACED
+from bayes_tacit.policies.tuned import Learner
+from models.mechanism import FULL
 from simulations.mechanism import Mechanism, simulate
 from simulations.mechanism.targets import CAP, COMPARED, TACIT
 from simulations.mechanism.world import RISK, SIZES
@@ -31,14 +40,21 @@ __all__ = [
     "BASELINES",
     "BEYOND",
     "CAP",
+    "FAMILIES",
+    "LIKELIHOOD",
+    "MEMORY",
     "NEARLY",
+    "OURS",
     "PAPERS",
+    "RECOMMENDED",
     "TACIT",
+    "TUNED",
     "by_policy",
     "contest",
     "draw_worlds",
     "names_of",
     "policy_rows",
+    "recommended_row",
 ]
 
 BASELINES = COMPARED[:3]
@@ -53,6 +69,28 @@ BEYOND = (Cascade(), ALARM)
 """Policies that the paper does not have."""
 
 ALL = (*PAPERS, *BEYOND)
+
+FITTING = {"ridge": FULL.ridge, "weights": FULL.weights}
+LIKELIHOOD = TacitSwitch(
+    options={"ridge": FULL.ridge, "memory": "profile", "clock": True}, name="TACIT-Switch, memory by likelihood"
+)
+"""What logs alone can choose: memory and the clock's weight by the likelihood of the marks."""
+
+LEARNER = Learner(FITTING)
+MEMORY = TunedSwitch(("memory",), LEARNER, name="TACIT-Switch with memory")
+PACED = TunedSwitch(STARTED_AND_PACED, LEARNER, name="TACIT-Switch with memory, start and pace")
+BY_TASK = TunedDeferral(RISK)
+TUNED = TunedSwitch(learner=LEARNER)
+RESTARTED = TunedSwitch(learner=LEARNER, handoff="restart", name="Tuned switch, restart")
+OURS = (Count(), Landmark(), LIKELIHOOD, MEMORY, PACED, BY_TASK, TUNED, RESTARTED)
+"""Policies that go beyond what the first comparison had."""
+
+FAMILIES = (*BASELINES[:1], ALARM, OURS[0], *BASELINES[1:], BEYOND[0], OURS[1], TACIT, *OURS[3:])
+"""What a recommendation is made from, from the simplest on; each chooses its setting on development tasks."""
+
+RECOMMENDED = "Recommended"
+FOLDS = 3
+"""Parts of the cross-validation that a recommendation is made by."""
 
 NEARLY = (1e-3, 1e-3)
 """How nearly a replicate that is computed again on another machine agrees: one task of 20,000 may go the other way."""
@@ -79,6 +117,23 @@ def contest(policies: Iterable[Policy], worlds: Mapping[str, World], cap: float 
         # That some marks are missing is part of the study, and told in its table.
         warnings.simplefilter("ignore", TacitWarning)
         return compare(policies, worlds["train"].episodes, worlds["development"], worlds["test"], cap)
+
+
+def recommended_row(result: Comparison, worlds: Mapping[str, World]) -> Row:
+    """Recommend one of the policies that were compared, from training and development tasks, and look at test tasks."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TacitWarning)
+        found = recommend(
+            worlds["train"].episodes,
+            worlds["development"],
+            result.cap,
+            policies=[result.fitted[name] for name in names_of(FAMILIES)],
+            folds=FOLDS,
+        )
+    point = found.fitted.outcomes(worlds["test"], found.setting).point()
+    expected = {f"expected_{name}": float(value) for name, value in found.expected.items()}
+    chosen = {"development_success": found.choice.success, "development_cost": found.choice.cost}
+    return {"policy": RECOMMENDED, "recommended": found.name, **chosen, **point, **expected}
 
 
 def policy_rows(comparison: Comparison) -> list[Row]:

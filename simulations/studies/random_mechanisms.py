@@ -22,13 +22,18 @@ from simulations.studies.contest import (
     BASELINES,
     BEYOND,
     CAP,
+    FAMILIES,
+    LIKELIHOOD,
     NEARLY,
+    OURS,
+    RECOMMENDED,
     TACIT,
     by_policy,
     contest,
     draw_worlds,
     names_of,
     policy_rows,
+    recommended_row,
 )
 from simulations.studies.figures import figure_file
 from simulations.studies.study import Row, Setting, Study
@@ -56,7 +61,8 @@ def replicate(setting: Setting, number: int, seeds: np.random.SeedSequence) -> l
     worlds = draw_worlds(mechanism, tasks)
     measured: Row = {**diagnostics(worlds["train"].episodes, worlds["development"]), **rescues(worlds["development"])}
     measured["risk_noise"], measured["risk_persistence"] = mechanism.risk_noise, mechanism.risk_persistence
-    return [row | measured for row in policy_rows(contest(ALL, worlds))]
+    result = contest((*ALL, *OURS), worlds)
+    return [row | measured for row in (*policy_rows(result), recommended_row(result, worlds))]
 
 
 def rescues(world: World) -> dict[str, float]:
@@ -85,6 +91,8 @@ def summarize(table: pd.DataFrame, folder: Path) -> str:
     best = success[[*OTHERS, TACIT.name]].idxmax(axis=1).value_counts(normalize=True)
     share = float(best.get(TACIT.name, 0))
     (strongest, strength, _), (alarm_strongest, alarm_strength, _) = correlations[0], alarm_correlations[0]
+    with figure_file(folder / "recommended.png", size=(7.2, 3.4)) as (_, axes):
+        _gain_histogram(axes[0, 0], success)
     with figure_file(folder / "random.png", 1, 3, size=(10.4, 3.9)) as (_, axes):
         _histogram(axes[0, 0], margin, over_papers)
         _scatter(axes[0, 1], known[strongest], margin, strength, "margin over the best other, points", TACIT.name)
@@ -104,7 +112,10 @@ def summarize(table: pd.DataFrame, folder: Path) -> str:
             f"Alarm is most associated with the {PREDICTORS[alarm_strongest]} ({alarm_strength:+.2f}): where one risk "
             "says much, there is no need to wait. Compare on data of your own.",
             "![Margin over random mechanisms](random.png)",
-            "## Which policy is best",
+            "## What is recommended",
+            _recommended(table, success),
+            "![Gain of the recommendation](recommended.png)",
+            "## Which policy of the six is best",
             markdown_table(
                 [
                     "policy",
@@ -144,6 +155,50 @@ def summarize(table: pd.DataFrame, folder: Path) -> str:
             f"Pure rates held at {CHEAP_RATE:.1%} and {STRONG_RATE:.1%}, cap {CAP:g}, sizes of the main comparison, "
             "one replicate a mechanism. The distributions of the parameters are in the docstring of "
             "`simulations.mechanism.random_mechanisms.random_mechanism`; other distributions would give other shares.",
+        ]
+    )
+
+
+def _recommended(table: pd.DataFrame, success: pd.DataFrame) -> str:
+    """Say what a recommendation gains over the best of the six, which nobody knows beforehand."""
+    made = table[table["policy"] == RECOMMENDED].set_index("replicate")
+    over_best = success[RECOMMENDED] - success[[*OTHERS, TACIT.name]].max(axis=1)
+    likelihood = success[LIKELIHOOD.name] - success[TACIT.name]
+    honest = 100 * (made["expected_success"] - made["success"])
+    inside = (made["expected_success_lower"] <= made["success"]) & (made["success"] <= made["expected_success_upper"])
+    named = made["recommended"].value_counts()
+    rows = [
+        [
+            str(name),
+            f"{count / len(made):.0%}",
+            _in_the_median(over_best[made.index[made["recommended"] == name]], digits=2),
+        ]
+        for name, count in named.items()
+    ]
+    return "\n\n".join(
+        [
+            "`recommend` sees training and development tasks only, and names one of "
+            f"{len(FAMILIES)} families. Its success minus that of the best of the six policies below, which is "
+            f"known only in hindsight, is {_in_the_median(over_best, digits=2)}; it is above zero in "
+            f"{(over_best > 0).mean():.0%}, and at worst {over_best.min():+.2f}. Minus TACIT-Switch it is "
+            f"{_in_the_median(success[RECOMMENDED] - success[TACIT.name], digits=2)}. The success that it said to "
+            f"expect was off by {honest.mean():+.2f} points on average (root mean square "
+            f"{np.sqrt((honest**2).mean()):.2f}), and its 95% interval held the truth in {inside.mean():.0%}.",
+            markdown_table(["recommended", "in", "gain over the best of the six, points"], rows),
+            "From logs alone, with the memory chosen by the likelihood of the marks, TACIT-Switch gains "
+            f"{_in_the_median(likelihood, digits=2)} over itself without; above zero in {(likelihood > 0).mean():.0%}.",
+            markdown_table(
+                ["policy", "mean success, %", "minus TACIT-Switch, median", "minus the best of the six, median"],
+                [
+                    [
+                        name,
+                        f"{success[name].mean():.2f}",
+                        f"{(success[name] - success[TACIT.name]).median():+.2f}",
+                        f"{(success[name] - success[[*OTHERS, TACIT.name]].max(axis=1)).median():+.2f}",
+                    ]
+                    for name in (*OTHERS, TACIT.name, *names_of(OURS), RECOMMENDED)
+                ],
+            ),
         ]
     )
 
@@ -220,6 +275,15 @@ def _histogram(ax: Axes, margin: pd.Series, over_papers: pd.Series) -> None:
     ax.legend(loc="lower left", bbox_to_anchor=(-0.02, 1.0), fontsize=9)
 
 
+def _gain_histogram(ax: Axes, success: pd.DataFrame) -> None:
+    gain = success[RECOMMENDED] - success[[*OTHERS, TACIT.name]].max(axis=1)
+    label = f"recommended (median {gain.median():+.1f})"
+    ax.hist(gain, bins=30, color=policy_style(RECOMMENDED).color, alpha=0.75, label=label)
+    ax.axvline(0, color="#000000", linewidth=1)
+    ax.set(xlabel="minus the best of the six, known in hindsight, points", ylabel="mechanisms")
+    ax.legend(loc="upper right", fontsize=9)
+
+
 def _scatter(ax: Axes, known: pd.Series, gain: pd.Series, correlation: float, label: str, policy: str) -> None:
     ax.plot(known, gain, "o", color=policy_style(policy).color, alpha=0.5, markersize=4, markeredgewidth=0)
     ax.axhline(0, color="#000000", linewidth=1)
@@ -239,7 +303,7 @@ STUDY = Study(
         "first draw": random_mechanism(0).to_dict(),
         "sizes": dict(SIZES),
         "cap": CAP,
-        "policies": names_of(ALL),
+        "policies": [*names_of((*ALL, *OURS)), RECOMMENDED],
     },
     replicate=replicate,
     summarize=summarize,
