@@ -13,7 +13,13 @@ from bayes_tacit.policies.landmark import Landmark
 from bayes_tacit.policies.logistic import LBFGS, NEWTON, L2Logistic
 from bayes_tacit.policies.prefix_router import PrefixRouter
 from bayes_tacit.policies.pure import PureCheap, PureStrong
-from bayes_tacit.policies.recommending import Recommendation, families, recommend
+from bayes_tacit.policies.recommending import (
+    LogsRecommendation,
+    Recommendation,
+    families,
+    recommend,
+    recommend_from_logs,
+)
 from bayes_tacit.policies.step_deferral import StepDeferral
 from bayes_tacit.policies.tacit_switch import PosteriorTacitSwitch, TacitSwitch
 from bayes_tacit.policies.task_router import TaskRouter
@@ -35,6 +41,7 @@ __all__ = [
     "PrefixRouter",
     "PureCheap",
     "PureStrong",
+    "LogsRecommendation",
     "Recommendation",
     "StepDeferral",
     "StepReplay",
@@ -47,5 +54,6 @@ __all__ = [
     "describe",
     "families",
     "recommend",
+    "recommend_from_logs",
     "success_cost_curve",
 ]

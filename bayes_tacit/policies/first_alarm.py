@@ -119,12 +119,12 @@ class FittedFirstAlarm:
 
     def handoffs(self, episodes: Episodes, setting: Setting) -> np.ndarray:
         """Give the step from which Strong acts, by episode; -1 for never."""
-        return first_handoffs(self._values(episodes), number_in(setting, "alpha"), self.timing)
+        return first_handoffs(self.scores(episodes), number_in(setting, "alpha"), self.timing)
 
     def operating_points(self, world: World, settings: pd.DataFrame | None = None) -> pd.DataFrame:
         """Give the averages of each setting."""
         table = self.candidates if settings is None else settings.reset_index(drop=True)
-        return crossing_points(table, self._values(world.episodes), world.handoffs(self.handoff), self.timing)
+        return crossing_points(table, self.scores(world.episodes), world.handoffs(self.handoff), self.timing)
 
     def outcomes(self, world: World, setting: Setting) -> Outcomes:
         """Give what comes of one setting, by episode."""
@@ -135,5 +135,6 @@ class FittedFirstAlarm:
         """Give the controller that hands off so while an agent plays."""
         return FirstAlarmController(number_in(setting, "alpha"), self.diagnostic, self.timing, self.handoff)
 
-    def _values(self, episodes: Episodes) -> np.ndarray:
+    def scores(self, episodes: Episodes) -> np.ndarray:
+        """Give what is compared with alpha, the values of the diagnostic: (episode, step), NaN past the end."""
         return Seen.of(episodes, (self.diagnostic,)).step_values(self.diagnostic)

@@ -20,6 +20,7 @@ from bayes_tacit.policies.task_router import TaskRouter
 from bayes_tacit.policies.tuned import Learner, TunedDeferral, TunedSwitch
 from bayes_tacit.policies.world import World
 
+BY_LIKELIHOOD = "TACIT-Switch, memory by likelihood"
 STARTED_AND_PACED = ("memory", "pace", "start_level")
 
 

@@ -1,0 +1,195 @@
+"""The command that names the policy to use: recommend."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bayes_tacit import validate
+from bayes_tacit.cli.common import AsJson, Data, Force, Seed, Timing, Unmarked, new_file, read_episodes, show, told
+from bayes_tacit.cli.progress import progress_bar
+from bayes_tacit.data.handoffs import HANDOFFS
+from bayes_tacit.errors import FileFormatError, InvalidDataError
+from bayes_tacit.files import atomic_path
+
+if TYPE_CHECKING:
+    from bayes_tacit.data.costs import CostModel, LoggedCost
+    from bayes_tacit.data.episodes import Episodes
+    from bayes_tacit.policies import LogsRecommendation, Recommendation, World
+
+
+def recommend(
+    data: Data,
+    cap: Annotated[str, typer.Option(help="Highest mean cost of a task: a number, or a share of Pure Strong's, 50%.")],
+    out: Annotated[Path, typer.Option(help="The router, .json.")],
+    handoff: Annotated[
+        str, typer.Option(help="What Strong does: resume from Cheap's state, or restart the task.")
+    ] = "resume",
+    counterfactuals: Annotated[
+        Path | None,
+        typer.Option(help="What each handoff gives, .csv, .parquet or .nc; a restart is known without it."),
+    ] = None,
+    development: Annotated[
+        Path | None, typer.Option(help="Episodes to choose and judge on; by default a part of the others.")
+    ] = None,
+    share: Annotated[float, typer.Option(help="Without --development: the part of the episodes that is kept for it.")] = 0.5,
+    strong_steps: Annotated[
+        str | None, typer.Option(help="Carried variable with the steps of Strong's rollouts; by default strong_steps.")
+    ] = None,
+    cheap_cost: Annotated[str, typer.Option(help="Cost of a Cheap call, or a carried variable with costs.")] = "1",
+    strong_cost: Annotated[str, typer.Option(help="Cost of a Strong call, or a carried variable with costs.")] = "3",
+    step_budget: Annotated[int | None, typer.Option(help="Steps an episode can have; for bounds from the log.")] = None,
+    timing: Timing = "post_action",
+    unmarked: Unmarked = "due",
+    folds: Annotated[int, typer.Option(help="Parts of the cross-validation.")] = 5,
+    table: Annotated[Path | None, typer.Option(help="Write what every policy is expected to give, .csv.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw success against cost, .png, .svg or .pdf.")] = None,
+    seed: Seed = 0,
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """Name the policy to use under a cost cap, say what to expect of it and how sure that is, and write its router.
+
+    Every family of policies is fitted on one part of the episodes; on the other each one's setting is chosen and each is
+    judged by cross-validation. What comes of handoffs must be known: from counterfactuals, or, if a handoff restarts the
+    task, from the paired rollouts themselves. Otherwise policies are compared by bounds and by likelihood.
+
+    Example: `bayes-tacit recommend episodes.jsonl --cap 50% --handoff restart --out router.json`
+    """
+    validate.choice("--handoff", handoff, HANDOFFS)
+    share = validate.number("--share", share, "a number above 0 and below 1", above=0, below=1)
+    for path, suffixes in ((out, (".json",)), (table, (".csv",)), (plot, (".png", ".svg", ".pdf"))):
+        if path is not None and new_file(path, force=force).suffix not in suffixes:
+            raise FileFormatError(f"{path}: suffix is {path.suffix!r}; expected {', '.join(suffixes)}")
+    fitting = {"timing": timing, "unmarked": unmarked}
+    with told():
+        episodes = read_episodes(data)
+        training, kept = _parts(episodes, development, share, seed)
+        cost = _cost(cheap_cost, strong_cost)
+        steps = strong_steps if strong_steps is not None else ("strong_steps" if "strong_steps" in kept.dataset else None)
+        result: Recommendation | LogsRecommendation
+        if counterfactuals is None and handoff == "resume":
+            result = _from_logs(training, kept, cap, cost, step_budget, steps, fitting)
+        else:
+            world = _world(kept, counterfactuals, cost, steps, handoff)
+            result = _judged(training, world, cap, folds, seed, fitting)
+    result.router().save(out)
+    written = {"written": str(out)}
+    if table is not None:
+        with atomic_path(table) as temporary:
+            result.table.to_csv(temporary, index=False)
+        written["table_written"] = str(table)
+    if plot is not None:
+        _draw(result, plot)
+        written["plot_written"] = str(plot)
+    show(f"{result}\n\nwritten: {', '.join(written.values())}", result.to_dict() | written, as_json=as_json)
+
+
+def _parts(episodes: Episodes, development: Path | None, share: float, seed: int) -> tuple[Episodes, Episodes]:
+    if development is not None:
+        return episodes, read_episodes(development)
+    parts = episodes.split({"training": 1 - share, "development": share}, seed=seed)
+    return parts["training"], parts["development"]
+
+
+def _cost(cheap: str, strong: str) -> CostModel | LoggedCost:
+    """Read two prices of a call, or two names of variables that the episodes carry."""
+    from bayes_tacit.data.costs import LoggedCost, StepCost
+
+    numbers = [_number(value) for value in (cheap, strong)]
+    if None not in numbers:
+        return StepCost(*numbers)  # type: ignore[arg-type]
+    if any(number is not None for number in numbers):
+        expected = "two numbers, or two names of carried variables"
+        raise InvalidDataError(expected, field="--cheap-cost and --strong-cost", value=(cheap, strong))
+    return LoggedCost(cheap, strong)
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _cap(text: str, strong: float | None) -> float:
+    """Read a budget: a number, or a share of what Pure Strong costs."""
+    of_share = text.endswith("%")
+    number = _number(text.removesuffix("%"))
+    if number is None or (of_share and strong is None):
+        expected = "a number" if of_share else "a number, or a share of Pure Strong's cost such as 50%"
+        raise InvalidDataError(expected, field="--cap", value=text)
+    return number / 100 * float(strong or 0) if of_share else number
+
+
+def _world(
+    episodes: Episodes,
+    counterfactuals: Path | None,
+    cost: CostModel | LoggedCost,
+    strong_steps: str | None,
+    handoff: str,
+) -> World:
+    from bayes_tacit.data.costs import LoggedCost
+    from bayes_tacit.data.counterfactuals import Counterfactuals
+    from bayes_tacit.policies import World
+
+    if counterfactuals is None:
+        return World.from_restarts(episodes, strong_steps=strong_steps, cost=cost)
+    if isinstance(cost, LoggedCost):
+        raise InvalidDataError("numbers with --counterfactuals", field="--cheap-cost", value=cost.cheap)
+    known = Counterfactuals.read(counterfactuals, cost=cost).match(episodes)
+    return World(episodes, known.restarted(cost) if handoff == "restart" else known, None)
+
+
+def _judged(
+    training: Episodes, world: World, cap: str, folds: int, seed: int, fitting: dict[str, str]
+) -> Recommendation:
+    from bayes_tacit.policies import families, recommend
+
+    budget = _cap(cap, float(world.counterfactuals.pure_strong.cost.mean()))
+    policies = families(training, world, timing=fitting["timing"], options=fitting)  # type: ignore[arg-type]
+    with progress_bar("recommending") as advance:
+        return recommend(training, world, budget, policies=policies, folds=folds, seed=seed, told=advance)
+
+
+def _from_logs(
+    training: Episodes,
+    kept: Episodes,
+    cap: str,
+    cost: CostModel | LoggedCost,
+    step_budget: int | None,
+    strong_steps: str | None,
+    fitting: dict[str, str],
+) -> LogsRecommendation:
+    from bayes_tacit.data.costs import LoggedCost
+    from bayes_tacit.policies import recommend_from_logs
+
+    if isinstance(cost, LoggedCost):
+        expected = "numbers, or --handoff restart, whose costs a log knows"
+        raise InvalidDataError(expected, field="--cheap-cost", value=cost.cheap)
+    return recommend_from_logs(
+        training,
+        kept,
+        _cap(cap, None),
+        cost=cost,
+        step_budget=step_budget,
+        strong_steps=strong_steps,
+        options=fitting,
+    )
+
+
+def _draw(result: Recommendation | LogsRecommendation, path: Path) -> None:
+    from matplotlib.figure import Figure
+
+    from bayes_tacit.policies import Recommendation
+    from bayes_tacit.review.plots import plot_recommendation
+
+    if not isinstance(result, Recommendation):
+        expected = "none where handoffs are not known: bounds are no curve"
+        raise InvalidDataError(expected, field="--plot", value=str(path))
+    figure = Figure(figsize=(9.6, 5.0), layout="constrained")
+    plot_recommendation(result, ax=figure.subplots())
+    with atomic_path(path) as temporary:
+        figure.savefig(temporary)
