@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from bayes_tacit.cli import collect, data, decide, estimate, evaluate, logs, route, teach
+from bayes_tacit.cli import collect, data, decide, estimate, evaluate, logs, recommend, route, teach
 from bayes_tacit.cli.common import BAD_INPUT
 from bayes_tacit.errors import TacitError
 
@@ -49,6 +49,7 @@ for command in (
     estimate.score,
     estimate.report,
     decide.select,
+    recommend.recommend,
     route.route,
     collect.collect,
     teach.teach,

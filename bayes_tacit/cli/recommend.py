@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from bayes_tacit import validate
 from bayes_tacit.cli.common import AsJson, Data, Force, Seed, Timing, Unmarked, new_file, read_episodes, show, told
-from bayes_tacit.cli.progress import progress_bar
 from bayes_tacit.data.handoffs import HANDOFFS
 from bayes_tacit.errors import FileFormatError, InvalidDataError
 from bayes_tacit.files import atomic_path
@@ -34,7 +35,7 @@ def recommend(
     development: Annotated[
         Path | None, typer.Option(help="Episodes to choose and judge on; by default a part of the others.")
     ] = None,
-    share: Annotated[float, typer.Option(help="Without --development: the part of the episodes that is kept for it.")] = 0.5,
+    share: Annotated[float, typer.Option(help="Without --development: the part of the episodes kept for it.")] = 0.5,
     strong_steps: Annotated[
         str | None, typer.Option(help="Carried variable with the steps of Strong's rollouts; by default strong_steps.")
     ] = None,
@@ -52,9 +53,9 @@ def recommend(
 ) -> None:
     """Name the policy to use under a cost cap, say what to expect of it and how sure that is, and write its router.
 
-    Every family of policies is fitted on one part of the episodes; on the other each one's setting is chosen and each is
-    judged by cross-validation. What comes of handoffs must be known: from counterfactuals, or, if a handoff restarts the
-    task, from the paired rollouts themselves. Otherwise policies are compared by bounds and by likelihood.
+    Every family of policies is fitted on one part of the episodes; on the other each one's setting is chosen, and each
+    is judged by cross-validation. What comes of handoffs must be known: from counterfactuals, or, if a handoff restarts
+    the task, from the paired rollouts themselves. Otherwise policies are compared by bounds and by likelihood.
 
     Example: `bayes-tacit recommend episodes.jsonl --cap 50% --handoff restart --out router.json`
     """
@@ -63,18 +64,22 @@ def recommend(
     for path, suffixes in ((out, (".json",)), (table, (".csv",)), (plot, (".png", ".svg", ".pdf"))):
         if path is not None and new_file(path, force=force).suffix not in suffixes:
             raise FileFormatError(f"{path}: suffix is {path.suffix!r}; expected {', '.join(suffixes)}")
+    known = counterfactuals is not None or handoff == "restart"
+    if plot is not None and not known:
+        expected = "--counterfactuals or --handoff restart as well: bounds are no curve"
+        raise InvalidDataError(expected, field="--plot", value=str(plot))
     fitting = {"timing": timing, "unmarked": unmarked}
     with told():
         episodes = read_episodes(data)
         training, kept = _parts(episodes, development, share, seed)
         cost = _cost(cheap_cost, strong_cost)
-        steps = strong_steps if strong_steps is not None else ("strong_steps" if "strong_steps" in kept.dataset else None)
+        steps = strong_steps or ("strong_steps" if "strong_steps" in kept.dataset else None)
         result: Recommendation | LogsRecommendation
-        if counterfactuals is None and handoff == "resume":
-            result = _from_logs(training, kept, cap, cost, step_budget, steps, fitting)
-        else:
+        if known:
             world = _world(kept, counterfactuals, cost, steps, handoff)
             result = _judged(training, world, cap, folds, seed, fitting)
+        else:
+            result = _from_logs(training, kept, cap, cost, step_budget, steps, fitting)
     result.router().save(out)
     written = {"written": str(out)}
     if table is not None:
@@ -82,7 +87,7 @@ def recommend(
             result.table.to_csv(temporary, index=False)
         written["table_written"] = str(table)
     if plot is not None:
-        _draw(result, plot)
+        _draw(cast("Recommendation", result), plot)
         written["plot_written"] = str(plot)
     show(f"{result}\n\nwritten: {', '.join(written.values())}", result.to_dict() | written, as_json=as_json)
 
@@ -150,8 +155,21 @@ def _judged(
 
     budget = _cap(cap, float(world.counterfactuals.pure_strong.cost.mean()))
     policies = families(training, world, timing=fitting["timing"], options=fitting)  # type: ignore[arg-type]
-    with progress_bar("recommending") as advance:
+    with _bar() as advance:
         return recommend(training, world, budget, policies=policies, folds=folds, seed=seed, told=advance)
+
+
+@contextmanager
+def _bar() -> Iterator[Callable[[str, int, int], None]]:
+    """Show on a terminal how far fitting and judging are; say nothing on a pipe."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
+        tasks = {stage: bars.add_task(stage, total=None) for stage in ("fitting", "judging")}
+        yield lambda stage, done, of: bars.update(tasks[stage], completed=done, total=of)
 
 
 def _from_logs(
@@ -180,16 +198,12 @@ def _from_logs(
     )
 
 
-def _draw(result: Recommendation | LogsRecommendation, path: Path) -> None:
+def _draw(result: Recommendation, path: Path) -> None:
     from matplotlib.figure import Figure
 
-    from bayes_tacit.policies import Recommendation
     from bayes_tacit.review.plots import plot_recommendation
 
-    if not isinstance(result, Recommendation):
-        expected = "none where handoffs are not known: bounds are no curve"
-        raise InvalidDataError(expected, field="--plot", value=str(path))
     figure = Figure(figsize=(9.6, 5.0), layout="constrained")
     plot_recommendation(result, ax=figure.subplots())
     with atomic_path(path) as temporary:
-        figure.savefig(temporary)
+        figure.savefig(temporary, format=path.suffix[1:])

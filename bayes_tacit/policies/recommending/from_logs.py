@@ -57,7 +57,8 @@ class LogsRecommendation:
         return (
             f"{self.name} is recommended: of the models it makes the marks likeliest (log-likelihood "
             f"{row['log_likelihood']:.4f} an episode). On these logs its success is between {row['success_low']:.1%} "
-            f"and {row['success_high']:.1%}, at a cost between {row['cost_low']:.4g} and {row['cost_high']:.4g}. {UNKNOWN}"
+            f"and {row['success_high']:.1%}, at a cost between {row['cost_low']:.4g} and {row['cost_high']:.4g}. "
+            f"{UNKNOWN}"
         )
 
     def router(self) -> Router:

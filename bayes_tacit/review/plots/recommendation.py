@@ -25,16 +25,13 @@ def plot_recommendation(result: Recommendation, *, unit: str = "", ax: Axes | No
     with house_style():
         ax = axes_or_new(ax)
         table = result.table.sort_values("success", ascending=False)
-        for row in table.itertuples(index=False):
-            color, marker = policy_style(str(row.policy))
-            error = [[row.success - row.success_lower], [row.success_upper - row.success]]
-            ax.errorbar(
-                [row.cost], [row.success], yerr=error, color=color, marker=marker, ls="", capsize=3, label=row.policy
-            )
-        named = table[table["policy"] == result.name].iloc[0]
-        ax.plot(
-            [named["cost"]], [named["success"]], "o", mfc="none", mec=DECISION, mew=2, ms=14, zorder=4, label="recommended"
-        )
+        for _, row in table.iterrows():
+            color, marker = policy_style(row["policy"])
+            cost, success = [float(row["cost"])], float(row["success"])
+            error = [[success - float(row["success_lower"])], [float(row["success_upper"]) - success]]
+            ax.errorbar(cost, [success], error, color=color, marker=marker, ls="", capsize=3, label=row["policy"])
+            if row["policy"] == result.name:
+                ax.plot(cost, [success], "o", mfc="none", mec=DECISION, mew=2, ms=14, zorder=4, label="recommended")
         ax.axvline(result.cap, color=CEILING, linestyle="--", linewidth=1.2, label=f"cap {result.cap:.4g}")
         ax.yaxis.set_major_formatter(PercentFormatter(1))
         ax.margins(0.08)
