@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from bayes_tacit.data.episodes import Episodes
     from bayes_tacit.policies import LogsRecommendation, Recommendation, World
 
+BUDGETS = 7
+"""Budgets at which the plot shows what is recommended."""
+
 
 def recommend(
     data: Data,
@@ -77,7 +80,7 @@ def recommend(
         result: Recommendation | LogsRecommendation
         if known:
             world = _world(kept, counterfactuals, cost, steps, handoff)
-            result = _judged(training, world, cap, folds, seed, fitting)
+            result = _judged(training, world, cap, folds, seed, fitting, 0 if plot is None else BUDGETS)
         else:
             result = _from_logs(training, kept, cap, cost, step_budget, steps, fitting)
     result.router().save(out)
@@ -149,14 +152,16 @@ def _world(
 
 
 def _judged(
-    training: Episodes, world: World, cap: str, folds: int, seed: int, fitting: dict[str, str]
+    training: Episodes, world: World, cap: str, folds: int, seed: int, fitting: dict[str, str], frontier: int
 ) -> Recommendation:
     from bayes_tacit.policies import families, recommend
 
     budget = _cap(cap, float(world.counterfactuals.pure_strong.cost.mean()))
     policies = families(training, world, timing=fitting["timing"], options=fitting)  # type: ignore[arg-type]
     with _bar() as advance:
-        return recommend(training, world, budget, policies=policies, folds=folds, seed=seed, told=advance)
+        return recommend(
+            training, world, budget, policies=policies, folds=folds, seed=seed, frontier=frontier, told=advance
+        )
 
 
 @contextmanager
@@ -168,7 +173,7 @@ def _bar() -> Iterator[Callable[[str, int, int], None]]:
     console = Console(stderr=True)
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
-        tasks = {stage: bars.add_task(stage, total=None) for stage in ("fitting", "judging")}
+        tasks = {stage: bars.add_task(stage, total=None) for stage in ("fitting", "judging", "frontier")}
         yield lambda stage, done, of: bars.update(tasks[stage], completed=done, total=of)
 
 
@@ -203,7 +208,7 @@ def _draw(result: Recommendation, path: Path) -> None:
 
     from bayes_tacit.review.plots import plot_recommendation
 
-    figure = Figure(figsize=(9.6, 5.0), layout="constrained")
-    plot_recommendation(result, ax=figure.subplots())
+    figure = Figure(figsize=(11.5, 5.0), layout="constrained")
+    plot_recommendation(result, figure=figure)
     with atomic_path(path) as temporary:
         figure.savefig(temporary, format=path.suffix[1:])

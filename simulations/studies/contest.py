@@ -45,6 +45,7 @@ __all__ = [
     "MEMORY",
     "NEARLY",
     "OURS",
+    "PACED",
     "PAPERS",
     "RECOMMENDED",
     "TACIT",

@@ -209,7 +209,8 @@ def _recommended(table: pd.DataFrame, success: pd.DataFrame) -> str:
             "`recommend` fits every family on training tasks, chooses each one's setting on development tasks under "
             "the cap, judges each by cross-validation on them, and names one. Test tasks play no part in it. It "
             f"succeeds on {_percent(success[RECOMMENDED])} of them, "
-            f"{_points(success[RECOMMENDED] - success[TACIT.name])} above TACIT-Switch and {_points(success[RECOMMENDED] - success[ALARM.name])} above First Alarm. It named "
+            f"{_points(success[RECOMMENDED] - success[TACIT.name])} above TACIT-Switch and "
+            f"{_points(success[RECOMMENDED] - success[ALARM.name])} above First Alarm. It named "
             + ", ".join(f"{name} in {share:.0%}" for name, share in named.items())
             + f" of the replicates, and the success that it said to expect was {_points(honest)} off on average.",
             markdown_table(

@@ -15,6 +15,7 @@ STUDIES = {
     "random": "simulations.studies.random_mechanisms",
     "curves": "simulations.studies.curves",
     "small_samples": "simulations.studies.small_samples",
+    "few_outcomes": "simulations.studies.few_outcomes",
     "sbc": "simulations.studies.sbc",
 }
 """Module of each study, in the order in which `all` runs them; the module's `STUDY` is the study."""

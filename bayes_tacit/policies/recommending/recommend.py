@@ -34,6 +34,7 @@ def recommend(
     probability: float = 0.95,
     indifferent: float = INDIFFERENT,
     seed: int = 0,
+    frontier: int = 0,
     told: Callable[[str, int, int], None] | None = None,
 ) -> Recommendation:
     """Fit every family, choose each one's setting under the cap, and name the one to use.
@@ -62,6 +63,8 @@ def recommend(
         within one standard error of the best is named.
     seed
         Decides parts and draws.
+    frontier
+        At how many budgets, from Pure Cheap's cost to Pure Strong's, to judge what is recommended as well.
     told
         Called with what is done, how much of it is done, and of how much, for a bar of progress.
 
@@ -98,6 +101,7 @@ def recommend(
         )
     named = name_one(judged.success, indifferent)
     name = judged.names[named.row]
+    curve = _frontier(fitted[name], development, frontier, probability, seed, tell) if frontier else None
     return Recommendation(
         name=name,
         fitted=fitted[name],
@@ -109,6 +113,7 @@ def recommend(
         too_little=named.too_little,
         left_out=left_out,
         n_tasks=len(development),
+        frontier=curve,
     )
 
 
@@ -192,6 +197,28 @@ def _expected(judged: Judged, indifferent: float, probability: float, seed: int)
         "cost_lower": cost_lower,
         "cost_upper": cost_upper,
     }
+
+
+def _frontier(
+    policy: FittedPolicy,
+    development: World,
+    n: int,
+    probability: float,
+    seed: int,
+    tell: Callable[[str, int, int], None],
+) -> pd.DataFrame:
+    """Judge one policy at budgets from Pure Cheap's cost to Pure Strong's, half of the tasks by the other's choice."""
+    ends = (development.counterfactuals.pure_cheap.cost.mean(), development.counterfactuals.pure_strong.cost.mean())
+    caps = np.linspace(*ends, validate.whole("frontier", n, 2))
+    tails = [(1 - probability) / 2, (1 + probability) / 2]
+    rows = []
+    for done, cap in enumerate(caps, 1):
+        judged = cross_validate({policy.name: policy}, development, float(cap), folds=2, seed=seed)
+        lower, upper = np.quantile(posterior_means(judged.success, seed), tails)
+        point = {"success": judged.success.mean(), "success_lower": lower, "success_upper": upper}
+        rows.append({"cap": float(cap), **point, "cost": judged.cost.mean()})
+        tell("frontier", done, n)
+    return pd.DataFrame(rows)
 
 
 def _check(training: Episodes, development: World) -> None:

@@ -40,6 +40,8 @@ class Recommendation:
         Policies that could not be fitted, judged or paid for, with the reason.
     n_tasks
         How many development tasks there were.
+    frontier
+        What it gives at other budgets, if that was asked for: `cap`, held-out `success` with its interval, and `cost`.
     """
 
     name: str
@@ -52,6 +54,7 @@ class Recommendation:
     too_little: bool
     left_out: Mapping[str, str]
     n_tasks: int
+    frontier: pd.DataFrame | None = None
 
     @property
     def setting(self) -> Mapping[str, object]:
@@ -91,6 +94,7 @@ class Recommendation:
             "development_tasks": self.n_tasks,
             "policies": self.table.to_dict("records"),
             "left_out": dict(self.left_out),
+            "frontier": None if self.frontier is None else self.frontier.to_dict("records"),
         }
 
     def _row(self, name: str) -> pd.Series[Any]:
