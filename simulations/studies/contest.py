@@ -25,7 +25,7 @@ from bayes_tacit.policies import (
     compare,
     recommend,
 )
-from bayes_tacit.policies.recommending.families import STARTED_AND_PACED
+from bayes_tacit.policies.recommending.families import BY_LIKELIHOOD, STARTED_AND_PACED
 from bayes_tacit.policies.tuned import Learner
 from models.mechanism import FULL
 from simulations.mechanism import Mechanism, simulate
@@ -71,13 +71,13 @@ BEYOND = (Cascade(), ALARM)
 
 ALL = (*PAPERS, *BEYOND)
 
-FITTING = {"ridge": FULL.ridge, "weights": FULL.weights}
-LIKELIHOOD = TacitSwitch(
-    options={"ridge": FULL.ridge, "memory": "profile", "clock": True}, name="TACIT-Switch, memory by likelihood"
-)
+FITTING = {"ridge": FULL.ridge, "unmarked": "outcome"}
+"""How our models are fitted: a teacher who finds no good handoff leaves no mark here, so a missing one is no chance."""
+
+LIKELIHOOD = TacitSwitch(options={**FITTING, "memory": "profile", "clock": True}, name=BY_LIKELIHOOD)
 """What logs alone can choose: memory and the clock's weight by the likelihood of the marks."""
 
-LEARNER = Learner(FITTING)
+LEARNER = Learner({**FITTING, "weights": FULL.weights})
 MEMORY = TunedSwitch(("memory",), LEARNER, name="TACIT-Switch with memory")
 PACED = TunedSwitch(STARTED_AND_PACED, LEARNER, name="TACIT-Switch with memory, start and pace")
 BY_TASK = TunedDeferral(RISK)

@@ -70,10 +70,10 @@ def summarize(table: pd.DataFrame, folder: Path) -> str:
     heads = ["mechanism", "development tasks", *names_of(POLICIES[1:]), "5% quantile of Tuned's", "Tuned below in"]
     return "\n\n".join(
         [
-            f"**Reading.** Tuned searches up to eight numbers on development outcomes. Its mean gain over TACIT-Switch, "
+            "**Reading.** Tuned searches up to eight numbers on development outcomes. Its mean gain over TACIT-Switch, "
             f"whose threshold alone is chosen there, is at least {worst:+.2f} points at every number of tasks from "
-            f"{TASKS[0]} to {TASKS[-1]:,}, and significantly below zero in {below} of {len(tuned)} rows. With few tasks "
-            "it changes little: a change of a number must gain more than half of its own standard error.",
+            f"{TASKS[0]} to {TASKS[-1]:,}, and significantly below zero in {below} of {len(tuned)} rows. With few "
+            "tasks it changes little: a change of a number must gain more than half of its own standard error.",
             "![Gain by number of development tasks](few-outcomes.png)",
             "Success on test tasks minus that of TACIT-Switch, points, corrected for the difference in cost (with few "
             "tasks a budget is met only roughly, and a point of cost buys the success that the curve of TACIT-Switch "
