@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -22,7 +23,7 @@ from simulations.studies.study import Row, Setting, Study
 from simulations.studies.tables import markdown_table, mean_and_half_width, with_half_width
 
 TASKS = (50, 200, 1_000, 4_000)
-POLICIES = (TACIT, MEMORY, PACED, TUNED)
+POLICIES: tuple[Any, ...] = (TACIT, MEMORY, PACED, TUNED)
 CALIBRATED, RANDOM = "calibrated", "random"
 
 SLOPE = 4.2

@@ -1,0 +1,56 @@
+"""The command recommend: from episodes to a named policy, by restarts, by counterfactuals, or from logs alone."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from command_line import call
+from simulate import quietly
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory, example):
+    """Episodes that carry the length of Strong's rollouts; few of one diagnostic, so that fits are fast."""
+    small = example.take(range(160))
+    dataset = small.dataset.assign(strong_steps=("episode", small.n_steps), tokens=("episode", 3.0 * small.n_steps))
+    path = tmp_path_factory.mktemp("logs") / "episodes.jsonl"
+    quietly(dataset.isel(diagnostic=[1])).write(path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["--cap", "half"], "--cap is 'half'; expected a number, or a share of Pure Strong's cost such as 50%"),
+        (["--cap", "0.1"], "cap is 0.1; expected a cap that some policy can keep"),
+        (["--cap", "30", "--cheap-cost", "tokens"], "--cheap-cost and --strong-cost is ('tokens', '3')"),
+        (["--cap", "30", "--strong-steps", "nothing"], "nothing"),
+        (["--cap", "30", "--share", "1.5"], "--share is 1.5; expected a number above 0 and below 1"),
+        (["--cap", "30", "--handoff", "again"], "--handoff is 'again'"),
+        (["--cap", "30", "--out", "router.txt"], "suffix is '.txt'; expected .json"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line_and_nothing_is_written(logs, tmp_path, words, expected):
+    done = call("recommend", logs, "--handoff", "restart", "--out", "router.json", *words, cwd=tmp_path)
+    assert done.returncode == 2
+    assert expected in done.stderr
+    assert done.stderr.count("error:") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_without_counterfactuals_a_resumed_handoff_has_bounds_only(logs, tmp_path):
+    words = ["--cap", "60", "--step-budget", "30", "--out", str(tmp_path / "router.json"), "--json"]
+    done = call("recommend", logs, *words, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    assert said["from_logs_alone"]
+    assert "do not say what comes of a handoff" in said["unknown"]
+    for row in said["policies"]:
+        assert row["success_low"] <= row["success_high"]
+
+
+def test_a_plot_needs_known_handoffs(logs, tmp_path):
+    done = call("recommend", logs, "--cap", "60", "--out", "r.json", "--plot", "p.png", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "--plot" in done.stderr
