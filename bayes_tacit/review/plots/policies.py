@@ -25,7 +25,6 @@ POLICY_STYLES = MappingProxyType(
         "Landmark": PolicyStyle("#17BECF", "8"),
         "Cascade": PolicyStyle("#8C6BB1", "X"),
         "TACIT-Switch": PolicyStyle("#0072B2", "o"),
-        "Tuned switch": PolicyStyle("#E7298A", "H"),
         "recommended": PolicyStyle("#000000", "D"),
         "TACIT-Switch, posterior mean": PolicyStyle("#56B4E9", "h"),
         "TACIT-Switch, memory by likelihood": PolicyStyle("#2166AC", "H"),
