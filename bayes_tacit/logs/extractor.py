@@ -62,6 +62,9 @@ class StepExtractor:
         Names of the tools that were offered; None where it is not known, and then no tool is unknown.
     longest
         Most characters of one message.
+    diagnose
+        Whether to compute diagnostics; without, steps are counted and messages checked, which is all that Strong's
+        rollouts are read for.
 
     Attributes
     ----------
@@ -93,6 +96,7 @@ class StepExtractor:
         "_open",
         "_seen",
         "_turns",
+        "diagnose",
         "flags",
         "longest",
         "nll",
@@ -101,7 +105,10 @@ class StepExtractor:
         "tools",
     )
 
-    def __init__(self, tools: Iterable[str] | None = None, *, longest: int = LONGEST_MESSAGE) -> None:
+    def __init__(
+        self, tools: Iterable[str] | None = None, *, longest: int = LONGEST_MESSAGE, diagnose: bool = True
+    ) -> None:
+        self.diagnose = diagnose
         self.tools = None if tools is None else frozenset(tools)
         self.longest = longest
         self.flags = bytearray()
@@ -143,7 +150,7 @@ class StepExtractor:
             If one is not what it must be; `where` says which. What came before it is kept.
         """
         flags, turns, known, seen, longest = self.flags, self._turns, self._known, self._seen, self.longest
-        message, number = None, self._n_messages
+        message, number, diagnose = None, self._n_messages, self.diagnose
         if flags:
             flags[-1] &= ~UNCHANGED  # the turn is not over: more answers may come
         try:
@@ -157,7 +164,7 @@ class StepExtractor:
                         raise too_long(text, longest)
                     if message.get("tool_call_id", _NOTHING) not in self._open:
                         check_answer(message, self._open)
-                    if reports_error(text) or (len(message) > _PLAIN_KEYS and is_flagged(message)):
+                    if diagnose and (reports_error(text) or (len(message) > _PLAIN_KEYS and is_flagged(message))):
                         flags[-1] |= ERROR
                     seen = text if seen is _NOTHING else (seen, text)
                 elif role == "assistant":
@@ -218,6 +225,9 @@ class StepExtractor:
     def _number(self, name: Any, written: str) -> int:  # noqa: ANN401  checked here
         """Number a call that was not written before, as those that mean the same; negatively if it is malformed."""
         meanings = self._meanings
+        if not self.diagnose:
+            check_call_name(name)
+            return 1
         try:
             arguments, end = _decode(written)
             if end != len(written):

@@ -9,6 +9,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, KeysView, Mapping, Sequence, Set
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -113,7 +114,8 @@ def import_logs(
         pool = cache(lambda: stack.enter_context(processes(workers)))
         for side, log in ((CHEAP, as_path(cheap)), (STRONG, as_path(strong))):
             told = None if progress is None else _told(progress, SIDES[side])
-            used, rows = _read(log, format, reading, results[side], side, workers, pool, told)
+            how = replace(reading, diagnose=side == CHEAP)
+            used, rows = _read(log, format, how, results[side], side, workers, pool, told)
             formats.append(used)
             store.add(side, _counted(rows, models[side]))
         store.pair(number_trials=trials == "number")

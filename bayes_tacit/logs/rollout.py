@@ -43,10 +43,13 @@ class Reading:
         The least score that is a success.
     longest
         Most characters of one message.
+    diagnose
+        Whether the diagnostics are needed, or only the number of steps.
     """
 
     threshold: float = 1.0
     longest: int = LONGEST_MESSAGE
+    diagnose: bool = True
 
 
 Row = tuple[
@@ -104,7 +107,7 @@ def _row(rollout: Rollout, task: str, reading: Reading) -> Row:
         model = None if rollout.get("model") is None else _name(rollout, "model")
         tools, features = _tools(rollout.get("tools")), _features(rollout.get("features"))
         usage, cost = rollout.get("usage"), rollout.get("cost")
-    extractor = StepExtractor(tools, longest=reading.longest)
+    extractor = StepExtractor(tools, longest=reading.longest, diagnose=reading.diagnose)
     extractor.extend(messages)
     if not extractor.flags:
         raise InvalidDataError("at least one turn of the assistant", field="messages", value=len(messages))

@@ -217,6 +217,16 @@ def test_messages_may_come_in_any_portions(seed):
     assert {bit for flag in whole.flags for bit in range(len(FLAGS)) if flag >> bit & 1} >= {0, 2, 3, 5}
 
 
+def test_without_diagnostics_steps_are_counted_and_messages_checked():
+    messages = conversation(3)
+    counted = extracted(messages, diagnose=False)
+    assert counted.n_steps == extracted(messages).n_steps
+    with pytest.raises(InvalidDataError, match="name of a call is 3"):
+        extracted([turn({"function": {"name": 3, "arguments": ""}})], diagnose=False)
+    with pytest.raises(InvalidDataError, match="message 1: tool_call_id is '9'"):
+        extracted([turn(call()), answer(identity="9")], diagnose=False)
+
+
 def test_later_messages_change_no_step_that_is_over():
     messages = conversation(9)
     whole = extracted(messages)
