@@ -166,14 +166,23 @@ def _lines(store: Store, plan: Plan, tally: Tally) -> Iterator[str]:
         if plan.steps:
             extra["steps"] = _by_step(plan.steps, more[n_carried:], len(flags))
         yield (
-            f'{{"episode": {_json(episode)}, "features": {_json(features)}, '
+            f'{{"episode": {_json(episode)}, "features": {{{_members(features)}}}, '
             f'"cheap_success": {_WORDS[cheap]}, "strong_success": {_WORDS[strong]}, '
-            f'"diagnostics": [{diagnostics}], {_json(extra)[1:]}\n'
+            f'"diagnostics": [{diagnostics}], {_members(extra)}}}\n'
         )
 
 
 _WORDS = ("false", "true")
 _json = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
+
+
+def _members(values: Mapping[str, Any]) -> str:
+    """Write the members of a JSON object; a lone whole number, the most common case, without the encoder."""
+    if len(values) == 1:
+        ((name, value),) = values.items()
+        if value.__class__ is int:
+            return f'"{name}": {value}'  # the name is one of ours
+    return _json(values)[1:-1]
 
 
 def _row_of(columns: Columns, task: str, place: str) -> Mapping[str, float | str]:
