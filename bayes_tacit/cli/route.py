@@ -40,8 +40,9 @@ def route(
 ) -> None:
     r"""Read one JSON object a line on standard input, answer one a line on standard output.
 
-    `{"episode": "a", "features": {...}}` begins an episode, `{"episode": "a", "diagnostics": {...}}` is a checkpoint
-    and is answered by the decision, `{"episode": "a", "end": true}` ends it. A bad line is answered by
+    `{"episode": "a", "features": {...}}` begins an episode, and is answered by a decision if the router has a start;
+    `{"episode": "a", "diagnostics": {...}}` is a checkpoint and is answered by the decision, whose `call` says who acts
+    next; `{"episode": "a", "end": true}` ends it. A bad line is answered by
     `{"error": ...}` and changes nothing; the exit code is 2 then. No answer waits for
     the next line.
 
@@ -129,8 +130,10 @@ def _answer(
     if "features" in message:
         if episode in states:
             raise InvalidDataError("an episode that was not begun before, or was ended", episode=episode)
-        states[episode] = router.start(message["features"], shadow=shadow, episode=episode, log=log)  # type: ignore[arg-type]
-        return _encode({"episode": episode, "started": True})
+        state = states[episode] = router.start(message["features"], shadow=shadow, episode=episode, log=log)  # type: ignore[arg-type]
+        opening = state.opening
+        decided = {} if opening is None else {**opening._asdict(), "reason": opening.reason}
+        return _encode({"episode": episode, "started": True, **decided})
     raise InvalidDataError("one of features, diagnostics and end", episode=episode, field="keys", value=sorted(message))
 
 

@@ -240,7 +240,7 @@ class FittedTacitSwitch:
 
     def router(self, setting: Setting) -> Router:
         """Give the router that decides so in an agent."""
-        return Router.of(self.parameters, number_in(setting, "alpha"), self.rule)
+        return Router.of(self.parameters, number_in(setting, "alpha"), self.rule, handoff=self.handoff)
 
     def controller(self, setting: Setting) -> RouterController:
         """Give the controller that hands off so while an agent plays.
@@ -252,7 +252,7 @@ class FittedTacitSwitch:
         """
         if self.view is not None:
             raise InvalidDataError("none: a controller sees an episode as it is", field="view", value=self.view)
-        return RouterController(self.router(setting), handoff=self.handoff)
+        return RouterController(self.router(setting))
 
     def operating_points(self, world: World, settings: pd.DataFrame | None = None) -> pd.DataFrame:
         """Give the averages of each setting."""

@@ -2,8 +2,10 @@
 
 from bayes_tacit.router.decision import Decision
 from bayes_tacit.router.log import DecisionLog
+from bayes_tacit.router.ranges import Ranges
 from bayes_tacit.router.replay import Mismatch, Replay, replay
 from bayes_tacit.router.router import Router
+from bayes_tacit.router.start import Start
 from bayes_tacit.router.state import EpisodeEndedError, HandoffState
 
 __all__ = [
@@ -12,7 +14,9 @@ __all__ = [
     "EpisodeEndedError",
     "HandoffState",
     "Mismatch",
+    "Ranges",
     "Replay",
     "Router",
+    "Start",
     "replay",
 ]

@@ -8,7 +8,7 @@ from math import inf, log, nan, sumprod
 import numpy as np
 
 from bayes_tacit.router.fields import Fields, Given
-from bayes_tacit.router.quantiles import Quantiles
+from bayes_tacit.router.quantiles import Quantiles, summarized
 from bayes_tacit.router.totals import Scored, Total, overflow
 from bayes_tacit.scores.core import Draws, score
 
@@ -137,9 +137,7 @@ class LeakyPosteriorScorer:
         if not cumulative < inf:
             raise overflow(cumulative)
         q = score(self._pi, self._location, draws.s, risk, draws.family)
-        lower, upper, *rule = self._quantiles(q)
-        decisive = rule[0] if rule else float(q.mean())
-        return reached, cumulative - float(before.mean()), cumulative, decisive, lower, upper
+        return reached, cumulative - float(before.mean()), cumulative, *summarized(q, self._quantiles)
 
     def _risk(self, peak: np.ndarray) -> np.ndarray:
         """Weigh the peaks of the diagnostics, (draw,)."""

@@ -18,7 +18,8 @@ from bayes_tacit.files import as_path
 from bayes_tacit.router.decision import Decision
 from bayes_tacit.router.snapshots import Progress, write_snapshot
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+"""Version 1 has no `policy`, `handoff` and `opening` at the start, and no `call` in a decision."""
 
 
 class DecisionLog:
@@ -31,9 +32,10 @@ class DecisionLog:
     ================  ==================================================================================================
     event             what the line holds besides the episode's name
     ================  ==================================================================================================
-    start             schema_version, router (fingerprint), alpha, rule, timing, shadow, features by name
+    start             schema_version, router (fingerprint), policy, alpha, rule, timing, handoff, shadow, features by
+                      name, opening (the decision before the first step, or null)
     observe           diagnostics by name, and the decision: step, risk, cumulative_risk, pi, score, lower, upper,
-                      alpha, handoff, handoff_step
+                      alpha, handoff, handoff_step, call
     restore           schema_version, snapshot
     finish            nothing more
     ================  ==================================================================================================
@@ -75,8 +77,14 @@ class DecisionLog:
             self._file.truncate(whole)
             warnings.warn(f"{self.path}: removed a last line that was cut short", TacitWarning, stacklevel=2)
 
-    def started(self, progress: Progress, settings: Mapping[str, object], features: Mapping[str, float]) -> None:
-        """Record the start of an episode: the router's fingerprint and settings, and the features by name."""
+    def started(
+        self,
+        progress: Progress,
+        settings: Mapping[str, object],
+        features: Mapping[str, float],
+        opening: Decision | None = None,
+    ) -> None:
+        """Record the start of an episode: the router's fingerprint and settings, the features, and what they decide."""
         self._append(
             "start",
             progress.episode,
@@ -85,6 +93,7 @@ class DecisionLog:
                 **settings,
                 "shadow": progress.shadow,
                 "features": dict(features),
+                "opening": None if opening is None else opening._asdict(),
             },
         )
 

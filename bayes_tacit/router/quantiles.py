@@ -7,6 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 
+BAND = (0.05, 0.95)
+"""Probabilities at the ends of a decision's band."""
+
+
 class Quantiles:
     """Quantiles as `numpy.quantile` defines them by default, to the last bit, at a tenth of its cost.
 
@@ -34,6 +38,17 @@ class Quantiles:
         """Give one number for each probability."""
         ranked = np.partition(values, self._needed)
         return [_between(ranked.item(below), ranked.item(above), part) for below, above, part in self._places]
+
+
+def quantiles_for(rule: str | float, draws: int) -> Quantiles:
+    """Prepare the ends of the band, and the rule's quantile if it is one."""
+    return Quantiles(draws, BAND if isinstance(rule, str) else (*BAND, rule))
+
+
+def summarized(values: np.ndarray, quantiles: Quantiles) -> tuple[float, float, float]:
+    """Give the one number that counts of many draws, and the ends of their band."""
+    lower, upper, *rule = quantiles(values)
+    return rule[0] if rule else float(values.mean()), lower, upper
 
 
 def _between(low: float, high: float, part: float) -> float:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bayes_tacit import validate
 from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileError, TacitError, TacitWarning
@@ -20,7 +20,13 @@ if TYPE_CHECKING:
     from bayes_tacit.router.state import HandoffState
 
 START = ("event", "episode", "schema_version", "router", "alpha", "rule", "timing", "shadow", "features")
+SINCE_2 = ("policy", "handoff", "opening")
+"""What older logs do not say at a start."""
+
 OBSERVE = ("event", "episode", "diagnostics", *Decision._fields)
+CALL = "call"
+"""What older logs do not say of a decision."""
+
 RESTORE = ("event", "episode", "schema_version", "snapshot")
 FINISH = ("event", "episode")
 
@@ -105,70 +111,88 @@ def replay(path: str | os.PathLike[str], *routers: Router, tolerance: float = 1e
     Replay(episodes=1, decisions=1, mismatches=())
     """
     known = {router.fingerprint: router for router in routers}
-    running: dict[str | int, HandoffState] = {}
+    running: dict[str | int, _Running] = {}
     episodes = decisions = 0
     mismatches: list[Mismatch] = []
     for number, content in _lines(path):
         try:
             event, episode = _event(content)
             if event in ("start", "restore"):
-                running[episode] = _begin(event, content, known)
+                begun = running[episode] = _begin(event, content, known)
+                logged, decision = content.get("opening"), begun.state.opening if event == "start" else None
                 episodes += 1
-                continue
-            if episode not in running:
+            elif episode not in running:
                 raise InvalidDataError("an episode that was started in an earlier line", field="episode", value=episode)
-            if event == "finish":
+            elif event == "finish":
                 validate.record("", content, FINISH)
-                running.pop(episode).finish()
+                running.pop(episode).state.finish()
                 continue
-            logged = validate.record("", content, OBSERVE)
-            decision = running[episode].observe(logged["diagnostics"])  # type: ignore[arg-type]
+            else:
+                logged = validate.record("", content, running[episode].observed)
+                decision = running[episode].state.observe(content["diagnostics"])
         except TacitError as error:
             raise FileFormatError(f"{path}, line {number}: {error}") from None
+        if decision is None:
+            continue
         decisions += 1
+        given: Mapping[str, object] = logged if isinstance(logged, Mapping) else {}
         mismatches += [
-            Mismatch(number, episode, decision.step, field, logged[field], computed)
+            Mismatch(number, episode, decision.step, field, given.get(field), computed)
             for field, computed in decision._asdict().items()
-            if not _same(logged[field], computed, tolerance)
+            if field in running[episode].observed and not _same(given.get(field), computed, tolerance)
         ]
     return Replay(episodes, decisions, tuple(mismatches))
 
 
-def _lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, object]]:
+class _Running(NamedTuple):
+    """An episode, and the keys of its observations."""
+
+    state: HandoffState
+    observed: tuple[str, ...]
+
+
+def _lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, dict[str, Any]]]:
     source = as_path(path)
     if not source.is_file():
         raise MissingFileError(f"{path}: no such file; expected a log written by DecisionLog")
     with source.open("rb") as file:
         for number, line in enumerate(file, start=1):
             try:
-                yield number, json.loads(line)
+                content = json.loads(line)
             except (ValueError, RecursionError) as error:
                 if line.endswith(b"\n"):
                     raise FileFormatError(f"{path}, line {number}: not valid JSON ({error})") from None
                 warnings.warn(f"{path}, line {number}: cut short, left out", TacitWarning, stacklevel=3)
+                continue
+            if not isinstance(content, dict):
+                raise FileFormatError(f"{path}, line {number}: it is {content!r}; expected an object")
+            yield number, content
 
 
-def _event(content: object) -> tuple[str, str | int]:
-    if not isinstance(content, dict):
-        raise InvalidDataError("an object", field="it", value=content)
+def _event(content: dict[str, Any]) -> tuple[str, str | int]:
     event = validate.choice("event", content.get("event"), ("start", "observe", "restore", "finish"))
     return event, validate.episode_id("episode", content.get("episode"))
 
 
-def _begin(event: str, content: object, known: dict[str, Router]) -> HandoffState:
-    line = validate.record("", content, START if event == "start" else RESTORE)
-    if line["schema_version"] != SCHEMA_VERSION:
-        raise InvalidDataError(f"{SCHEMA_VERSION}", field="schema_version", value=line["schema_version"])
-    if event == "start":
-        router = _router(line["router"], known)
-        for name in ("alpha", "rule", "timing"):
-            if line[name] != getattr(router, name):
-                raise InvalidDataError(f"{getattr(router, name)!r}, as its router has it", field=name, value=line[name])
-        shadow = validate.flag("shadow", line["shadow"])
-        return router.start(line["features"], shadow=shadow, episode=validate.episode_id("episode", line["episode"]))  # type: ignore[arg-type]
-    snapshot = line["snapshot"]
-    router = _router(snapshot.get("router") if isinstance(snapshot, dict) else None, known)
-    return router.restore(snapshot)  # type: ignore[arg-type]
+def _begin(event: str, content: dict[str, Any], known: dict[str, Router]) -> _Running:
+    version = content.get("schema_version")
+    old = type(version) is int and version == 1
+    keys = RESTORE if event == "restore" else START if old else (*START, *SINCE_2)
+    line = validate.record("", content, keys)
+    if not old and (type(version) is not int or version != SCHEMA_VERSION):
+        raise InvalidDataError(f"1 or {SCHEMA_VERSION}", field="schema_version", value=version)
+    observed = tuple(key for key in OBSERVE if key != CALL) if old else OBSERVE
+    if event == "restore":
+        snapshot = content["snapshot"]
+        router = _router(snapshot.get("router") if isinstance(snapshot, dict) else None, known)
+        return _Running(router.restore(snapshot), observed)
+    router = _router(line["router"], known)
+    for name, expected in router.settings().items():
+        if name in line and line[name] != expected:
+            raise InvalidDataError(f"{expected!r}, as its router has it", field=name, value=line[name])
+    shadow = validate.flag("shadow", line["shadow"])
+    episode = validate.episode_id("episode", line["episode"])
+    return _Running(router.start(content["features"], shadow=shadow, episode=episode), observed)
 
 
 def _router(fingerprint: object, known: dict[str, Router]) -> Router:

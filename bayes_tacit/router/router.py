@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
 
 from bayes_tacit import validate
-from bayes_tacit.router import storage
+from bayes_tacit.data.handoffs import DEFAULT_HANDOFF, HANDOFFS, Handoff
+from bayes_tacit.errors import InvalidDataError
+from bayes_tacit.router import contents, storage
 from bayes_tacit.router.fields import Fields, Given
 from bayes_tacit.router.leaky import total_length
 from bayes_tacit.router.log import DecisionLog
+from bayes_tacit.router.pace import alpha_at
+from bayes_tacit.router.quantiles import quantiles_for, summarized
+from bayes_tacit.router.ranges import Ranges
 from bayes_tacit.router.scorers import Scorer, scorers
 from bayes_tacit.router.snapshots import Progress, read_snapshot
-from bayes_tacit.router.state import HandoffState
+from bayes_tacit.router.start import Start
+from bayes_tacit.router.state import HandoffState, Opening
 from bayes_tacit.scores.fitted import DRAWS, Fitted
 
 if TYPE_CHECKING:
@@ -39,9 +48,18 @@ class Router(Fitted):
     diagnostic_names, feature_names, feature_mean, feature_scale, draws, timing, provenance
         As for `Fitted`.
     alpha
-        The threshold, above 0 and at most 1. It has no default: `bayes_tacit.decisions` chooses it under a budget.
+        The threshold, above 0 and at most 1 unless there is a pace; infinite if no score is ever enough. It has no
+        default: `bayes_tacit.decisions` chooses it under a budget.
     rule
         "mean", or the probability of a posterior quantile: 0.1 hands off only when 90% of the posterior agrees.
+    pace
+        g: at step t the score is compared with alpha exp(-g t). Above 0 the threshold falls along an episode.
+    at_start
+        What is decided before the first step; None for nothing.
+    handoff
+        What Strong does after a handoff: "resume" from Cheap's state, or "restart" the task.
+    ranges
+        What features and diagnostics were like in training, if that is known.
 
     Examples
     --------
@@ -60,17 +78,28 @@ class Router(Fitted):
 
     alpha: float
     rule: str | float = "mean"
+    pace: float = 0.0
+    at_start: Start | None = None
+    handoff: Handoff = DEFAULT_HANDOFF
+    ranges: Ranges | None = None
 
     def __post_init__(self) -> None:
         """Check everything."""
-        object.__setattr__(self, "alpha", validate.threshold("alpha", self.alpha))
+        object.__setattr__(self, "pace", validate.number("pace", self.pace))
+        object.__setattr__(self, "alpha", _threshold(self.alpha, self.pace))
         object.__setattr__(self, "rule", validate.rule("rule", self.rule))
+        object.__setattr__(self, "handoff", validate.choice("handoff", self.handoff, HANDOFFS))
         super().__post_init__()
+        if self.at_start is not None:
+            self.at_start.check(len(self.draws), len(self.feature_names))
+        if self.ranges is not None:
+            self.ranges.check(self.feature_names, self.diagnostic_names)
 
     @classmethod
-    def of(cls, fitted: Fitted, alpha: float, rule: str | float = "mean") -> Router:
-        """Make a router from parameters that were read already."""
-        return cls(**{each.name: getattr(fitted, each.name) for each in fields(Fitted)}, alpha=alpha, rule=rule)
+    def of(cls, fitted: Fitted, alpha: float, rule: str | float = "mean", **settings: Any) -> Router:  # noqa: ANN401
+        """Make a router from parameters that were read already, and settings by name."""
+        known = {each.name: getattr(fitted, each.name) for each in fields(Fitted)}
+        return cls(**known, alpha=alpha, rule=rule, **settings)
 
     @classmethod
     def from_fit(cls, fit: MapFit, alpha: float, timing: Timing | None = None) -> Router:
@@ -167,11 +196,36 @@ class Router(Fitted):
         >>> Router.from_fit(fit_map(episodes), alpha=0.3).handoffs(episodes).values[:5]
         array([-1,  9,  5, 11, -1])
         """
-        from bayes_tacit.scores.crossings import first_handoffs
+        from bayes_tacit.scores.crossings import handoffs_at
 
         scores = self.scores(episodes)
-        steps = scores.isel(step=0, drop=True).copy(data=first_handoffs(scores, self.alpha, self.timing))
+        alpha = [alpha_at(step, self.alpha, self.pace) for step in range(scores.sizes["step"])]
+        levels = np.array([math.inf if each is None else each for each in alpha])
+        found = handoffs_at(scores.values, levels, self.timing)
+        if self.at_start is not None:
+            found = np.where(self.openings(episodes) >= self.at_start.threshold, 0, found)
+        steps = scores.isel(step=0, drop=True).copy(data=found)
         return steps.rename("handoff").assign_attrs(long_name="step from which Strong acts; -1 for never")
+
+    def openings(self, episodes: Episodes) -> np.ndarray:
+        """Give the score that is compared with the threshold of the start, by episode; NaN without a start."""
+        features, _ = self.columns_of(episodes)
+        if self.at_start is None:
+            return np.full(len(features), np.nan)
+        scores = self.at_start.scores(self.draws, self.standardize(features.values))
+        return scores.mean(axis=-1) if isinstance(self.rule, str) else np.quantile(scores, self.rule, axis=-1)
+
+    def opening(self, features: Sequence[float]) -> Opening | None:
+        """Give what the features of one task say before the first step; None without a start."""
+        if self.at_start is None:
+            return None
+        scores = self.at_start.scores(self.draws, self.standardize(np.array(features, dtype=float)))
+        if not np.isfinite(scores).all():
+            expected = "features for which it is finite"
+            raise InvalidDataError(expected, field="score of the start", value=float(scores[~np.isfinite(scores)][0]))
+        if len(scores) == 1:
+            return Opening(float(scores[0]), None, None, self.at_start.threshold)
+        return Opening(*summarized(scores, quantiles_for(self.rule, len(scores))), self.at_start.threshold)
 
     def start(
         self,
@@ -199,7 +253,7 @@ class Router(Fitted):
         progress = Progress(values, validate.flag("shadow", shadow), name)
         state = HandoffState(self, progress, log)
         if log is not None:
-            log.started(progress, self._settings(), self.features.by_name(values))
+            log.started(progress, self.settings(), self.features.by_name(values), state.opening)
         return state
 
     def restore(self, snapshot: Mapping[str, object], *, log: DecisionLog | None = None) -> HandoffState:
@@ -219,9 +273,23 @@ class Router(Fitted):
             log.restored(progress, self.fingerprint)
         return state
 
-    def _settings(self) -> dict[str, object]:
+    def settings(self) -> dict[str, object]:
         """Say in a log whose decisions these are."""
-        return {"router": self.fingerprint, "alpha": self.alpha, "rule": self.rule, "timing": self.timing}
+        return {
+            "router": self.fingerprint,
+            "policy": contents.TACIT_SWITCH,
+            "alpha": contents.finite_or_none(self.alpha),
+            "rule": self.rule,
+            "timing": self.timing,
+            "handoff": self.handoff,
+        }
+
+    def thinned(self, most: int = DRAWS) -> Self:
+        """Keep at most so many draws, taken at even distances from all of them."""
+        if self.at_start is None:
+            return super().thinned(most)
+        at_start = self.at_start.thinned(validate.whole("draws", most, 1))
+        return replace(self, draws=self.draws.thinned(most), at_start=at_start)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write one JSON file, as `router.schema.json` describes it; every number is read back exactly."""
@@ -230,21 +298,28 @@ class Router(Fitted):
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Router:
         """Read a file that `save` wrote, checking all of it."""
-        return storage.load(path, cls)
+        return storage.load(path, cls._read)
 
     def to_json(self) -> str:
         """Give the content of the file that `save` writes."""
-        return storage.to_json(self, self.rule, self.alpha, self.fingerprint)
+        return storage.to_json(contents.content_of(self, self._parts(), self.fingerprint))
 
     @classmethod
     def from_json(cls, text: str) -> Router:
         """Read what `to_json` gave, checking all of it."""
-        return storage.from_json(text, "router", cls)
+        return storage.from_json(text, "router", cls._read)
+
+    @classmethod
+    def _read(cls, content: dict[str, Any], version: int) -> Router:
+        return cls(**contents.parts_of(content, version))
 
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of everything in it: equal for routers that are equal."""
-        return storage.fingerprint(self, self.rule, self.alpha)
+        return contents.fingerprint(self, self._parts())
+
+    def _parts(self) -> contents.Settings:
+        return contents.Settings(self.rule, self.alpha, self.pace, self.at_start, self.handoff, self.ranges)
 
     @cached_property
     def features(self) -> Fields:
@@ -275,10 +350,29 @@ class Router(Fitted):
         if len(self.draws) > 1:
             rule = self.rule if isinstance(self.rule, str) else f"{self.rule:g} quantile"
             what = f"{rule} of {len(self.draws):,} draws"
+        more = [f"{word} {value}" for word, value in self._beyond_the_paper()]
         return (
-            f"<Router: {what} >= alpha {self.alpha:g}, {self.timing}; "
+            f"<Router: {what} >= alpha {self.alpha:g}, {', '.join([self.timing, *more])}; "
             f"{len(self.diagnostic_names)} diagnostics, {len(self.feature_names)} features>"
         )
+
+    def _beyond_the_paper(self) -> list[tuple[str, str]]:
+        memory = f"{np.mean(self.draws.memory):g}"
+        told = [
+            ("memory", memory, memory != "1"),
+            ("clock", f"{self.draws.w[:, -1].mean():.2g}", self.draws.clock),
+            ("pace", f"{self.pace:g}", self.pace != 0),
+            ("start", "" if self.at_start is None else f">= {self.at_start.threshold:g}", self.at_start is not None),
+            ("handoff", self.handoff, self.handoff != DEFAULT_HANDOFF),
+        ]
+        return [(word, value) for word, value, is_so in told if is_so]
+
+
+def _threshold(alpha: object, pace: float) -> float:
+    """Check alpha: with a pace it may be above 1, and it may be infinite, which nothing reaches."""
+    if isinstance(alpha, float) and alpha == math.inf:
+        return alpha
+    return validate.number("alpha", alpha, "a number above 0", above=0) if pace else validate.threshold("alpha", alpha)
 
 
 def _timed(fitted: Fitted, timing: Timing | None) -> Fitted:

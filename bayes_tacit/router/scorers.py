@@ -12,12 +12,9 @@ import numpy as np
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.router.fields import Fields, Given
 from bayes_tacit.router.leaky import LeakyPointScorer, LeakyPosteriorScorer, fades
-from bayes_tacit.router.quantiles import Quantiles
+from bayes_tacit.router.quantiles import Quantiles, quantiles_for, summarized
 from bayes_tacit.router.totals import Scored, Total, overflow
 from bayes_tacit.scores.core import Draws, score
-
-BAND = (0.05, 0.95)
-"""Probabilities at the ends of a decision's band."""
 
 
 class Scorer(Protocol):
@@ -144,9 +141,7 @@ class PosteriorScorer:
             raise overflow(cumulative)
         draws = self._draws
         q = score(self._pi, self._location, draws.s, draws.w @ np.array(total), draws.family)
-        lower, upper, *rule = self._quantiles(q)
-        decisive = rule[0] if rule else float(q.mean())
-        return total, sumprod(self._mean_weights, values), cumulative, decisive, lower, upper
+        return total, sumprod(self._mean_weights, values), cumulative, *summarized(q, self._quantiles)
 
 
 def scorers(
@@ -200,9 +195,7 @@ def _many(
     draws: Draws, rule: str | float, mean: np.ndarray, scale: np.ndarray, diagnostics: Fields
 ) -> Callable[..., Scorer]:
     mean_weights = draws.w.mean(axis=0).tolist()
-    quantiles = Quantiles(len(draws), BAND if isinstance(rule, str) else (*BAND, rule))
-
-    leaky = fades(draws)
+    quantiles, leaky = quantiles_for(rule, len(draws)), fades(draws)
 
     def scorer(features: Sequence[float]) -> Scorer:
         with np.errstate(over="ignore", invalid="ignore"):

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from bayes_tacit import validate
 from bayes_tacit.errors import InvalidDataError
+from bayes_tacit.router.decision import OPENING
 from bayes_tacit.router.totals import Total
 
 FORMAT = "bayes_tacit.handoff_state"
@@ -33,7 +34,7 @@ class Progress(NamedTuple):
         with a memory below 1 the leaky sums and their peaks, under a learned memory those of every draw; then the steps
         of a clock. None before the first checkpoint.
     handoff_step
-        The checkpoint at which the score reached alpha, if it has.
+        The checkpoint at which the score reached alpha, if it has; -1 for a handoff before the first step.
     finished
         Whether the episode has ended.
     """
@@ -91,7 +92,7 @@ def _read(snapshot: object, router: str, features: int, totals: int) -> Progress
     step = validate.whole("step", content["step"], 0)
     handoff_step = None
     if content["handoff_step"] is not None:
-        handoff_step = validate.whole("handoff_step", content["handoff_step"], 0)
+        handoff_step = validate.whole("handoff_step", content["handoff_step"], OPENING)
     if handoff_step is not None and handoff_step >= step:
         raise InvalidDataError(f"a step before {step}, the next one", field="handoff_step", value=handoff_step)
     progress = Progress(

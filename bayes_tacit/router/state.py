@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from math import inf
+from typing import NamedTuple, Protocol
 
+from bayes_tacit.data.handoffs import Handoff
 from bayes_tacit.errors import InvalidDataError, TacitError
-from bayes_tacit.router.decision import Decision
+from bayes_tacit.router.decision import OPENING, STRONG_BY, Decision
 from bayes_tacit.router.fields import Fields, Given
 from bayes_tacit.router.log import DecisionLog
+from bayes_tacit.router.pace import alpha_at
 from bayes_tacit.router.scorers import Scorer
 from bayes_tacit.router.snapshots import Progress, write_snapshot
 from bayes_tacit.router.totals import Total
@@ -20,12 +23,31 @@ class EpisodeEndedError(TacitError, RuntimeError):
     """Something was observed after the end of its episode."""
 
 
+class Opening(NamedTuple):
+    """What the features alone say before the first step: a score with its band, and the threshold."""
+
+    score: float
+    lower: float | None
+    upper: float | None
+    threshold: float
+
+
 class Decider(Protocol):
     """What a state asks of its router."""
 
     @property
     def alpha(self) -> float:
-        """The threshold."""
+        """The threshold at step 0; infinite if none is ever reached."""
+        ...
+
+    @property
+    def pace(self) -> float:
+        """How fast the threshold falls along an episode."""
+        ...
+
+    @property
+    def handoff(self) -> Handoff:
+        """What Strong does after a handoff."""
         ...
 
     @property
@@ -41,6 +63,10 @@ class Decider(Protocol):
     @property
     def scorer(self) -> Callable[[Sequence[float]], Scorer]:
         """Makes the scorer of an episode from its features."""
+        ...
+
+    def opening(self, features: Sequence[float]) -> Opening | None:
+        """Give what the features alone say, if that decides anything."""
         ...
 
 
@@ -62,7 +88,9 @@ class HandoffState:
     step
         The next checkpoint.
     handoff_step
-        The checkpoint at which the score reached alpha, None before it.
+        The checkpoint at which the score reached alpha, None before it; -1 for a handoff before the first step.
+    opening
+        What was decided before the first step; None for a router without a start.
     finished
         Whether the episode has ended.
     """
@@ -71,12 +99,15 @@ class HandoffState:
         "_advance",
         "_alpha",
         "_log",
+        "_pace",
         "_pi",
+        "_strong",
         "_total",
         "episode",
         "features",
         "finished",
         "handoff_step",
+        "opening",
         "router",
         "shadow",
         "step",
@@ -85,7 +116,9 @@ class HandoffState:
     def __init__(self, router: Decider, progress: Progress, log: DecisionLog | None = None) -> None:
         scorer = router.scorer(progress.features)
         self._advance = scorer.advance
-        self._alpha = router.alpha
+        self._alpha = None if router.alpha == inf else router.alpha
+        self._pace = 0.0 if self._alpha is None else router.pace
+        self._strong = STRONG_BY[router.handoff]
         self._pi = scorer.pi
         self._log = log
         self._total: Total = scorer.zero if progress.total is None else progress.total
@@ -96,12 +129,14 @@ class HandoffState:
         self.step = progress.step
         self.handoff_step = progress.handoff_step
         self.finished = progress.finished
+        self.opening = self._opened(router.opening(progress.features))
 
     def __repr__(self) -> str:
         name = "" if self.episode is None else f" of {self.episode!r}"
         parts = [f"{self.step} step{'' if self.step == 1 else 's'} observed"]
         if self.handoff_step is not None:
-            parts.append(f"crossed at step {self.handoff_step}")
+            when = "before the first step" if self.handoff_step == OPENING else f"at step {self.handoff_step}"
+            parts.append(f"crossed {when}")
         parts += [word for word in ("finished", "shadow") if getattr(self, word)]
         return f"<HandoffState{name}: {', '.join(parts)}>"
 
@@ -139,14 +174,16 @@ class HandoffState:
             raise InvalidDataError(
                 error.expected, episode=self.episode, field=error.field, value=error.value, where=f"step {step}"
             ) from None
+        alpha = alpha_at(step, self._alpha, self._pace) if self._pace else self._alpha  # type: ignore[arg-type]
         crossed = self.handoff_step
-        if crossed is None and score >= self._alpha:
+        if crossed is None and alpha is not None and score >= alpha:
             crossed = step
         handoff = crossed is not None and not self.shadow
-        # Decision(...) would bind ten arguments one by one, which takes as long as the score itself.
+        call = self._strong if handoff else "cheap"
+        # Decision(...) would bind its arguments one by one, which takes as long as the score itself.
         decision = _new_tuple(
             Decision,
-            (step, risk, cumulative, self._pi, score, lower, upper, self._alpha, handoff, crossed),
+            (step, risk, cumulative, self._pi, score, lower, upper, alpha, handoff, crossed, call),
         )
         if self._log is not None:
             values = self.router.diagnostics.read(diagnostics)
@@ -155,6 +192,18 @@ class HandoffState:
         self.step = step + 1
         self.handoff_step = crossed
         return decision
+
+    def _opened(self, opening: Opening | None) -> Decision | None:
+        """Decide before the first step."""
+        if opening is None:
+            return None
+        if opening.score >= opening.threshold:
+            self.handoff_step = OPENING
+        score, lower, upper, threshold = opening
+        reached = self.handoff_step == OPENING
+        handoff = reached and not self.shadow
+        step, call = (OPENING if reached else None), (self._strong if handoff else "cheap")
+        return Decision(OPENING, None, None, self._pi, score, lower, upper, threshold, handoff, step, call)
 
     def finish(self) -> None:
         """End the episode: from here on, observing is an error. Finishing twice changes nothing."""

@@ -55,6 +55,18 @@ def first_handoffs(scores: npt.ArrayLike | xr.DataArray, alpha: npt.ArrayLike, t
     return handoff_steps(first_crossings(scores, alpha), timing)
 
 
+def handoffs_at(scores: npt.ArrayLike | xr.DataArray, levels: np.ndarray, timing: Timing) -> np.ndarray:
+    """Give the step from which Strong acts where each step has a threshold of its own.
+
+    Examples
+    --------
+    >>> handoffs_at([[0.1, 0.4, 0.6], [0.2, 0.3, np.nan]], np.array([0.5, 0.4, 0.3]), "post_action")
+    array([ 2, -1])
+    """
+    values = as_scores(scores)
+    return handoff_steps(first_crossings(np.where(np.isnan(values), np.nan, values >= levels), 1.0), timing)
+
+
 def as_scores(scores: npt.ArrayLike | xr.DataArray) -> np.ndarray:
     """Give scores as an array (episode, step), if they can be some."""
     if isinstance(scores, xr.DataArray):

@@ -198,7 +198,7 @@ def test_a_decision_cannot_be_changed_and_says_why():
         below.handoff = True
     assert below.reason == "score 0 is below alpha 0.5"
     assert crossing.reason == f"score {crossing.score:.6g} reached alpha 0.5"
-    assert after.reason == "alpha 0.5 was reached at step 1"
+    assert after.reason == "alpha was reached at step 1"
 
 
 def test_a_score_equal_to_alpha_hands_off():
@@ -274,7 +274,7 @@ def test_raising_the_quantile_never_delays_a_handoff(router, features, rollout, 
 def test_the_order_of_diagnostics_and_features_does_not_matter(router, features, rollout, order, feature_order):
     draws = dataclasses.replace(
         router.draws,
-        w=router.draws.w[:, order],
+        w=router.draws.w[:, [*order, 3] if router.draws.clock else order],
         gamma=router.draws.gamma[:, feature_order],
         beta=router.draws.beta[:, feature_order],
     )
@@ -314,7 +314,9 @@ def test_shadow_mode_records_the_handoff_without_making_it(router, features, rol
     plain, shadow = decisions(router, features, rollout), decisions(router, features, rollout, shadow=True)
     assert not any(decision.handoff for decision in shadow)
     assert [decision.would_handoff for decision in shadow] == [decision.handoff for decision in plain]
-    assert [decision._replace(handoff=decision.would_handoff) for decision in shadow] == plain
+    assert {decision.call for decision in shadow} == {"cheap"}
+    made = [decision._replace(handoff=decision.would_handoff) for decision in shadow]
+    assert [one._replace(call="strong" if one.handoff else "cheap") for one in made] == plain
     assert all(("shadow mode" in decision.reason) == decision.would_handoff for decision in shadow)
 
 

@@ -11,10 +11,11 @@ from hypothesis import given
 from routers import ROUTERS, random_router
 
 from bayes_tacit import Router
+from bayes_tacit.data.handoffs import HANDOFFS
 from bayes_tacit.data.timing import TIMINGS
 from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileError, TacitError
 from bayes_tacit.model.families import FAMILIES
-from bayes_tacit.router import storage
+from bayes_tacit.router import contents, storage
 
 SCHEMA = json.loads(importlib.resources.files("bayes_tacit.router").joinpath("router.schema.json").read_text())
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
@@ -43,10 +44,12 @@ def read(content: object, tmp_path) -> Router:
 
 def test_the_schema_is_a_valid_one_and_names_every_key():
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
-    assert tuple(SCHEMA["required"]) == storage.KEYS
-    assert set(SCHEMA["properties"]) == {*storage.KEYS, *storage.FADING}
-    assert tuple(SCHEMA["properties"]["timing"]["enum"]) == TIMINGS
-    assert tuple(SCHEMA["properties"]["family"]["enum"]) == tuple(FAMILIES)
+    for version, name in ((1, "version_1"), (2, "tacit_switch")):
+        described = SCHEMA["$defs"][name]
+        assert tuple(described["required"]) == tuple(described["properties"]) == contents.BY_VERSION[version]
+    assert tuple(SCHEMA["$defs"]["timing"]["enum"]) == TIMINGS
+    assert tuple(SCHEMA["$defs"]["handoff"]["enum"]) == HANDOFFS
+    assert tuple(SCHEMA["$defs"]["family"]["enum"]) == tuple(FAMILIES)
 
 
 @given(ROUTERS)
@@ -118,7 +121,15 @@ WRONG_VALUES = [
     ("alpha", 1.5, "alpha is 1.5"),
     ("alpha", "0.3", "alpha is '0.3'"),
     ("alpha", True, "alpha is True"),
-    ("alpha", None, "alpha is None"),
+    ("alpha", [0.3], "alpha is"),
+    ("pace", None, "pace is None; expected a finite number"),
+    ("memory", 1.5, r"memory is \[1.5\]; expected numbers from 0 to 1"),
+    ("memory", [1, 1, 2], r"memory is \[1.0, 1.0, 2.0\]; expected numbers from 0 to 1"),
+    ("memory", [1], "memory is"),
+    ("clock", 1, "clock is 1; expected true or false"),
+    ("handoff", "again", "handoff is 'again'; expected 'resume' or 'restart'"),
+    ("start", {"weight": 1}, "expected the key start.threshold, which is missing"),
+    ("ranges", {"features": {}}, "expected the key ranges.diagnostics, which is missing"),
     ("diagnostics", [], r"parameters.w\[0\] is .*; expected a list of 0 numbers"),
     ("diagnostics", "u0", "diagnostics is 'u0'; expected a list of names"),
     ("diagnostics.1", "u0", r"diagnostics\[1\] is 'u0'; expected names that differ"),
@@ -176,7 +187,7 @@ def test_a_wrong_value_is_refused_with_file_and_field(tmp_path, path, value, mes
     assert str(caught.value).startswith(f"{tmp_path / 'router.json'}: ")
 
 
-@pytest.mark.parametrize("key", storage.KEYS)
+@pytest.mark.parametrize("key", contents.KEYS)
 def test_a_missing_key_is_named(tmp_path, key):
     content = content_of(random_router())
     del content[key]

@@ -53,13 +53,16 @@ def test_a_line_holds_what_the_score_needs_and_what_was_decided(logged, router):
     assert start == {
         "event": "start",
         "episode": "task-17",
-        "schema_version": 1,
+        "schema_version": 2,
         "router": router.fingerprint,
+        "policy": "tacit_switch",
         "alpha": 0.3,
         "rule": "mean",
         "timing": "post_action",
+        "handoff": "resume",
         "shadow": False,
         "features": {"x0": 1.0, "x1": 0.5},
+        "opening": None,
     }
     expected = router.start([1, 0.5]).observe([0, 0.1, 0])
     assert observed.pop("event") == "observe"
@@ -140,7 +143,7 @@ def test_a_changed_diagnostic_is_found(logged, router):
         (1, {"event": "begin"}, "event is 'begin'; expected 'start' or 'observe' or 'restore' or 'finish'"),
         (1, {"episode": None}, "episode is None; expected a string or a whole number"),
         (1, {"episode": "other"}, "REST"),
-        (1, {"schema_version": 2}, "schema_version is 2; expected 1"),
+        (1, {"schema_version": 3}, "schema_version is 3; expected 1 or 2"),
         (1, {"alpha": 0.2}, "alpha is 0.2; expected 0.3, as its router has it"),
         (1, {"shadow": "no"}, "shadow is 'no'; expected true or false"),
         (1, {"features": {"x0": 1}}, r"expected features\['x1'\], which is missing"),

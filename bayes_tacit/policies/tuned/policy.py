@@ -21,6 +21,8 @@ from bayes_tacit.policies.tuned.search import search
 from bayes_tacit.policies.tuned.trials import Trials
 from bayes_tacit.policies.view import Seen
 from bayes_tacit.policies.world import World
+from bayes_tacit.router import Router
+from bayes_tacit.router.control import RouterController
 from bayes_tacit.scores.crossings import first_crossings
 
 
@@ -124,6 +126,18 @@ class FittedTunedSwitch:
         scoring = Scoring(self.learned, Seen.of(episodes))
         crossings = first_crossings(scoring.paced(numbers), number_in(setting, "alpha"))
         return np.where(scoring.start(numbers) >= start_of(setting), 0, handoff_steps(crossings, self.timing))
+
+    def router(self, setting: Setting) -> Router:
+        """Give the router that decides so in an agent."""
+        numbers, threshold = numbers_of(setting), start_of(setting)
+        start = None if threshold == np.inf else self.learned.start(numbers, threshold)
+        fitted = self.learned.fitted(numbers)
+        alpha = number_in(setting, "alpha")
+        return Router.of(fitted, alpha, pace=numbers["pace"], at_start=start, handoff=self.handoff)
+
+    def controller(self, setting: Setting) -> RouterController:
+        """Give the controller that decides so while an agent plays."""
+        return RouterController(self.router(setting), name="tuned_switch")
 
     def outcomes(self, world: World, setting: Setting) -> Outcomes:
         """Give what comes of one setting, by episode."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy import special
@@ -14,7 +14,10 @@ from bayes_tacit.model.memory import peaks
 from bayes_tacit.policies.logistic import LogisticFit
 from bayes_tacit.policies.tuned.numbers import Numbers
 from bayes_tacit.policies.view import Seen
+from bayes_tacit.router import Start
 from bayes_tacit.scores.core import Draws, score
+from bayes_tacit.scores.fitted import Fitted
+from bayes_tacit.scores.sources import of_fit
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +64,20 @@ class Learned:
             memory=fit.memory,
             clock=clock > 0,
         )
+
+    def fitted(self, numbers: Numbers) -> Fitted:
+        """Give the parameters with what applies them to episodes."""
+        return replace(of_fit(self.fits[numbers["memory"]]), draws=self.draws(numbers))
+
+    def start(self, numbers: Numbers, threshold: float) -> Start:
+        """Give the decision before the first step, with Cheap's chance on features as the estimate standardizes them."""
+        fit, cheap = self.fits[numbers["memory"]], self.cheap
+        own = cheap.standardization
+        order = [cheap.names.index(name) for name in fit.feature_names]
+        mean, scale, slopes = own.mean[order], own.scale[order], cheap.slopes[order]
+        shift = (np.asarray(fit.feature_mean) - mean) / scale
+        intercept = cheap.intercept + float((shift * slopes).sum())
+        return Start(numbers["start_weight"], threshold, intercept, slopes * (np.asarray(fit.feature_scale) / scale))
 
 
 @dataclass(frozen=True, eq=False)

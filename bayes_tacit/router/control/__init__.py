@@ -5,7 +5,7 @@ A fitted policy gives its controller: `fitted.controller(setting)`. `bayes_tacit
 
 from bayes_tacit.router.control.chance import Chance
 from bayes_tacit.router.control.histories import CountController, LandmarkController
-from bayes_tacit.router.control.pilot import GO_ON, Call, Checkpoint, Choice, Controller, GoingOn, Pilot
+from bayes_tacit.router.control.pilot import GO_ON, Checkpoint, Choice, Controller, GoingOn, Pilot
 from bayes_tacit.router.control.restarts import CascadeController, PrefixRouterController
 from bayes_tacit.router.control.switches import (
     FirstAlarmController,
@@ -15,6 +15,7 @@ from bayes_tacit.router.control.switches import (
     StepDeferralController,
     TaskRouterController,
 )
+from bayes_tacit.router.decision import Call
 
 __all__ = [
     "GO_ON",

@@ -10,7 +10,8 @@ import numpy as np
 from bayes_tacit import validate
 from bayes_tacit.data.handoffs import DEFAULT_HANDOFF, HANDOFFS, Handoff
 from bayes_tacit.data.timing import DEFAULT_TIMING, TIMINGS, Timing
-from bayes_tacit.router.control.pilot import STRONG_BY, Checkpoint, Choice, GoingOn, Pilot, chosen
+from bayes_tacit.router.control.pilot import Checkpoint, Choice, GoingOn, Pilot, chosen
+from bayes_tacit.router.decision import STRONG_BY
 
 LOG_STEPS = "log steps"
 """The column with log(1 + t)."""

@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Protocol
 
-from bayes_tacit.data.handoffs import Handoff
 from bayes_tacit.data.timing import Timing
 from bayes_tacit.errors import InvalidDataError
-
-Call = Literal["cheap", "strong", "strong_once", "restart"]
-"""Who acts: Cheap; Strong from here to the end; Strong for one step; Strong from a fresh start to the end."""
-
-STRONG_BY: Mapping[Handoff, Call] = {"resume": "strong", "restart": "restart"}
-"""The call that hands off for good, by what Strong does then."""
+from bayes_tacit.router.decision import Call
 
 
 @dataclass(frozen=True)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from bayes_tacit import validate
 from bayes_tacit.data.handoffs import DEFAULT_HANDOFF, HANDOFFS, Handoff
 from bayes_tacit.data.timing import DEFAULT_TIMING, TIMINGS, Timing
-from bayes_tacit.router.control.pilot import GO_ON, STRONG_BY, Call, Checkpoint, Choice, GoingOn, Pilot, chosen
+from bayes_tacit.router.control.pilot import GO_ON, Checkpoint, Choice, GoingOn, Pilot, chosen
+from bayes_tacit.router.decision import STRONG_BY, Call
 from bayes_tacit.router.router import Router
 from bayes_tacit.router.state import HandoffState
 
@@ -54,18 +55,11 @@ class RouterController:
         Decides; its timing says whether Strong takes the next action or acts in place of a discarded proposal.
     shadow
         Decide and record, but never hand off.
-    handoff
-        Whether Strong resumes from Cheap's state or restarts the task.
     """
 
     router: Router
     shadow: bool = False
-    handoff: Handoff = DEFAULT_HANDOFF
     name: str = "tacit_switch"
-
-    def __post_init__(self) -> None:
-        """Check the word."""
-        validate.choice("handoff", self.handoff, HANDOFFS)
 
     @property
     def timing(self) -> Timing:
@@ -75,7 +69,7 @@ class RouterController:
     def begin(self, features: Mapping[str, float], episode: str) -> Pilot:
         """Begin an episode with the router's features among those given."""
         taken = chosen(features, self.router.feature_names, "features", episode)
-        return _Routed(self.router.start(taken, shadow=self.shadow, episode=episode), STRONG_BY[self.handoff])
+        return _Routed(self.router.start(taken, shadow=self.shadow, episode=episode))
 
 
 @dataclass(frozen=True)
@@ -204,15 +198,22 @@ class _Forced(GoingOn):
         return GO_ON
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Routed(GoingOn):
     state: HandoffState
-    answer: Call
+    _opened: bool = field(default=False, init=False)
+
+    def before(self) -> Choice:
+        opening = self.state.opening
+        if self._opened or opening is None:
+            return GO_ON
+        self._opened = True
+        return Choice(opening.call, facts=opening._asdict())
 
     def checkpoint(self, checkpoint: Checkpoint) -> Choice:
         names = self.state.router.diagnostics.names
         decision = self.state.observe(chosen(checkpoint.diagnostics, names, "diagnostics", self.state.episode))
-        return Choice(self.answer if decision.handoff else "cheap", facts=decision._asdict())
+        return Choice(decision.call, facts=decision._asdict())
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,25 @@
+"""Pace: a threshold that falls or rises along an episode."""
+
+from __future__ import annotations
+
+from math import exp, inf
+
+SMALLEST = 5e-324
+"""The threshold never falls to zero: a score of 0 says that nothing has happened yet."""
+
+
+def alpha_at(step: int, alpha: float, pace: float) -> float | None:
+    """Give alpha exp(-g t), the threshold at step t; None where it is above every number.
+
+    Examples
+    --------
+    >>> [round(alpha_at(step, 1.2, 0.5), 3) for step in range(3)]
+    [1.2, 0.728, 0.441]
+    >>> alpha_at(2000, 0.1, -0.8) is None
+    True
+    """
+    try:
+        value = alpha * exp(-pace * step)
+    except OverflowError:
+        return None
+    return None if value == inf else max(value, SMALLEST)
