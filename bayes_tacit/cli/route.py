@@ -70,6 +70,7 @@ def answer(
 ) -> bool:
     """Answer every line; say whether any was bad."""
     states: dict[object, HandoffState] = {}
+    usual = _Usual(router)
     failed = False
     number = 0
     for lines in _available(requests):
@@ -79,7 +80,7 @@ def answer(
             if not line.strip():
                 continue
             try:
-                reply = _answer(router, states, line, shadow, log)
+                reply = _answer(router, states, line, shadow, log, usual)
             except TacitError as error:
                 failed = True
                 if strict:
@@ -111,7 +112,12 @@ def _send(out: IO[str], replies: list[str]) -> None:
 
 
 def _answer(
-    router: Router, states: dict[object, HandoffState], line: bytes, shadow: bool, log: DecisionLog | None
+    router: Router,
+    states: dict[object, HandoffState],
+    line: bytes,
+    shadow: bool,
+    log: DecisionLog | None,
+    usual: _Usual,
 ) -> str:
     message = _parse(line)
     episode = validate.episode_id("episode", message.get("episode"))
@@ -120,6 +126,7 @@ def _answer(
         if state is None:
             raise InvalidDataError("an episode that was begun with features", episode=episode)
         decision = state.observe(message["diagnostics"])  # type: ignore[arg-type]
+        usual.look("diagnostics", message["diagnostics"])
         return _encode({"episode": episode, **decision._asdict(), "reason": decision.reason})
     if message.get("end"):
         state = states.pop(episode, None)
@@ -131,10 +138,29 @@ def _answer(
         if episode in states:
             raise InvalidDataError("an episode that was not begun before, or was ended", episode=episode)
         state = states[episode] = router.start(message["features"], shadow=shadow, episode=episode, log=log)  # type: ignore[arg-type]
+        usual.look("features", message["features"])
         opening = state.opening
         decided = {} if opening is None else {**opening._asdict(), "reason": opening.reason}
         return _encode({"episode": episode, "started": True, **decided})
     raise InvalidDataError("one of features, diagnostics and end", episode=episode, field="keys", value=sorted(message))
+
+
+class _Usual:
+    """Says once of each feature and diagnostic that it is outside the range of training."""
+
+    def __init__(self, router: Router) -> None:
+        self._ranges = router.ranges
+        self._told: set[tuple[str, str]] = set()
+
+    def look(self, kind: str, given: object) -> None:
+        if self._ranges is None or not isinstance(given, dict):
+            return
+        for name in self._ranges.outside(kind, given):
+            if (kind, name) not in self._told:
+                self._told.add((kind, name))
+                lowest, *_, highest = getattr(self._ranges, kind)[name]
+                said = f"{kind}[{name!r}] is {given[name]:g}; in training it was from {lowest:g} to {highest:g}"
+                typer.echo(f"warning: {said} (said once)", err=True)
 
 
 def _parse(line: bytes) -> dict[str, object]:

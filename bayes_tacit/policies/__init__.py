@@ -20,6 +20,7 @@ from bayes_tacit.policies.recommending import (
     recommend,
     recommend_from_logs,
 )
+from bayes_tacit.policies.starting import start_from
 from bayes_tacit.policies.step_deferral import StepDeferral
 from bayes_tacit.policies.tacit_switch import PosteriorTacitSwitch, TacitSwitch
 from bayes_tacit.policies.task_router import TaskRouter
@@ -55,5 +56,6 @@ __all__ = [
     "families",
     "recommend",
     "recommend_from_logs",
+    "start_from",
     "success_cost_curve",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 import numpy as np
@@ -49,6 +49,12 @@ class LogisticFit:
         for column, slope in zip(x.T, self.slopes, strict=True):
             logit += column * slope
         return special.expit(logit)
+
+    def on(self, mean: np.ndarray, scale: np.ndarray) -> tuple[float, np.ndarray]:
+        """Give intercept and slopes on columns that are standardized otherwise; the probabilities stay the same."""
+        shift = (mean - self.standardization.mean) / self.standardization.scale
+        slopes: np.ndarray = self.slopes * (scale / self.standardization.scale)
+        return self.intercept + float((shift * self.slopes).sum()), slopes
 
     def chance(self) -> Chance:
         """Give the same probability for one task at a time, by name, to the same bits."""
@@ -125,6 +131,27 @@ class L2Logistic:
         intercept, slopes, iterations = solve(standardization.apply(columns), success, of)
         slopes.flags.writeable = False
         return LogisticFit(names, standardization, intercept, slopes, iterations)
+
+    def laplace(self, fit: LogisticFit, columns: np.ndarray, draws: int, rng: np.random.Generator) -> list[LogisticFit]:
+        """Draw from the normal approximation of the posterior, the penalty read as a normal prior of the slopes.
+
+        Parameters
+        ----------
+        fit
+            What `fit` gave.
+        columns
+            Those of the training episodes.
+        draws
+            How many.
+        rng
+            Gives the random numbers.
+        """
+        x = fit.standardization.apply(columns)
+        design = np.column_stack([np.ones(len(x)), x])
+        p = fit.probability(columns)
+        hessian = (design.T * (p * (1 - p))) @ design + np.diag(np.append(0.0, np.full(x.shape[1], self.penalty)))
+        noise = np.linalg.solve(np.linalg.cholesky(hessian).T, rng.standard_normal((design.shape[1], draws)))
+        return [replace(fit, intercept=fit.intercept + float(b[0]), slopes=fit.slopes + b[1:]) for b in noise.T]
 
     def _newton(self, x: np.ndarray, success: np.ndarray, of: str) -> tuple[float, np.ndarray, int]:
         design = np.column_stack([np.ones(len(x)), x])

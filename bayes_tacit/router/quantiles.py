@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-
 BAND = (0.05, 0.95)
 """Probabilities at the ends of a decision's band."""
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import subprocess
+from dataclasses import replace
 
 import numpy as np
 from command_line import PROGRAM, run
 
-from bayes_tacit import fit_map, handoff_score, load_example
+from bayes_tacit import Router, fit_map, handoff_score, load_example
+from bayes_tacit.router import Ranges, Start
 
 
 def test_route_answers_line_by_line_with_the_librarys_scores(example_folder):
@@ -94,3 +96,27 @@ def test_route_stops_at_a_bad_line_where_asked_and_keeps_the_log(example_folder,
     assert done.stderr.startswith("error: line 3: ")
     assert len(done.stdout.splitlines()) == 2
     assert len((tmp_path / "log.jsonl").read_text().splitlines()) == 2
+
+
+def test_route_answers_the_start_and_warns_once_outside_the_range_of_training(tmp_path):
+    training = load_example()
+    router = Router.from_fit(fit_map(training), alpha=0.3)
+    start = Start(1.0, -2.0, 0.0, np.zeros(3))
+    replace(router, at_start=start, handoff="restart", ranges=Ranges.of(training)).save(tmp_path / "router.json")
+    features = {"entities": 1000, "subgoals": 2, "needs_tool": 0}
+    lines = [{"episode": name, "features": features} for name in ("a", "b")]
+    done = subprocess.run(
+        [PROGRAM, "route", tmp_path / "router.json"],
+        input="\n".join(map(json.dumps, lines)),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    for answer, name in zip(map(json.loads, done.stdout.splitlines()), "ab", strict=True):
+        assert (answer["episode"], answer["started"], answer["step"]) == (name, True, -1)
+        assert (answer["handoff"], answer["call"], answer["alpha"]) == (True, "restart", -2.0)
+    entities = training.dataset["features"].sel(feature="entities").values
+    assert done.stderr.splitlines() == [
+        f"warning: features['entities'] is 1000; in training it was from {entities.min():g} to {entities.max():g} "
+        "(said once)"
+    ]

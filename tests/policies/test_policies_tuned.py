@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 from policy_worlds import draw_tasks, episodes_of, world_of
 from simulate import quietly
 
-from bayes_tacit import operating_points
+from bayes_tacit import Router, operating_points
 from bayes_tacit.data.costs import StepCost
 from bayes_tacit.data.counterfactuals import Counterfactuals
 from bayes_tacit.errors import InvalidDataError
@@ -220,3 +222,49 @@ def test_outcomes_do_not_reach_decisions(development, switch, deferral):
     np.testing.assert_array_equal(switch.handoffs(development.episodes, setting), switch.handoffs(scrambled, setting))
     shifted = {"level": 10.0, "cheap": 5.0, "strong": -3.0, "start_weight": 1.0}
     np.testing.assert_array_equal(deferral.places(development.episodes, shifted), deferral.places(scrambled, shifted))
+
+
+SETTINGS = [
+    {"alpha": 0.3},
+    {"alpha": 0.35, "memory": 0.5, "pace": 0.2, "clock": 0.1, "incidence": 1.5, "location": 0.5, "cheap": 0.3},
+    {"alpha": 1.3, "memory": 0.0, "pace": 0.3, "start": 0.1, "start_weight": 2.0},
+    {"alpha": 0.2, "memory": 1.0, "pace": -0.2, "clock": 0.2, "start": -0.1, "start_weight": 0.5},
+    {"alpha": np.inf, "start": 0.0},
+    {"alpha": np.inf},
+]
+
+
+@pytest.mark.parametrize("place", range(len(SETTINGS) + 1))
+def test_the_router_of_a_setting_hands_off_where_the_policy_does(switch, development, place):
+    setting = SETTINGS[place] if place < len(SETTINGS) else switch.choose(development, CAP).point
+    episodes = development.episodes
+    router = Router.from_json(switch.router(setting).to_json())
+    expected = switch.handoffs(episodes, setting)
+    np.testing.assert_array_equal(router.handoffs(episodes).values, expected)
+    for row in range(0, len(episodes), 5):
+        state = router.start(episodes.dataset["features"].values[row].tolist())
+        for u in episodes.dataset["diagnostics"].values[row, : episodes.n_steps[row]]:
+            state.observe(u.tolist())
+        step = -1 if state.handoff_step is None else state.handoff_step + 1
+        assert step == expected[row]
+
+
+def test_the_start_is_the_same_on_features_that_are_standardized_otherwise(switch, development):
+    numbers = dict(PLAIN) | {"start_weight": 1.5}
+    learned = switch.learned
+    own = learned.cheap.standardization
+    moved = replace(own, mean=own.mean + 1.0, scale=own.scale * 2)
+    shift = learned.cheap.slopes * (moved.mean - own.mean) / own.scale
+    slopes = learned.cheap.slopes * 2
+    other = replace(
+        learned.cheap, standardization=moved, intercept=learned.cheap.intercept + shift.sum(), slopes=slopes
+    )
+    router = replace(switch, learned=replace(learned, cheap=other)).router({"alpha": 0.3, "start": 0.1, **numbers})
+    expected = Scoring(learned, Seen.of(development.episodes)).start(numbers)
+    np.testing.assert_allclose(router.openings(development.episodes), expected, rtol=1e-12)
+
+
+def test_a_tuned_policy_plays_its_own_start(switch, development):
+    controller = switch.controller({"alpha": 0.3, "start": -1.0})
+    features = dict.fromkeys(development.episodes.feature_names, 0.0)
+    assert (controller.name, controller.begin(features, "a").before().call) == ("tuned_switch", "strong")

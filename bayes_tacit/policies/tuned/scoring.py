@@ -70,14 +70,10 @@ class Learned:
         return replace(of_fit(self.fits[numbers["memory"]]), draws=self.draws(numbers))
 
     def start(self, numbers: Numbers, threshold: float) -> Start:
-        """Give the decision before the first step, with Cheap's chance on features as the estimate standardizes them."""
+        """Give the decision before the first step, Cheap's chance on features as the estimate standardizes them."""
         fit, cheap = self.fits[numbers["memory"]], self.cheap
-        own = cheap.standardization
-        order = [cheap.names.index(name) for name in fit.feature_names]
-        mean, scale, slopes = own.mean[order], own.scale[order], cheap.slopes[order]
-        shift = (np.asarray(fit.feature_mean) - mean) / scale
-        intercept = cheap.intercept + float((shift * slopes).sum())
-        return Start(numbers["start_weight"], threshold, intercept, slopes * (np.asarray(fit.feature_scale) / scale))
+        intercept, slopes = cheap.on(np.asarray(fit.feature_mean), np.asarray(fit.feature_scale))
+        return Start(numbers["start_weight"], threshold, np.array([intercept]), slopes)
 
 
 @dataclass(frozen=True, eq=False)
