@@ -78,20 +78,21 @@ class LeakyPointScorer:
         if type(check) is not float or not check < inf:
             values = self._fields.read(diagnostics)
         d, memory = len(weights), self._memory
-        levels = [memory * level + value for level, value in zip(total[:d], values, strict=True)]
+        # What is first in the total are the sums, then the peaks; zip ends with the shorter of two.
+        levels = [memory * level + value for level, value in zip(total, values)]  # noqa: B905
         before = total[d : 2 * d]
-        peaks = [level if level > peak else peak for level, peak in zip(levels, before, strict=True)]
+        peaks = [level if level > peak else peak for level, peak in zip(levels, before)]  # noqa: B905
         cumulative, earlier = sumprod(weights, peaks), sumprod(weights, before)
-        reached = (*levels, *peaks)
+        levels += peaks
         if self._tick is not None:
             steps = total[-1]
             cumulative, earlier = cumulative + self._tick * (steps + 1.0), earlier + self._tick * steps
-            reached = (*reached, steps + 1.0)
+            levels.append(steps + 1.0)
         if 0.0 < cumulative < inf:
             q = self.pi * self._distribution((log(cumulative) - self._location) / self._s)
-            return reached, cumulative - earlier, cumulative, q, None, None
+            return tuple(levels), cumulative - earlier, cumulative, q, None, None
         if cumulative == 0.0:
-            return reached, 0.0, cumulative, 0.0, None, None
+            return tuple(levels), 0.0, cumulative, 0.0, None, None
         raise overflow(cumulative)
 
 
