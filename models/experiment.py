@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from bayes_tacit import Episodes, MapFit, RidgePrior, fit_map
 from bayes_tacit.data.timing import Timing
@@ -11,6 +11,10 @@ from bayes_tacit.errors import InvalidDataError
 
 if TYPE_CHECKING:
     import pymc as pm
+
+
+UNMARKED: Final = "outcome"
+"""The paper lets an AB = 01 episode without a window count for its outcome alone."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,12 @@ class Experiment:
 
         self._check(episodes)
         return build_model(
-            episodes, RidgePrior(strength=self.ridge), weights=self.weights, floor=self.floor, timing=self.timing
+            episodes,
+            RidgePrior(strength=self.ridge),
+            weights=self.weights,
+            floor=self.floor,
+            timing=self.timing,
+            unmarked=UNMARKED,
         )
 
     def fit(self, episodes: Episodes, seed: int = 0) -> MapFit:
@@ -66,6 +75,7 @@ class Experiment:
             weights=self.weights,
             timing=self.timing,
             max_iterations=self.max_iterations,
+            unmarked=UNMARKED,
         )
 
     def _check(self, episodes: Episodes) -> None:

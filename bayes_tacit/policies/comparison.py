@@ -114,7 +114,7 @@ def compare(
              policy  development_cost  success   cost
     0    Pure Cheap             18.01     0.25  19.00
     1   Task Router             29.35     0.40  29.95
-    2  TACIT-Switch             29.82     0.67  32.61
+    2  TACIT-Switch             29.81     0.67  32.61
     3   Pure Strong             54.02     0.69  57.00
     """
     chosen = tuple(policies)

@@ -107,7 +107,7 @@ def crossed_by_step(
     >>> from bayes_tacit import fit_map, load_example
     >>> episodes = load_example()
     >>> crossed_by_step(fit_map(episodes), episodes).loc[10].round(2).to_dict()
-    {'began': 0.44, 'ended': 0.38, 'predicted': 0.42, 'lower': 0.4, 'upper': 0.44}
+    {'began': 0.44, 'ended': 0.38, 'predicted': 0.43, 'lower': 0.41, 'upper': 0.45}
     """
     validate.whole("replicates", replicates, 1)
     validate.probability("probability", probability)

@@ -72,8 +72,8 @@ class Router(Fitted):
     ...     decision = state.observe({"repeat": 1, "uncertainty": 0.8, "stalled": stalled, "invalid": 0})
     ...     print(decision.step, round(decision.score, 2), decision.handoff, decision.handoff_step)
     0 0.01 False None
-    1 0.33 True 1
-    2 0.61 True 1
+    1 0.34 True 1
+    2 0.62 True 1
     """
 
     alpha: float
@@ -169,7 +169,7 @@ class Router(Fitted):
         >>> episodes = load_example()
         >>> router = Router.from_fit(fit_map(episodes), alpha=0.3)
         >>> router.scores(episodes).sel(episode="task-0001").values[8:12].round(2)
-        array([0.32, 0.49, 0.51, 0.63])
+        array([0.32, 0.49, 0.52, 0.63])
         """
         from bayes_tacit.scores.decisive import decisive_scores
 

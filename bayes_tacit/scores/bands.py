@@ -59,7 +59,7 @@ def credible_band(
     >>> tree = fit_map(episodes).to_datatree().isel(draw=[0] * 100)  # stands for sample_posterior(episodes)
     >>> band = credible_band(tree, episodes, probability=0.9)
     >>> band["upper"].sel(episode="task-0001").values[8:12].round(2)
-    array([0.32, 0.49, 0.51, 0.63])
+    array([0.32, 0.49, 0.52, 0.63])
     """
     fitted = _posterior(tree, "a band")
     _check_interval(probability, kind, len(fitted.draws))

@@ -41,7 +41,7 @@ def decisive_scores(
     >>> from bayes_tacit import decisive_scores, fit_map, load_example
     >>> episodes = load_example()
     >>> decisive_scores(fit_map(episodes), episodes).sel(episode="task-0001").values[8:12].round(2)
-    array([0.32, 0.49, 0.51, 0.63])
+    array([0.32, 0.49, 0.52, 0.63])
     """
     fitted = as_draws(estimate).thinned(draws)
     features, diagnostics = fitted.columns_of(episodes)

@@ -59,7 +59,7 @@ def handoff_score(fit_or_tree: MapFit | xr.DataTree, episodes: Episodes) -> xr.D
     >>> episodes = load_example()
     >>> q = handoff_score(fit_map(episodes), episodes)
     >>> q.sel(episode="task-0001").values[8:12].round(2)
-    array([0.32, 0.49, 0.51, 0.63])
+    array([0.32, 0.49, 0.52, 0.63])
     """
     fitted = as_draws(fit_or_tree)
     features, diagnostics = fitted.columns_of(episodes)
@@ -78,7 +78,7 @@ def cumulative_risk(fit_or_tree: MapFit | xr.DataTree, episodes: Episodes) -> xr
     >>> from bayes_tacit import cumulative_risk, fit_map, load_example
     >>> episodes = load_example()
     >>> cumulative_risk(fit_map(episodes), episodes).sel(episode="task-0001").values[8:12].round(2)
-    array([1.19, 1.62, 1.73, 2.45])
+    array([1.19, 1.63, 1.74, 2.46])
     """
     fitted = as_draws(fit_or_tree)
     _, diagnostics = fitted.columns_of(episodes)

@@ -61,5 +61,5 @@ class SampledOnce:
         """Give the posterior."""
         key = episodes.fingerprint()
         if key not in self._trees:
-            self._trees[key] = sample_posterior(episodes, seed=self.seed, progress=False)
+            self._trees[key] = sample_posterior(episodes, seed=self.seed, progress=False, unmarked="outcome")
         return self._trees[key]

@@ -17,6 +17,7 @@ STUDIES = {
     "small_samples": "simulations.studies.small_samples",
     "few_outcomes": "simulations.studies.few_outcomes",
     "sbc": "simulations.studies.sbc",
+    "unmarked": "simulations.studies.unmarked",
 }
 """Module of each study, in the order in which `all` runs them; the module's `STUDY` is the study."""
 

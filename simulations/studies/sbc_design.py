@@ -74,8 +74,8 @@ class Design:
     def simulate(self, truth: dict[str, np.ndarray], rng: np.random.Generator) -> Episodes:
         """Draw outcomes and windows.
 
-        No window is missing: the likelihood takes an AB = 01 episode without one for its B alone, as the paper does,
-        and so forgets that its threshold was crossed. That should push thresholds up.
+        No window is missing: the paper's likelihood takes an AB = 01 episode without one for its B alone, and so
+        forgets that its threshold was crossed, which pushes thresholds up (the study `unmarked` shows it).
         """
         n = N_EPISODES
         strong = rng.random(n) < special.expit(truth["gamma0"] + self.x @ truth["gamma"])

@@ -56,7 +56,7 @@ def replicate(setting: Setting, number: int, seeds: np.random.SeedSequence) -> l
 def decisions(n: int, seeds: np.random.SeedSequence, number: int) -> list[Row]:
     """Fit on n tasks, choose alpha on development tasks under the cap, evaluate the frozen alpha."""
     worlds = draw_worlds(calibration().mechanism, seeds, {**SIZES, "train": n})
-    tree = sample_posterior(worlds["train"].episodes, seed=number, **SAMPLING)
+    tree = sample_posterior(worlds["train"].episodes, seed=number, unmarked="outcome", **SAMPLING)
     policies: list[Policy] = [
         *(TacitSwitch(estimator=estimator, name=name) for name, estimator in ((MAP, FULL.fit), (PENALIZED, penalized))),
         *(PosteriorTacitSwitch(rule, tree, draws=ROUTER_DRAWS, name=rule_name(rule)) for rule in RULES),
@@ -73,14 +73,14 @@ def decisions(n: int, seeds: np.random.SeedSequence, number: int) -> list[Row]:
 
 def penalized(episodes: Episodes) -> MapFit:
     """Fit with a small penalty, as one would with few episodes."""
-    return fit_map(episodes, ridge=RIDGE, restarts=1, weights=[1.0])
+    return fit_map(episodes, ridge=RIDGE, restarts=1, weights=[1.0], unmarked="outcome")
 
 
 def coverage(n: int, training: np.random.SeedSequence, held_out: np.random.SeedSequence, number: int) -> Row:
     """Fit n tasks that follow the model, and see how often bands on q of new tasks hold the true q."""
     episodes = simulate_model(TRUTH, n, np.random.default_rng(training))
     test = simulate_model(TRUTH, N_HELD_OUT, np.random.default_rng(held_out))
-    tree = sample_posterior(episodes, seed=number, **SAMPLING)
+    tree = sample_posterior(episodes, seed=number, unmarked="outcome", **SAMPLING)
     truth = true_scores(TRUTH, test)
     row: Row = {"passed": judge(tree).passed}
     for level in COVERED:

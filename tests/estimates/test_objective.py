@@ -27,7 +27,7 @@ def episodes() -> Episodes:
 
 @pytest.fixture(scope="module")
 def objective(episodes: Episodes) -> PaperObjective:
-    return PaperObjective.of(collect_evidence(episodes), RIDGE, 1e-12)
+    return PaperObjective.of(collect_evidence(episodes, unmarked="outcome"), RIDGE, 1e-12)
 
 
 def transcribed(episodes: Episodes, objective: PaperObjective, point: np.ndarray) -> complex:
@@ -90,7 +90,7 @@ def test_hessian_is_the_derivative_of_the_gradient(where, objective):
 def floored_model(episodes: Episodes):
     """The PyMC model with the paper's floor, its log-likelihood and gradient compiled once."""
     with pytest.warns(TacitWarning, match="they are floored"):
-        model = build_model(episodes, RidgePrior(strength=RIDGE), floor=1e-12)
+        model = build_model(episodes, RidgePrior(strength=RIDGE), floor=1e-12, unmarked="outcome")
     return model, model.compile_logp(jacobian=False), model.compile_dlogp(jacobian=False)
 
 

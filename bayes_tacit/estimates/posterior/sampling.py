@@ -75,7 +75,7 @@ def sample_posterior(
     progress: bool | None = None,
     memory: Memory = 1.0,
     clock: bool = False,
-    unmarked: Unmarked = "outcome",
+    unmarked: Unmarked = "due",
 ) -> xr.DataTree:
     """Sample the posterior of all parameters.
 
@@ -113,10 +113,10 @@ def sample_posterior(
     clock
         Whether the number of steps counts as one more diagnostic, "clock". Under it every window has mass.
     unmarked
-        How an AB = 01 episode without a window is read: "outcome", as the paper does, for its outcome alone, or "due",
-        as crossed by the end of its rollout. That assumes that since Strong solves the task and Cheap does not, the
-        handoff was due before Cheap's rollout ended, and that the mark is missing for reasons that have nothing to do
-        with when. No mark is needed then.
+        How an AB = 01 episode without a window is read: "due", as crossed by the end of its rollout, or "outcome", as
+        the paper does, for its outcome alone, which makes scores too low. "due" assumes that since Strong solves the
+        task and Cheap does not, the handoff was due before Cheap's rollout ended, and that the mark is missing for
+        reasons that have nothing to do with when. No mark is needed then.
 
     Returns
     -------

@@ -31,7 +31,7 @@ def collect_evidence(
     weights: Weights | None = None,
     memory: Memory = 1.0,
     clock: bool = False,
-    unmarked: Unmarked = "outcome",
+    unmarked: Unmarked = "due",
 ) -> Evidence:
     """Reduce episodes to their evidence.
 
@@ -52,8 +52,8 @@ def collect_evidence(
     clock
         Whether the number of steps is one more diagnostic, the last one, by the name of "clock".
     unmarked
-        How an AB = 01 episode without a window is read: "outcome", for its outcome alone, or "due", as crossed by its
-        last checkpoint, at either timing.
+        How an AB = 01 episode without a window is read: "due", as crossed by its last checkpoint, at either timing, or
+        "outcome", as the paper does, for its outcome alone.
 
     Examples
     --------
