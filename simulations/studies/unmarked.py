@@ -107,20 +107,30 @@ def summarize(table: pd.DataFrame, folder: Path) -> str:
                 if kept
                 else 'So "due" is no safe default.'
             )
-            + " Marks that are missing depending on when the crossing was mislead both.",
+            + " Where the chance of a mark depends on when the crossing was, neither reading is right: "
+            + "; ".join(_not_at_random(table, name) for name in NOT_AT_RANDOM)
+            + ".",
             _table(table, list(AT_RANDOM), "marks missing at random"),
             _table(table, list(NOT_AT_RANDOM), "missing not at random"),
             "![Coverage against the share of missing marks](coverage.png)",
             "The paper's reading takes every AB = 11 episode as a threshold above its risk, and forgets that the "
             "threshold of an unmarked AB = 01 episode was below: q comes out too low, the more so the more marks are "
-            "missing. Read as due, both sides count. Where the chance of a mark depends on when the crossing was, the "
-            "marked ones are not like the others.",
+            "missing. Read as due, both sides count.",
+            "These are averages over the prior, over which bands that read the data rightly cover as often as they "
+            "say. At one truth they may cover less where the data say little: without any mark the thresholds are "
+            "known only from how the outcomes go with the final risk, and if that hardly differs between rollouts the "
+            "prior decides.",
             f"{len(_of(table, 'none', 'due'))} data sets of {N_EPISODES} episodes for each row, the same in all rows, "
             f"with parameters from `WeaklyInformativePrior()`; posteriors of {CHAINS} chains of {DRAWS} draws. "
             f"Half-widths are of 95% intervals over data sets. Divergences: {int(table['divergences'].sum())} draws in "
             f"{len(table)} posteriors.",
         ]
     )
+
+
+def _not_at_random(table: pd.DataFrame, name: str) -> str:
+    shares = {reading: mean_and_half_width(_of(table, name, reading)["covered"])[0] for reading in READINGS}
+    return f"{name}, {shares['due']:.0%} (due) and {shares['outcome']:.0%} (outcome)"
 
 
 def _of(table: pd.DataFrame, name: str, reading: str) -> pd.DataFrame:
