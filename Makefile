@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo notebooks test test-llm lint bench studies docs lock clean
+.PHONY: demo notebooks test test-llm attack lint bench studies docs lock clean
 
 demo: .venv/demo.installed
 	$(BIN)/python -m simulations.demo
@@ -19,6 +19,11 @@ lint: .venv/test.installed
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# What must hold against bad files, absurd numbers, hostile servers and an agent's code, by itself.
+attack: .venv/test.installed
+	timeout 1200 $(BIN)/python -m pytest -n 2 --dist loadfile tests/attack tests/agents/test_sandbox.py \
+	    tests/agents/test_endpoint.py tests/test_files.py tests/data/test_stores.py tests/cli/test_cli_processes.py
 
 bench: .venv/test.installed
 	cd tests && ../$(BIN)/python -m benchmarks

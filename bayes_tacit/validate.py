@@ -18,8 +18,8 @@ SIMPLEX_TOLERANCE = 1e-6
 """How far weights may sum from 1: what rounding to 32 bits does to them passes."""
 
 
-def whole(name: str, value: object, least: int) -> int:
-    """Return a whole number of at least `least`.
+def whole(name: str, value: object, least: int, most: int = 2**63 - 1) -> int:
+    """Return a whole number of at least `least`, and at most `most`: what 64 bits hold, or what can ever end.
 
     Examples
     --------
@@ -30,6 +30,8 @@ def whole(name: str, value: object, least: int) -> int:
     """
     if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
         raise InvalidDataError(f"a whole number >= {least}", field=name, value=value)
+    if int(value) > most:
+        raise InvalidDataError(f"a whole number from {least} to {most:,}", field=name, value=value)
     return int(value)
 
 

@@ -52,6 +52,9 @@ def show(text: object, content: Mapping[str, object], *, as_json: bool) -> None:
     if as_json:
         sys.stdout.write(json.dumps(_plain(content), allow_nan=False) + "\n")
         return
+    if isinstance(text, str):
+        # Ids are others' text; what would move the cursor or colour the screen is shown, not sent.
+        text = "".join(letter if letter.isprintable() or letter in "\n\t" else repr(letter)[1:-1] for letter in text)
     Console(highlight=False, markup=False, soft_wrap=True).print(text)
 
 

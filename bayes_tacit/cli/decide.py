@@ -99,6 +99,7 @@ def select(
             raise InvalidDataError("a posterior, or no rule: a fit has one score", field="--rule", value=rule)
         parameters = as_draws(estimate).thinned()
         if cap is None:
+            read_episodes(data)
             found = Found(cast("float", alpha), f"alpha = {alpha}, as given", {"alpha": alpha})
         else:
             episodes = read_episodes(data)

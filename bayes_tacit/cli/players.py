@@ -14,6 +14,7 @@ import typer
 
 from bayes_tacit.cli.common import AsJson, Seed
 from bayes_tacit.errors import InvalidDataError, MissingFileError
+from bayes_tacit.files import read_text
 
 if TYPE_CHECKING:
     from bayes_tacit.agents.playing import Benchmark, Players, Task
@@ -194,9 +195,8 @@ def _wanted(tasks: list[Task], listed: Path | None, first: int | None) -> list[T
 
     if listed is not None:
         known = {task.id: task for task in tasks}
-        if not listed.is_file():
-            raise MissingFileError(f"{listed}: no such file; expected a text file with one id of a task a line")
-        wanted = [line.strip() for line in listed.read_text(encoding="utf-8").splitlines() if line.strip()]
+        lines = read_text(listed, "a text file with one id of a task a line").splitlines()
+        wanted = [line.strip() for line in lines if line.strip()]
         for name in wanted:
             if name not in known:
                 raise InvalidDataError(

@@ -15,12 +15,16 @@ import typer
 from bayes_tacit import validate
 from bayes_tacit.cli.common import BAD_INPUT, AnySeed
 from bayes_tacit.errors import FileFormatError, InvalidDataError, TacitError
+from bayes_tacit.files import parse_json
 
 if TYPE_CHECKING:
     from bayes_tacit.router import DecisionLog, HandoffState, Router
 
 _encode = json.JSONEncoder(check_circular=False).encode
 
+
+MOST_OPEN = 100_000
+"""Episodes that may be open at a time; each takes memory until it ends."""
 
 LONGEST = 2**20
 """Bytes that a line may have: enough for thousands of diagnostics, and a bound on what a bad client can fill."""
@@ -121,6 +125,11 @@ def _answer(
 ) -> str:
     message = _parse(line)
     episode = validate.episode_id("episode", message.get("episode"))
+    asked = sorted(message.keys() - {"episode"})
+    if len(asked) != 1 or asked[0] not in ("features", "diagnostics", "end"):
+        raise InvalidDataError("one of features, diagnostics and end", episode=episode, field="keys", value=asked)
+    if "end" in message and message["end"] is not True:
+        raise InvalidDataError("true", episode=episode, field="end", value=message["end"])
     if "diagnostics" in message:
         state = states.get(episode)
         if state is None:
@@ -128,21 +137,21 @@ def _answer(
         decision = state.observe(message["diagnostics"])  # type: ignore[arg-type]
         usual.look("diagnostics", message["diagnostics"])
         return _encode({"episode": episode, **decision._asdict(), "reason": decision.reason})
-    if message.get("end"):
+    if "end" in message:
         state = states.pop(episode, None)
         if state is None:
             raise InvalidDataError("an episode that was begun with features", episode=episode)
         state.finish()
         return _encode({"episode": episode, "ended": True, "handoff_step": state.handoff_step})
-    if "features" in message:
-        if episode in states:
-            raise InvalidDataError("an episode that was not begun before, or was ended", episode=episode)
-        state = states[episode] = router.start(message["features"], shadow=shadow, episode=episode, log=log)  # type: ignore[arg-type]
-        usual.look("features", message["features"])
-        opening = state.opening
-        decided = {} if opening is None else {**opening._asdict(), "reason": opening.reason}
-        return _encode({"episode": episode, "started": True, **decided})
-    raise InvalidDataError("one of features, diagnostics and end", episode=episode, field="keys", value=sorted(message))
+    if episode in states:
+        raise InvalidDataError("an episode that was not begun before, or was ended", episode=episode)
+    if len(states) >= MOST_OPEN:
+        raise InvalidDataError(f"at most {MOST_OPEN:,} episodes that have not ended", episode=episode)
+    state = states[episode] = router.start(message["features"], shadow=shadow, episode=episode, log=log)  # type: ignore[arg-type]
+    usual.look("features", message["features"])
+    opening = state.opening
+    decided = {} if opening is None else {**opening._asdict(), "reason": opening.reason}
+    return _encode({"episode": episode, "started": True, **decided})
 
 
 class _Usual:
@@ -167,8 +176,10 @@ def _parse(line: bytes) -> dict[str, object]:
     if len(line) > LONGEST:
         raise InvalidDataError(f"at most {LONGEST:,} bytes", field="length of the line", value=len(line))
     try:
-        message = json.loads(line)
-    except (ValueError, RecursionError):
+        message = parse_json(line.decode("utf-8"), "the line", "a JSON object")
+    except (UnicodeDecodeError, FileFormatError) as error:
+        if "twice" in str(error):
+            raise InvalidDataError("each key once", field="the line", value=line.decode(errors="replace")) from None
         message = None
     if not isinstance(message, dict):
         shown = line.decode(errors="replace").strip()

@@ -153,7 +153,7 @@ def _read(path: Path, teacher: str, episode: str) -> Lesson:
         mark = _mark(content["mark"])
         exchange = tuple({"role": str(said["role"]), "content": str(said["content"])} for said in content["exchange"])
         lesson = Lesson(content["episode"], mark, content["teacher"], exchange, content["error"])
-    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, RecursionError, LookupError, TypeError, AttributeError) as error:
         raise FileFormatError(f"{path}: not a mark ({error}); expected one that mark_pairs wrote") from None
     for field, found, wanted in (("teacher", lesson.teacher, teacher), ("episode", lesson.episode, episode)):
         if found != wanted:

@@ -60,7 +60,7 @@ def _mark(row: dict[str, str | None], episode: str, where: str) -> Mark | None:
     for name, text in given.items():
         if not text and name == "recommended":
             continue
-        if not (text.isascii() and text.isdigit()):
+        if not (text.isascii() and text.isdigit() and len(text) < 10):
             raise InvalidDataError("a whole number >= 0", episode=episode, field=name, value=text, where=where)
         numbers[name] = int(text)
     start, end = numbers["window_start"], numbers["window_end"]

@@ -144,7 +144,7 @@ def _record(line: str, where: str) -> Header | Record | End:
 
     try:
         content = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise FileFormatError(f"{where}: not valid JSON ({error}); expected a line of a transcript") from None
     event = content.pop("event", None) if isinstance(content, dict) else None
     if event not in EVENTS:

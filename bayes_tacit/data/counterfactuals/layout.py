@@ -158,10 +158,11 @@ def _read_only(array: np.ndarray) -> np.ndarray:
 
 
 def _check_rows(ids: np.ndarray, row: np.ndarray, handoff: np.ndarray, never: np.ndarray) -> None:
-    wrong = ~never & ((handoff < 0) | (handoff != np.floor(handoff)) | np.isinf(handoff))
+    # A table of every handoff up to the last is what is made of the rows.
+    wrong = ~never & ~((handoff >= 0) & (handoff == np.floor(handoff)) & (handoff < len(handoff)))
     if wrong.any():
         at = int(wrong.argmax())
-        expected = "a whole number >= 0, or missing for the Cheap rollout"
+        expected = "a whole number >= 0 and below the number of rows, or missing for the Cheap rollout"
         raise InvalidDataError(expected, episode=plain(ids[row[at]]), field="handoff", value=float(handoff[at]))
     repeated = pd.DataFrame({"row": row, "handoff": handoff}).duplicated().to_numpy()
     if repeated.any():

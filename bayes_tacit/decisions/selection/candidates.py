@@ -15,6 +15,9 @@ from bayes_tacit.scores.crossings import as_scores, first_handoffs, n_checkpoint
 
 TENTHS = tuple(tenth / 10 for tenth in range(11))
 
+MOST = 100_000
+"""Candidates that are still tried in seconds."""
+
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
@@ -63,7 +66,7 @@ def fixed_grid(lowest: float = 0.1, highest: float = 0.9, n: int = 9) -> Candida
     lowest = validate.threshold("lowest", lowest)
     highest = validate.number("highest", highest, f"a number from {lowest:g} to 1", least=lowest, most=1)
     # A threshold of 0.3 is 0.3 to its reader, not 0.30000000000000004.
-    return Candidates(np.unique(np.linspace(lowest, highest, validate.whole("n", n, 1)).round(12)))
+    return Candidates(np.unique(np.linspace(lowest, highest, validate.whole("n", n, 1, MOST)).round(12)))
 
 
 def score_quantiles(scores: npt.ArrayLike | xr.DataArray, n: int = 101, *, above: float = 0.0) -> Candidates:
@@ -90,7 +93,7 @@ def score_quantiles(scores: npt.ArrayLike | xr.DataArray, n: int = 101, *, above
     """
     values = as_scores(scores)
     pooled = values[~np.isnan(values)]
-    levels = np.linspace(0, 1, validate.whole("n", n, 2))
+    levels = np.linspace(0, 1, validate.whole("n", n, 2, MOST))
     return Candidates(np.unique(_lifted(np.quantile(pooled, levels), pooled, above)))
 
 
@@ -134,7 +137,7 @@ def target_switch_rates(
     Candidates(alpha=array([0.1, 0.2, 0.4, 1. ]), target=array([1.  , 0.67, 0.33, 0.  ]))
     """
     values = as_scores(scores)
-    n = validate.whole("n", n, 2)
+    n = validate.whole("n", n, 2, MOST)
     rates, quantiles = _shares("rates", rates), _shares("quantiles", quantiles)
     if not rates.size + quantiles.size:
         raise InvalidDataError("at least one rate or quantile", field="rates", value=[])

@@ -53,7 +53,7 @@ def bootstrap(
     success_difference      0.25   0.00   0.75
     cost_difference         2.00   1.25   2.75
     """
-    resamples = validate.whole("resamples", resamples, 1)
+    resamples = validate.whole("resamples", resamples, 1, 10_000_000)
     probability = validate.probability("probability", probability)
     rng = np.random.default_rng(validate.whole("seed", seed, 0))
     columns = _columns(outcomes, baseline)

@@ -118,7 +118,7 @@ def fit_map(
     (True, array([0.35, 0.3 , 0.21, 0.14]))
     """
     ridge = validate.number("ridge", ridge, "a number from 0 to 1e6", least=0, most=1e6)
-    restarts = validate.whole("restarts", restarts, 1)
+    restarts = validate.whole("restarts", restarts, 1, 10_000)
     max_iterations = validate.whole("max_iterations", max_iterations, 1)
     seed = validate.whole("seed", seed, 0)
     if floor is not None:

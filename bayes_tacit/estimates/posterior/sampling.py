@@ -55,6 +55,9 @@ STATISTICS = {
 _compiled: dict[tuple[object, ...], Any] = {}
 _compiling = threading.Lock()
 
+MOST_DRAWS, MOST_CHAINS = 1_000_000, 1_000
+"""More would not fit into the memory of any machine at hand."""
+
 
 def sample_posterior(
     episodes: Episodes,
@@ -134,9 +137,9 @@ def sample_posterior(
     'The chains agree: ...'
     """
     prior = _proper(prior)
-    draws, tune = validate.whole("draws", draws, 4), validate.whole("tune", tune, 1)
-    chains, seed = validate.whole("chains", chains, 1), validate.whole("seed", seed, 0)
-    predictive_draws = validate.whole("predictive_draws", predictive_draws, 1)
+    draws, tune = validate.whole("draws", draws, 4, MOST_DRAWS), validate.whole("tune", tune, 1, MOST_DRAWS)
+    chains, seed = validate.whole("chains", chains, 1, MOST_CHAINS), validate.whole("seed", seed, 0)
+    predictive_draws = validate.whole("predictive_draws", predictive_draws, 1, MOST_DRAWS)
     target_accept = validate.probability("target_accept", target_accept)
     validate.choice("sampler", sampler, get_args(Sampler))
     evidence = collect_evidence(episodes, timing=timing, weights=weights, memory=memory, clock=clock, unmarked=unmarked)
