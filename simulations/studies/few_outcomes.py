@@ -94,15 +94,18 @@ def _gains(rows: pd.DataFrame) -> pd.DataFrame:
 def _plot(gains: dict[tuple[object, ...], pd.DataFrame], path: Path) -> None:
     with figure_file(path, 1, 2, size=(9.6, 3.8), share=True) as (_, axes):
         for ax, setting in zip(axes.flat, (CALIBRATED, RANDOM), strict=True):
-            for name in names_of(POLICIES[1:]):
+            for place, name in enumerate(names_of(POLICIES[1:])):
                 color, marker = policy_style(name)
+                beside = [n * 1.06 ** (place - 1) for n in TASKS]
                 pairs = [mean_and_half_width(gains[setting, n][name]) for n in TASKS]
                 means, halves = [mean for mean, _ in pairs], [half or 0.0 for _, half in pairs]
-                ax.errorbar(TASKS, means, yerr=halves, color=color, marker=marker, capsize=3, label=name)
+                ax.errorbar(beside, means, yerr=halves, color=color, marker=marker, capsize=3, label=name)
             ax.axhline(0, color="#000000", linewidth=1)
             ax.set(xscale="log", xlabel="development tasks", title=f"{setting} mechanism")
+            ax.set_xticks(TASKS, [f"{n:,}" for n in TASKS])
+            ax.minorticks_off()
         axes[0, 0].set_ylabel("gain over TACIT-Switch, points")
-        axes[0, 1].legend(loc="lower right", fontsize=8)
+        axes[0, 0].legend(loc="upper left", fontsize=9)
 
 
 STUDY = Study(

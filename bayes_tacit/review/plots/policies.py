@@ -29,6 +29,7 @@ POLICY_STYLES = MappingProxyType(
         "TACIT-Switch, posterior mean": PolicyStyle("#56B4E9", "h"),
         "TACIT-Switch, memory by likelihood": PolicyStyle("#2166AC", "H"),
         "TACIT-Switch with memory": PolicyStyle("#4393C3", "H"),
+        "TACIT-Switch with memory, start and pace": PolicyStyle("#5E4FA2", "^"),
         "Tuned switch": PolicyStyle("#D6604D", "*"),
         "Step Deferral by task": PolicyStyle("#C51B7D", "D"),
         "Recommended": PolicyStyle("#B2182B", "*"),
