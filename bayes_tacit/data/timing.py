@@ -37,6 +37,33 @@ def mark_moves_by(timing: Timing) -> int:
     return int(discards_proposal(timing))
 
 
+def marked_checkpoints(marks: np.ndarray, n_steps: np.ndarray, timing: Timing) -> np.ndarray:
+    """Give the checkpoints that a teacher's marks are aligned with.
+
+    Parameters
+    ----------
+    marks
+        Steps after whose action something was marked, NaN where nothing was; such as one end of all windows.
+    n_steps
+        How many checkpoints each rollout has.
+    timing
+        What a checkpoint is.
+
+    Returns
+    -------
+    numpy.ndarray
+        Whole numbers; `n_steps`, past the last checkpoint, where nothing was marked or the proposal that would follow
+        the mark was never made.
+
+    Examples
+    --------
+    >>> marks, n_steps = np.array([2.0, 4.0, np.nan]), np.array([5, 5, 5])
+    >>> marked_checkpoints(marks, n_steps, "post_action"), marked_checkpoints(marks, n_steps, "proposal")
+    (array([2, 4, 5]), array([3, 5, 5]))
+    """
+    return np.fmin(marks + mark_moves_by(timing), n_steps).astype(np.int64)
+
+
 def usable_checkpoints(n_steps: np.ndarray, timing: Timing) -> np.ndarray:
     """Count the checkpoints at which a crossing hands something over: after the last action nothing is left."""
     return n_steps - strong_acts_after(timing)

@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from bayes_tacit.data.episodes import Episodes
-from bayes_tacit.data.timing import Timing, mark_moves_by
+from bayes_tacit.data.timing import Timing, marked_checkpoints
 from bayes_tacit.model.evidence import Evidence
 from bayes_tacit.model.families import Family
 from bayes_tacit.model.memory import peaks, rates, with_clock
@@ -36,15 +36,15 @@ class CrossingSteps:
         self._memory, self._clock = evidence.memory, evidence.clock
         self.family = family
         """Distribution of the threshold."""
-        dataset = episodes.dataset
-        shift = mark_moves_by(timing)
-        n_steps = dataset["n_steps"].values[self._timed]
-        start, end = (dataset[name].values[self._timed] + shift for name in ("window_start", "window_end"))
-        due = np.isnan(start) & ~evidence.open_above
-        start, end = np.where(due, 0, start), np.where(due, n_steps - 1, end)
-        self.first_checkpoint = np.where(np.isnan(start), n_steps, np.fmin(start, n_steps)).astype("int64")
+        n_steps = episodes.n_steps[self._timed]
+        first, last = (
+            marked_checkpoints(episodes.dataset[name].values[self._timed], n_steps, timing)
+            for name in ("window_start", "window_end")
+        )
+        due = ~episodes.has_window[self._timed] & ~evidence.open_above
+        self.first_checkpoint = np.where(due, 0, first)
         """First checkpoint of the window; the number of steps where the threshold was not crossed."""
-        self.last_checkpoint = np.where(np.isnan(end), n_steps, np.fmin(end, n_steps)).astype("int64")
+        self.last_checkpoint = np.where(due, n_steps - 1, last)
         """Last checkpoint of the window; the number of steps where the threshold was not crossed."""
 
     @cached_property

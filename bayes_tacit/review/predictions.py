@@ -1,4 +1,7 @@
-"""What a fit predicts beside what was observed, as small tables: incidence by bins, crossings by step."""
+"""What a fit predicts beside what was observed: incidence by bins, crossings by step, and the numbers behind them.
+
+Checks judge these numbers, and plots draw them.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,12 @@ from scipy import special
 
 from bayes_tacit import validate
 from bayes_tacit.data.episodes import Episodes
-from bayes_tacit.data.timing import Timing, mark_moves_by
+from bayes_tacit.data.timing import marked_checkpoints
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.estimates.map_fit import MapFit
-from bayes_tacit.scores.blocks import computed, incidence_kernel, slices
-from bayes_tacit.scores.core import score
+from bayes_tacit.review.bins import cut, evenly
+from bayes_tacit.scores.blocks import computed, slices
+from bayes_tacit.scores.core import Draws, score
 from bayes_tacit.scores.fitted import Fitted
 from bayes_tacit.scores.sources import as_draws
 
@@ -54,19 +58,21 @@ def incidence_calibration(
     """
     validate.whole("bins", bins, 1)
     validate.probability("probability", probability)
-    pi = mean_incidence(as_draws(fit_or_tree), episodes)
+    pi = incidence_of(as_draws(fit_or_tree), episodes)
     strong = episodes.dataset["strong_success"].values
-    # Predictions themselves are the upper ends, so that episodes with the same one stay together.
-    ends = np.unique(np.quantile(pi, np.arange(1, bins + 1) / bins, method="inverted_cdf"))
-    label = np.searchsorted(ends, pi, side="left")
-    table = pd.DataFrame({"predicted": pi, "observed": strong}).groupby(label)
-    out = table.mean()
-    count, successes = table.size(), table["observed"].sum()
+    members = list(cut(pi, evenly(bins)))
+    count, successes = (np.array([values[mask].sum() for mask in members]) for values in (np.ones(len(pi)), strong))
     tail = (1 - probability) / 2
-    out["lower"], out["upper"] = (
-        special.betaincinv(successes + 0.5, count - successes + 0.5, level) for level in (tail, 1 - tail)
+    lower, upper = (special.betaincinv(successes + 0.5, count - successes + 0.5, level) for level in (tail, 1 - tail))
+    return pd.DataFrame(
+        {
+            "predicted": [pi[mask].mean() for mask in members],
+            "observed": successes / count,
+            "lower": lower,
+            "upper": upper,
+            "episodes": count.astype(int),
+        }
     )
-    return out.assign(episodes=count).reset_index(drop=True)
 
 
 def crossed_by_step(
@@ -124,29 +130,61 @@ def crossed_by_step(
         u = diagnostics.isel(episode=timed[rows]).values
         for replicate, m in enumerate(chosen):
             draws = fitted.draws.take(slice(m, m + 1))
-            risk = draws.cumulative_risk(u)
-            below = score(1.0, draws.location(x)[:, None], draws.s, risk, draws.family)[..., 0]
             # Past the end of a rollout the comparison is false, and what has crossed stays crossed.
-            reached = np.maximum.accumulate(below >= rng.random((len(u), 1)), axis=1)
+            crossed_now = probability_crossed(draws, x, u) >= rng.random((len(u), 1))
+            reached = np.maximum.accumulate(crossed_now, axis=1)
             crossed[replicate] += reached.sum(axis=0)
     share = crossed / len(timed)
-    began, ended = (_share_by_step(episodes, timed, name, fitted.timing) for name in ("window_start", "window_end"))
+    n_steps = episodes.n_steps[timed]
+    # What has not crossed by the last checkpoint never does.
+    deadline = np.minimum(np.arange(episodes.horizon)[:, None], n_steps - 1)
+    began, ended = (
+        share_crossed(marked_checkpoints(episodes.dataset[name].values[timed], n_steps, fitted.timing), deadline)
+        for name in ("window_start", "window_end")
+    )
     tail = (1 - probability) / 2
     lower, upper = np.quantile(share, [tail, 1 - tail], axis=0)
     columns = {"began": began, "ended": ended, "predicted": share.mean(axis=0), "lower": lower, "upper": upper}
     return pd.DataFrame(columns, index=pd.RangeIndex(episodes.horizon, name="step"))
 
 
-def mean_incidence(fitted: Fitted, episodes: Episodes) -> np.ndarray:
+def incidence_of(fitted: Fitted, episodes: Episodes) -> np.ndarray:
     """Average pi over the draws, by episode."""
     features, _ = fitted.columns_of(episodes)
-    kernel = incidence_kernel(fitted)
-    parts = [computed(kernel, fitted.draws, features[rows].values).mean(axis=0) for rows in slices(len(episodes), ROWS)]
+    return mean_incidence(fitted.draws, fitted.standardize(features.values))
+
+
+def mean_incidence(draws: Draws, x: np.ndarray) -> np.ndarray:
+    """Average pi over the draws, for standardized features (episode, feature)."""
+    parts = [computed(Draws.incidence, draws, x[rows]).mean(axis=0) for rows in slices(len(x), ROWS)]
     return np.concatenate(parts)
 
 
-def _share_by_step(episodes: Episodes, timed: np.ndarray, name: str, timing: Timing) -> np.ndarray:
-    """Give the share of timed episodes whose mark is at or before each step; a mark past the end is never reached."""
-    mark = episodes.dataset[name].values[timed] + mark_moves_by(timing)
-    mark = np.where(mark < episodes.n_steps[timed], mark, np.inf)
-    return (mark <= np.arange(episodes.horizon)[:, None]).mean(axis=1)
+def probability_crossed(draws: Draws, x: np.ndarray, diagnostics: np.ndarray) -> np.ndarray:
+    """Give F(R(t)), the probability of having crossed by each step, under one draw: (episode, step)."""
+    location = draws.location(x)[:, None]
+    probability: np.ndarray = score(1.0, location, draws.s, draws.cumulative_risk(diagnostics), draws.family)[..., 0]
+    return probability
+
+
+def share_crossed(steps: np.ndarray, deadline: np.ndarray) -> np.ndarray:
+    """Give the share of episodes that have crossed by each of several deadlines.
+
+    Parameters
+    ----------
+    steps
+        Crossing steps (..., episode); the number of steps of a rollout where there is no crossing.
+    deadline
+        The last checkpoint that counts, (deadline, episode).
+
+    Returns
+    -------
+    numpy.ndarray
+        (..., deadline).
+
+    Examples
+    --------
+    >>> share_crossed(np.array([0, 2, 3]), np.array([[0, 0, 0], [2, 2, 2]])).round(2)
+    array([0.33, 0.67])
+    """
+    return np.stack([(steps <= by).mean(axis=-1) for by in deadline], axis=-1)

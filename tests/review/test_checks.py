@@ -152,7 +152,7 @@ def test_a_right_model_seldom_fails_whatever_the_windows(rng, width):
         never = step >= horizon
         first = np.where(never, horizon, step // width * width)
         last = np.where(never, horizon, np.minimum(first + width - 1, horizon - 1))
-        on_time = crossing_steps._timing(predictive, first, last, n_steps).table["inside"].all()
+        on_time = crossing_steps._timing(predictive, first, last, n_steps)["inside"].all()
         failures += not (on_time and crossing_steps._calibration(predictive, first, last).p_value >= 0.01)
     assert failures <= 10
 

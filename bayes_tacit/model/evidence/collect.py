@@ -10,7 +10,7 @@ import numpy as np
 from bayes_tacit import validate
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.data.episodes.layout import blocks
-from bayes_tacit.data.timing import TIMINGS, Timing, mark_moves_by
+from bayes_tacit.data.timing import TIMINGS, Timing, marked_checkpoints
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.model.evidence.grid import PeakGrid, memory_nodes
 from bayes_tacit.model.evidence.record import Evidence, Unmarked
@@ -182,11 +182,10 @@ def _bounding_checkpoints(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Give the window's first checkpoint, one past its last, and whether it is open above; start = -1 if untimed."""
     marked = episodes.has_window
-    shift = mark_moves_by(timing)
-    first = np.where(marked, np.nan_to_num(episodes.dataset["window_start"].values), 0).astype(int) + shift
-    last = np.where(marked, np.nan_to_num(episodes.dataset["window_end"].values), 0).astype(int) + shift
+    ends = (episodes.dataset[name].values for name in ("window_start", "window_end"))
+    first, last = (marked_checkpoints(end, n_steps, timing) for end in ends)
     past_the_end = marked & (last >= n_steps)
-    start = np.where(marked, np.minimum(first, n_steps), np.where(both_succeed, n_steps, -1))
+    start = np.where(marked | both_succeed, first, -1)
     stop = np.where(marked & ~past_the_end, last + 1, start)
     return start, stop, both_succeed | past_the_end
 

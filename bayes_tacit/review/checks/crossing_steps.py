@@ -10,9 +10,10 @@ import xarray as xr
 
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.review.checks.base import CheckResult, group_of, other_families, require_same_data
-from bayes_tacit.review.checks.predictive import FEWEST_DRAWS, LEVEL, ROUNDING, TOO_FEW, Envelope, envelope, flat_draws
+from bayes_tacit.review.checks.predictive import FEWEST_DRAWS, LEVEL, ROUNDING, envelope, flat_draws, too_few
 from bayes_tacit.review.plots.checks import draw_crossing_steps
 from bayes_tacit.review.plots.rows import lazily
+from bayes_tacit.review.predictions import share_crossed
 
 NAME = "Crossing steps"
 POSITIONS = np.arange(1, 11) / 10
@@ -62,33 +63,26 @@ def check_crossing_steps(tree: xr.DataTree, episodes: Episodes) -> CheckResult:
         sentence = "No episode has a mark, so nothing was learned of when to hand over: q(t) is what the prior says."
         return CheckResult(NAME, False, pd.DataFrame(), sentence, UNMARKED, decisive=True)
     if len(draws) < FEWEST_DRAWS:
-        sentence = f"There are {len(draws)} predictive draws, too few to judge by."
-        return CheckResult(NAME, None, pd.DataFrame(), sentence, TOO_FEW.format(needed=FEWEST_DRAWS))
+        return too_few(NAME, draws)
     timing = _timing(draws, first, last, n_steps)
     calibration = _calibration(draws, first, last)
-    fits = bool(timing.table["inside"].all()) and calibration.p_value >= LEVEL
+    fits = bool(timing["inside"].all()) and calibration.p_value >= LEVEL
     unread = _unread(tree, episodes)
-    advice = "" if fits else _advice(timing.table, calibration, tree.attrs["family"])
+    advice = "" if fits else _advice(timing, calibration, tree.attrs["family"])
     return CheckResult(
         NAME,
         fits and not unread,
-        timing.table,
-        f"{_sentence(timing.table, calibration, len(first))} {unread}".rstrip(),
+        timing,
+        f"{_sentence(timing, calibration, len(first))} {unread}".rstrip(),
         f"{UNREAD if unread else ''} {advice}".strip(),
         lazily(
             draw_crossing_steps,
-            timing.table.assign(position=POSITIONS),
+            timing.assign(position=POSITIONS),
             pd.Series(calibration.departure, LEVELS),
             calibration.limit,
         ),
         decisive=True,
     )
-
-
-@dataclass(frozen=True)
-class _Timing:
-    table: pd.DataFrame
-    band: Envelope
 
 
 @dataclass(frozen=True)
@@ -100,14 +94,13 @@ class _Calibration:
     p_value: float
 
 
-def _timing(draws: np.ndarray, first: np.ndarray, last: np.ndarray, n_steps: np.ndarray) -> _Timing:
+def _timing(draws: np.ndarray, first: np.ndarray, last: np.ndarray, n_steps: np.ndarray) -> pd.DataFrame:
     # A crossing at step t has happened by position r of a rollout of H steps if t + 1 <= r H.
     deadline = np.floor(POSITIONS[:, None] * n_steps + 1e-9) - 1
-    replicates = np.stack([(draws <= by).mean(axis=1) for by in deadline], axis=1)
-    band = envelope(replicates)
-    surely, possibly = ((step <= deadline).mean(axis=1) for step in (last, first))
+    band = envelope(share_crossed(draws, deadline))
+    surely, possibly = (share_crossed(step, deadline) for step in (last, first))
     inside = (surely <= band.upper + ROUNDING) & (possibly >= band.lower - ROUNDING)
-    table = pd.DataFrame(
+    return pd.DataFrame(
         {
             "observed_least": surely,
             "observed_most": possibly,
@@ -118,7 +111,6 @@ def _timing(draws: np.ndarray, first: np.ndarray, last: np.ndarray, n_steps: np.
         },
         index=pd.Index([f"{position:.0%}" for position in POSITIONS], name="crossed by"),
     )
-    return _Timing(table, band)
 
 
 def _calibration(draws: np.ndarray, first: np.ndarray, last: np.ndarray) -> _Calibration:

@@ -6,17 +6,18 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from bayes_tacit.review.bins import cut, evenly, span
 from bayes_tacit.review.checks.base import CheckResult, group_of
-from bayes_tacit.review.checks.predictive import FEWEST_DRAWS, LEVEL, ROUNDING, TOO_FEW, envelope, flat_draws
+from bayes_tacit.review.checks.predictive import FEWEST_DRAWS, LEVEL, ROUNDING, envelope, flat_draws, too_few
 from bayes_tacit.review.plots.checks import draw_incidence
 from bayes_tacit.review.plots.rows import lazily
+from bayes_tacit.review.predictions import mean_incidence
 from bayes_tacit.scores.sources import as_draws
 
 NAME = "Incidence calibration"
 PREDICTED = "predicted pi"
 MOST_BINS = {PREDICTED: 10}
 MOST_BINS_OF_A_FEATURE = 5
-BLOCK = 1024
 FEWEST_EPISODES = 20
 """Episodes in a bin, where there are enough for two."""
 
@@ -41,9 +42,9 @@ def check_incidence_calibration(tree: xr.DataTree) -> CheckResult:
     constant = group_of(tree, "constant_data")
     observed = constant["strong_outcome"].values
     if len(draws) < FEWEST_DRAWS:
-        sentence = f"There are {len(draws)} predictive draws, too few to judge by."
-        return CheckResult(NAME, None, pd.DataFrame(), sentence, TOO_FEW.format(needed=FEWEST_DRAWS))
-    values = {PREDICTED: _mean_incidence(tree, constant)} | _raw_features(constant)
+        return too_few(NAME, draws)
+    x = constant["features"].values if "features" in constant else np.zeros((len(observed), 0))
+    values = {PREDICTED: mean_incidence(as_draws(tree).draws, x)} | _raw_features(constant)
     bins = [(name, *part) for name, column in values.items() for part in _bins(column, name)]
     members = np.stack([mask for *_, mask in bins])
     size = members.sum(axis=1)
@@ -53,8 +54,8 @@ def check_incidence_calibration(tree: xr.DataTree) -> CheckResult:
     table = pd.DataFrame(
         {
             "by": [name for name, *_ in bins],
-            "bin": [label for _, label, _, _ in bins],
-            "middle": [middle for _, _, middle, _ in bins],
+            "bin": [label for _, label, _ in bins],
+            "middle": [float(values[name][mask].mean()) for name, _, mask in bins],
             "episodes": size,
             "observed": share,
             "predicted": band.mean,
@@ -75,13 +76,6 @@ def check_incidence_calibration(tree: xr.DataTree) -> CheckResult:
     )
 
 
-def _mean_incidence(tree: xr.DataTree, constant: xr.Dataset) -> np.ndarray:
-    draws = as_draws(tree).draws
-    n = constant.sizes["episode"]
-    x = constant["features"].values if "features" in constant else np.zeros((n, 0))
-    return np.concatenate([draws.incidence(x[k : k + BLOCK]).mean(axis=-1) for k in range(0, n, BLOCK)])
-
-
 def _raw_features(constant: xr.Dataset) -> dict[str, np.ndarray]:
     """Features in the user's units."""
     if "feature" not in constant.coords:
@@ -90,24 +84,10 @@ def _raw_features(constant: xr.Dataset) -> dict[str, np.ndarray]:
     return {str(name): column for name, column in zip(constant["feature"].values, raw.T, strict=True)}
 
 
-def _bins(values: np.ndarray, name: str) -> list[tuple[str, float, np.ndarray]]:
-    """Cut into bins of about equally many episodes: label, mean value, members."""
-    n = len(values)
-    count = int(np.clip(n // FEWEST_EPISODES, 2, MOST_BINS.get(name, MOST_BINS_OF_A_FEATURE)))
-    # Standardizing and back moves a value by rounding; what was one value is to stay one.
-    rounded = np.round(values, 9)
-    distinct = np.unique(rounded)
-    if len(distinct) <= count:
-        return [(f"{value:.4g}", float(value), rounded == value) for value in distinct]
-    edges = np.unique(np.quantile(rounded, np.linspace(0, 1, count + 1), method="closest_observation"))
-    position = np.searchsorted(edges[1:-1], rounded, side="left")
-    out = []
-    for k in range(len(edges) - 1):
-        mask = position == k
-        if mask.any():
-            inside = rounded[mask]
-            out.append((f"{inside.min():.3g} to {inside.max():.3g}", float(inside.mean()), mask))
-    return out
+def _bins(values: np.ndarray, name: str) -> list[tuple[str, np.ndarray]]:
+    """Cut into bins of about equally many episodes: name and members of each."""
+    count = int(np.clip(len(values) // FEWEST_EPISODES, 2, MOST_BINS.get(name, MOST_BINS_OF_A_FEATURE)))
+    return [(span(values[mask]), mask) for mask in cut(values, evenly(count))]
 
 
 def _sentence(table: pd.DataFrame, p_value: float) -> str:

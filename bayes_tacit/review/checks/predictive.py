@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 import xarray as xr
+
+from bayes_tacit.review.checks.base import CheckResult
 
 LEVEL = 0.01
 """How often a check may fail although the model is right, at most."""
@@ -14,8 +17,6 @@ FEWEST_DRAWS = 200
 """Predictive draws below which a 1% tail is not known well enough to judge by: two draws are expected in it."""
 
 ROUNDING = 1e-9
-
-TOO_FEW = "Sample again with `predictive_draws` (and `draws`) of at least {needed}."
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,13 @@ def flat_draws(array: xr.DataArray) -> np.ndarray:
     """Give predictive draws as rows: (draw, item)."""
     values = array.transpose("chain", "draw", ...).values
     return values.reshape(-1, values.shape[-1])
+
+
+def too_few(name: str, draws: np.ndarray) -> CheckResult:
+    """Say of a check that there are not enough predictive draws to judge by."""
+    sentence = f"There are {len(draws)} predictive draws, too few to judge by."
+    advice = f"Sample again with `predictive_draws` (and `draws`) of at least {FEWEST_DRAWS}."
+    return CheckResult(name, None, pd.DataFrame(), sentence, advice)
 
 
 def _stable(share: np.ndarray) -> np.ndarray:

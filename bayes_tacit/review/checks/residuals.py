@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -62,27 +61,6 @@ class Residuals:
         """Sum observed less expected over some checkpoints of each episode: (episode,)."""
         difference: np.ndarray = np.where(members, self.observed - self.expected, 0.0).sum(axis=1)
         return difference
-
-
-def cut(values: np.ndarray, weight: np.ndarray, quantiles: np.ndarray) -> Iterator[np.ndarray]:
-    """Cut values into bins at quantiles of their weights; a value of its own is a bin where there are few.
-
-    Examples
-    --------
-    >>> [mask.tolist() for mask in cut(np.array([3.0, 1.0, 2.0]), np.ones(3), np.array([0.5]))]
-    [[False, True, True], [True, False, False]]
-    """
-    known = weight > 0
-    rounded = np.round(values, 9)
-    distinct = np.unique(rounded[known])
-    if len(distinct) <= len(quantiles) + 1:
-        yield from ((rounded == value) & known for value in distinct)
-        return
-    order = np.argsort(rounded[known], kind="stable")
-    share = np.cumsum(weight[known][order])
-    ends = np.unique(rounded[known][order][np.searchsorted(share, quantiles * share[-1])])
-    place = np.searchsorted(ends, rounded, side="left")
-    yield from ((place == number) & known for number in range(len(ends) + 1))
 
 
 def largest_under_chance(sums: np.ndarray, draws: int, rng: np.random.Generator) -> np.ndarray:

@@ -10,11 +10,13 @@ import pandas as pd
 import xarray as xr
 
 from bayes_tacit.data.episodes import Episodes
+from bayes_tacit.review.bins import cut, evenly, span
 from bayes_tacit.review.checks.base import CheckResult, group_of, other_families, require_same_data
-from bayes_tacit.review.checks.residuals import Residuals, cut, largest_under_chance
+from bayes_tacit.review.checks.residuals import Residuals, largest_under_chance
 from bayes_tacit.review.plots.checks import draw_structure
 from bayes_tacit.review.plots.rows import lazily
-from bayes_tacit.scores.core import Draws, score
+from bayes_tacit.review.predictions import probability_crossed
+from bayes_tacit.scores.core import Draws
 from bayes_tacit.scores.fitted import Fitted
 from bayes_tacit.scores.sources import as_draws
 
@@ -25,7 +27,7 @@ FLIPS = 999
 SEED = 0
 FEWEST_EXPECTED = 8.0
 """Expected crossings in a bin that is judged."""
-FIFTHS = np.arange(1, 5) / 5
+FIFTHS = evenly(5)
 PLACES = np.array([0.03, 0.1, 0.25, 0.5, 0.75, 0.9, 0.97])
 """Where the shape of the threshold's distribution is looked at: a wrong one shows in the tails."""
 MOST_PAIRS = 45
@@ -68,17 +70,15 @@ def judge_structure(
     u = np.nan_to_num(diagnostics.isel(episode=timed).values)
     draws = _mean(fitted.draws)
     location = draws.location(x)
-    crossed = score(1.0, location[:, None], draws.s, draws.cumulative_risk(u), draws.family)[..., 0]
+    crossed = probability_crossed(draws, x, u)
     residuals = Residuals.of(crossed, first, last, episodes.n_steps[timed])
     rows, sums = [], []
     for name, values in _covariates(fitted, draws, x, u, location, crossed):
-        for members in cut(values, residuals.expected, PLACES if name == PLACE else FIFTHS):
+        for members in cut(values, PLACES if name == PLACE else FIFTHS, residuals.expected):
             expected = float(residuals.expected[members].sum())
             if expected >= FEWEST_EXPECTED:
                 sums.append(residuals.within(members))
-                inside = values[members]
-                span = f"{inside.min():.3g} to {inside.max():.3g}" if np.ptp(inside) else f"{inside[0]:.4g}"
-                rows.append((name, span, expected, float(residuals.observed[members].sum())))
+                rows.append((name, span(values[members]), expected, float(residuals.observed[members].sum())))
     if not rows:
         sentence = f"Fewer than {FEWEST_EXPECTED:g} crossings are expected in every part of the data, too few to judge."
         return CheckResult(NAME, None, pd.DataFrame(), sentence, "Mark more episodes.")

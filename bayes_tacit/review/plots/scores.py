@@ -28,7 +28,7 @@ from bayes_tacit.review.plots.style import (
     legend_below,
     shortened,
 )
-from bayes_tacit.review.predictions import mean_incidence
+from bayes_tacit.review.predictions import incidence_of
 from bayes_tacit.scores.bands import credible_band
 from bayes_tacit.scores.score import handoff_score
 from bayes_tacit.scores.sources import as_draws
@@ -153,7 +153,7 @@ def _panels(fit_or_tree: MapFit | xr.DataTree, episodes: Episodes, probability: 
     fitted = as_draws(fit_or_tree)
     band = None if isinstance(fit_or_tree, MapFit) else credible_band(fit_or_tree, episodes, probability=probability)
     center = handoff_score(fit_or_tree, episodes).values if band is None else band["mean"].values
-    ceiling = mean_incidence(fitted, episodes)
+    ceiling = incidence_of(fitted, episodes)
     shift = mark_moves_by(fitted.timing)
     marks = np.column_stack([episodes.dataset[name].values + shift for name in ("window_start", "window_end")])
     return [
