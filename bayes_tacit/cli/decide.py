@@ -22,6 +22,8 @@ from bayes_tacit.cli.common import (
     told,
     working,
 )
+from bayes_tacit.cli.prices import prices_of, steps_of
+from bayes_tacit.data.handoffs import HANDOFFS
 from bayes_tacit.errors import FileFormatError, InvalidDataError
 from bayes_tacit.files import atomic_path
 
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from bayes_tacit.data.costs import StepCost
     from bayes_tacit.data.counterfactuals import Counterfactuals
     from bayes_tacit.data.episodes import Episodes
+    from bayes_tacit.data.handoffs import Handoff
     from bayes_tacit.data.timing import Timing
     from bayes_tacit.decisions.selection import Candidates, Choice
 
@@ -56,8 +59,20 @@ def select(
         str, typer.Option(help="Thresholds to try: quantiles of the scores, a grid, or rates of handing off.")
     ] = "quantiles",
     n: Annotated[int | None, typer.Option("--n", help="How many: 101 quantiles, 9 of the others by default.")] = None,
-    cheap_cost: Annotated[float | None, typer.Option(help="Cost of a Cheap call; 1 where no file says it.")] = None,
-    strong_cost: Annotated[float | None, typer.Option(help="Cost of a Strong call; 3 where no file says it.")] = None,
+    handoff: Annotated[
+        str, typer.Option(help="What Strong does: resume from Cheap's state, or restart the task, which logs know.")
+    ] = "resume",
+    strong_steps: Annotated[
+        str | None, typer.Option(help="Carried variable with the steps of Strong's rollouts; for restarts.")
+    ] = None,
+    cheap_cost: Annotated[
+        str | None,
+        typer.Option(help="Cost of a Cheap call, 1 where no file says it; for restarts also a carried variable."),
+    ] = None,
+    strong_cost: Annotated[
+        str | None,
+        typer.Option(help="Cost of a Strong call, 3 where no file says it; for restarts also a carried variable."),
+    ] = None,
     step_budget: Annotated[int | None, typer.Option(help="Steps an episode can have; for bounds from the log.")] = None,
     rule: Annotated[str, typer.Option(help="For a posterior: mean, or a quantile such as 0.1.")] = "mean",
     points: Annotated[Path | None, typer.Option(help="Write what every candidate gives, .csv.")] = None,
@@ -70,11 +85,11 @@ def select(
 
     With counterfactuals (one row for each episode and handoff), alpha maximizes success within the cap, and the
     intervals come from resampling tasks. Without them it is the threshold that is best in its own worst case, from
-    bounds that the paired rollouts and windows give; take it for a first alpha.
+    bounds that the paired rollouts and windows give; take it for a first alpha. Where a handoff restarts the task,
+    paired rollouts say exactly what comes of it: they need to carry Strong's steps, or costs.
 
     Example: `bayes-tacit select fit.json episodes.jsonl --cap 50 --step-budget 30 --out router.json`
     """
-    from bayes_tacit.data.costs import StepCost
     from bayes_tacit.data.counterfactuals import Counterfactuals
     from bayes_tacit.estimates.map_fit import MapFit
     from bayes_tacit.estimates.training import warn_of_other_data
@@ -88,10 +103,13 @@ def select(
     if (cap is None) == (alpha is None):
         raise InvalidDataError("one of --cap and --alpha", field="--cap and --alpha", value=(cap, alpha))
     for name, path in (("--points", points), ("--plot", plot)):
-        if path is not None and (cap is None or (name == "--plot" and counterfactuals is None)):
-            needs = "--cap and --counterfactuals" if name == "--plot" else "--cap"
+        known_exactly = counterfactuals is not None or handoff == "restart"
+        if path is not None and (cap is None or (name == "--plot" and not known_exactly)):
+            needs = "--cap and --counterfactuals, or --handoff restart," if name == "--plot" else "--cap"
             raise InvalidDataError(f"{needs} as well", field=name, value=str(path))
     validate.choice("--candidates", candidates, ("quantiles", "grid", "rates"))
+    kind = validate.choice("--handoff", handoff, HANDOFFS)
+    prices = prices_of(cheap_cost, strong_cost, restarts=kind == "restart" and counterfactuals is None)
     decision_rule = _rule(rule)
     with told(), working("scoring and choosing"):
         estimate = read_fitted(fitted)
@@ -111,15 +129,20 @@ def select(
                 warn_of_other_data(estimate, fitted_on)
                 trained = decisive_scores(parameters, fitted_on, decision_rule)
             tried = _candidates(candidates, n, trained, timing)
-            cost = StepCost(1.0 if cheap_cost is None else cheap_cost, 3.0 if strong_cost is None else strong_cost)
-            if counterfactuals is None:
-                found = _from_log(scores, episodes, tried, timing, cost, step_budget, cap)
-            else:
+            if counterfactuals is not None:
+                cost = cast("StepCost", prices)
                 known = Counterfactuals.read(counterfactuals, cost=cost).match(episodes)
                 if cheap_cost is not None or strong_cost is not None:
                     known = known.with_cost(cost)
+                known = _of_kind(known, kind, counterfactuals)
                 found = _from_counterfactuals(scores, known, tried, timing, cap, seed)
-        router = Router.of(parameters, found.alpha, decision_rule)
+            elif kind == "restart":
+                steps = steps_of(episodes, strong_steps)
+                known = Counterfactuals.from_restarts(episodes, strong_steps=steps, cost=prices)
+                found = _from_counterfactuals(scores, known, tried, timing, cap, seed)
+            else:
+                found = _from_log(scores, episodes, tried, timing, cast("StepCost", prices), step_budget, cap)
+        router = Router.of(parameters, found.alpha, decision_rule, handoff=kind)
     router.save(out)
     if points is not None and found.points is not None:
         with atomic_path(points) as temporary:
@@ -140,6 +163,17 @@ class Found:
     content: dict[str, object]
     points: pd.DataFrame | None = None
     choice: Choice | None = None
+
+
+def _of_kind(known: Counterfactuals, kind: Handoff, path: Path) -> Counterfactuals:
+    """Give the table of the wanted kind of handoff; what restarts is also known where it is known what resumes."""
+    if known.handoff == kind:
+        return known
+    if kind == "restart":
+        return known.restarted()
+    raise InvalidDataError(
+        "'restart', the kind that the table is about", field="--handoff", value=kind, where=str(path)
+    )
 
 
 def _from_log(

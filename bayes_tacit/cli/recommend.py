@@ -11,6 +11,7 @@ import typer
 
 from bayes_tacit import validate
 from bayes_tacit.cli.common import AsJson, Data, Force, Seed, Timing, Unmarked, new_file, read_episodes, show, told
+from bayes_tacit.cli.prices import number_of, prices_of, steps_of
 from bayes_tacit.data.handoffs import HANDOFFS
 from bayes_tacit.errors import FileFormatError, InvalidDataError
 from bayes_tacit.files import atomic_path
@@ -75,8 +76,8 @@ def recommend(
     with told():
         episodes = read_episodes(data)
         training, kept = _parts(episodes, development, share, seed)
-        cost = _cost(cheap_cost, strong_cost)
-        steps = strong_steps or ("strong_steps" if "strong_steps" in kept.dataset else None)
+        cost = prices_of(cheap_cost, strong_cost, restarts=True)
+        steps = steps_of(kept, strong_steps)
         result: Recommendation | LogsRecommendation
         if known:
             world = _world(kept, counterfactuals, cost, steps, handoff)
@@ -102,30 +103,10 @@ def _parts(episodes: Episodes, development: Path | None, share: float, seed: int
     return parts["training"], parts["development"]
 
 
-def _cost(cheap: str, strong: str) -> CostModel | LoggedCost:
-    """Read two prices of a call, or two names of variables that the episodes carry."""
-    from bayes_tacit.data.costs import LoggedCost, StepCost
-
-    numbers = [_number(value) for value in (cheap, strong)]
-    if None not in numbers:
-        return StepCost(*numbers)  # type: ignore[arg-type]
-    if any(number is not None for number in numbers):
-        expected = "two numbers, or two names of carried variables"
-        raise InvalidDataError(expected, field="--cheap-cost and --strong-cost", value=(cheap, strong))
-    return LoggedCost(cheap, strong)
-
-
-def _number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None
-
-
 def _cap(text: str, strong: float | None) -> float:
     """Read a budget: a number, or a share of what Pure Strong costs."""
     of_share = text.endswith("%")
-    number = _number(text.removesuffix("%"))
+    number = number_of(text.removesuffix("%"))
     if number is None or (of_share and strong is None):
         expected = "a number" if of_share else "a number, or a share of Pure Strong's cost such as 50%"
         raise InvalidDataError(expected, field="--cap", value=text)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from command_line import call
+from simulate import quietly
 
-from bayes_tacit import Counterfactuals, MapFit, Router, StepCost, handoff_score, load_example
+from bayes_tacit import Counterfactuals, Episodes, LoggedCost, MapFit, Router, StepCost, handoff_score, load_example
 from bayes_tacit.decisions.selection import fixed_grid, operating_points, score_quantiles, target_switch_rates
+from bayes_tacit.errors import TacitWarning
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +66,79 @@ def test_select_with_counterfactuals_maximizes_success_within_the_cap(replayed, 
     assert len(pd.read_csv(tmp_path / "p.csv")) == len(expected)
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
     assert Router.load(tmp_path / "router.json").alpha == content["alpha"]
+
+
+@pytest.fixture(scope="module")
+def paired(example_folder) -> Path:
+    """A few episodes that carry Strong's steps and what both rollouts did cost, as imported logs do."""
+    episodes = load_example().take(slice(0, 60))
+    steps = episodes.n_steps // 2 + 1
+    carried = {"strong_steps": steps, "cheap_tokens": 100.0 * episodes.n_steps, "strong_tokens": 700.0 * steps}
+    dataset = episodes.dataset.assign({name: ("episode", values) for name, values in carried.items()})
+    quietly(dataset).write(example_folder / "paired.jsonl")
+    return example_folder
+
+
+def load_quietly(path: Path) -> Episodes:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TacitWarning)
+        return Episodes.read(path)
+
+
+@pytest.mark.parametrize(
+    ("prices", "cost", "cap"),
+    [
+        ((), StepCost(1, 3), 40),
+        (("--strong-cost", 7), StepCost(1, 7), 60),
+        (
+            ("--cheap-cost", "cheap_tokens", "--strong-cost", "strong_tokens"),
+            LoggedCost("cheap_tokens", "strong_tokens"),
+            6000,
+        ),
+    ],
+)
+def test_select_is_exact_from_paired_rollouts_where_a_handoff_restarts_the_task(paired, tmp_path, prices, cost, cap):
+    given = ("--handoff", "restart", *prices, "--cap", cap, "--out", "router.json", "--plot", "curve.png", "--json")
+    done = call("select", paired / "fit.json", paired / "paired.jsonl", *given, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    content = json.loads(done.stdout)
+    episodes = load_quietly(paired / "paired.jsonl")
+    scores = handoff_score(MapFit.load(paired / "fit.json"), episodes)
+    table = Counterfactuals.from_restarts(episodes, strong_steps="strong_steps", cost=cost)
+    expected = operating_points(scores, table, score_quantiles(scores), "post_action")
+    np.testing.assert_allclose([row["cost"] for row in content["points"]], expected["cost"])
+    assert content["point"]["success"] == expected.loc[expected["cost"] <= cap, "success"].max()
+    assert Router.load(tmp_path / "router.json").handoff == "restart"
+
+
+def test_a_table_of_resumed_handoffs_says_what_restarts_give_too(replayed, tmp_path):
+    given = ("--counterfactuals", replayed / "handoffs.csv", "--cap", 60, "--out", "router.json", "--json")
+    arguments = ("select", replayed / "fit.json", replayed / "few.jsonl", *given)
+    resumed = json.loads(call(*arguments, cwd=tmp_path).stdout)
+    done = call(*arguments, "--handoff", "restart", "--force", cwd=tmp_path)
+    restarted = json.loads(done.stdout)
+    pairs = zip(resumed["points"], restarted["points"], strict=True)
+    assert all(one["cost"] <= other["cost"] for one, other in pairs)
+    assert Router.load(tmp_path / "router.json").handoff == "restart"
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (("--handoff", "again"), "--handoff is 'again'"),
+        (("--handoff", "restart", "--strong-steps", "turns"), "carried variable is 'turns'"),
+        (("--handoff", "restart", "--cheap-cost", "cheap_tokens"), "two numbers, or two names of carried variables"),
+        (("--cheap-cost", "cheap_tokens", "--strong-cost", "strong_tokens"), "carried variables price restarts only"),
+        (("--cheap-cost", "-1"), "cheap cost is -1.0"),
+    ],
+)
+def test_what_cannot_be_prices_or_steps_is_one_line(paired, tmp_path, given, message):
+    arguments = (paired / "fit.json", paired / "paired.jsonl", "--cap", 40, "--out", "router.json", *given)
+    done = call("select", *arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "router.json").exists()
 
 
 def test_select_shows_the_success_cost_table_and_marks_the_choice(replayed, tmp_path):
