@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo notebooks test test-llm attack lint bench studies docs lock clean
+.PHONY: demo notebooks test quick cover test-llm attack lint bench studies docs lock clean
 
 demo: .venv/demo.installed
 	$(BIN)/python -m simulations.demo
@@ -11,8 +11,16 @@ demo: .venv/demo.installed
 notebooks: .venv/notebooks.installed
 	$(BIN)/jupyter lab notebooks
 
-test: lint
+test: lint docs
 	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+# What needs no sampling, no compiling and no processes: for between two edits.
+quick: .venv/test.installed
+	$(BIN)/python -m pytest -n 2 --dist loadfile -q -m 'not slow'
+
+# Which lines the tests run; what other processes run does not count.
+cover: .venv/test.installed
+	$(BIN)/python -m pytest -n 2 --dist loadfile -q --cov --cov-report=term:skip-covered
 
 lint: .venv/test.installed
 	$(BIN)/ruff format --check .
@@ -45,7 +53,7 @@ docs: .venv/docs.installed
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build
 
 clean:
-	rm -rf .venv demo-output docs/_build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf .venv demo-output docs/_build .coverage .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 
 .venv/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 12) and "bayes_tacit needs Python 3.12 or newer; set PYTHON=")'

@@ -28,8 +28,9 @@ class _Parser(argparse.ArgumentParser):
 def main(words: Sequence[str] | None = None) -> int:
     """Run the program: exit code 0, 2 for bad input or a failed replicate, which is told in one line."""
     console = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
+    words = sys.argv[1:] if words is None else words
     try:
-        arguments = _parser().parse_args(words)
+        arguments = _parser(explained=bool({"-h", "--help"} & set(words))).parse_args(words)
         if arguments.list:
             print(_studies())
         elif arguments.study is None:
@@ -116,11 +117,12 @@ def _run_intercode(arguments: argparse.Namespace, console: Console) -> None:
     )
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(*, explained: bool) -> argparse.ArgumentParser:
+    """Make the parser; that its help lists the studies too takes importing them all."""
     parser = _Parser(
         prog="python -m simulations",
         description="Run a study on simulated episodes, or go on with one that was stopped.",
-        epilog=f"studies:\n{_studies()}" if {"-h", "--help"} & set(sys.argv) else None,
+        epilog=f"studies:\n{_studies()}" if explained else None,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )

@@ -1,23 +1,35 @@
-"""What several tests share: the example set, its fit, and models that are compiled once a session."""
+"""What several tests share: the example set, its fit, and models that are compiled once a session.
+
+PyMC is loaded by what needs it only: `make quick` runs without.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pymc as pm
 import pytest
+import quick_tier
 import xarray as xr
 from hypothesis import settings
+from kept import KeptPosteriors
 
-from bayes_tacit import Episodes, MapFit, RidgePrior, Router, build_model, fit_map, load_example, save_posterior
+from bayes_tacit import Episodes, MapFit, RidgePrior, Router, fit_map, load_example
 from bayes_tacit.errors import TacitError
-from bayes_tacit.estimates.posterior import sample_posterior
+
+if TYPE_CHECKING:
+    import pymc as pm
 
 # The same examples in every run; `--hypothesis-profile explore` looks for new ones.
 settings.register_profile("repeatable", deadline=None, derandomize=True)
 settings.register_profile("explore", deadline=None)
 settings.load_profile("repeatable")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.option.markexpr == quick_tier.EXPRESSION:
+        config.pluginmanager.register(quick_tier.QuickTier(), "quick tier")
 
 
 @pytest.fixture(scope="session")
@@ -31,9 +43,14 @@ def example_fit(example: Episodes) -> MapFit:
 
 
 @pytest.fixture(scope="session")
-def posterior(example: Episodes) -> xr.DataTree:
+def kept_posteriors(request: pytest.FixtureRequest) -> KeptPosteriors:
+    return KeptPosteriors(request.config.cache.mkdir("posteriors"))
+
+
+@pytest.fixture(scope="session")
+def posterior(example: Episodes, kept_posteriors: KeptPosteriors) -> xr.DataTree:
     """A short run on the example set; tests that change it work on a copy."""
-    return sample_posterior(example, draws=500, tune=500, chains=4, seed=1, progress=False)
+    return kept_posteriors.sample("example", example, draws=500, tune=500, chains=4, seed=1)
 
 
 @pytest.fixture(scope="session")
@@ -41,6 +58,8 @@ def example_folder(
     tmp_path_factory: pytest.TempPathFactory, example: Episodes, example_fit: MapFit, posterior: xr.DataTree
 ) -> Path:
     """A folder with the example, its fit, its posterior and a router."""
+    from bayes_tacit import save_posterior
+
     folder = tmp_path_factory.mktemp("example")
     example.write(folder / "episodes.jsonl")
     example_fit.save(folder / "fit.json")
@@ -52,6 +71,8 @@ def example_folder(
 @pytest.fixture(scope="session")
 def ridge_model(example: Episodes) -> pm.Model:
     """The model whose MAP is the paper's estimate."""
+    from bayes_tacit import build_model
+
     return build_model(example, RidgePrior(strength=0.01))
 
 

@@ -1,6 +1,6 @@
 """Write requirements.lock: one file, in sections, each holding what the ones above it do not.
 
-`make demo` installs the first section only, `make test` the first two. Everything is resolved together, so a
+`make demo` installs the first section only, `make test` the first three. Everything is resolved together, so a
 package has one version whichever sections are installed. Run by `make lock`, which has `uv` on its path.
 """
 

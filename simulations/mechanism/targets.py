@@ -11,6 +11,7 @@ from bayes_tacit.policies import PrefixRouter, StepDeferral, TacitSwitch, TaskRo
 from bayes_tacit.policies.base import Policy
 from bayes_tacit.policies.world import World
 from models.mechanism import FULL, RISK_ONLY, X_ONLY, without_features, without_risk_values
+from simulations import published
 from simulations.mechanism.diagnostics import diagnostics
 from simulations.mechanism.exact import success_probability
 from simulations.mechanism.parameters import Mechanism, with_feature_information, with_risk_noise
@@ -33,23 +34,21 @@ COMPARED = (
 
 PAPER = MappingProxyType(
     {
-        "Pure Cheap": 44.59,
-        "Pure Strong": 84.88,
-        "Task Router": 62.40,
-        "Step Deferral": 62.98,
-        "Prefix router": 66.13,
-        "TACIT-Switch": 73.52,
-        "x-only": 66.62,
-        "risk-only": 71.35,
-        "auc_cumulative_risk": 0.774,
-        "auc_task_features": 0.605,
-        "auc_latest_risk": 0.691,
-        "ab01_with_candidate": 80.1,
-        "success_after_marked_handoff": 85.6,
-        "least feature information": 71.56,
-        "most feature information": 74.87,
-        "most risk noise": 67.38,
-        "least risk noise": 77.96,
+        "Pure Cheap": published.MECHANISM_SUCCESS_PERCENT["pure_cheap"],
+        "Pure Strong": published.MECHANISM_SUCCESS_PERCENT["pure_strong"],
+        "Task Router": published.MECHANISM_SUCCESS_PERCENT["task_router"],
+        "Step Deferral": published.MECHANISM_SUCCESS_PERCENT["step_deferral"],
+        "Prefix router": published.MECHANISM_SUCCESS_PERCENT["prefix_router"],
+        "TACIT-Switch": published.MECHANISM_SUCCESS_PERCENT["tacit_switch"],
+        "x-only": published.ABLATION_SUCCESS_PERCENT["x_only"][0],
+        "risk-only": published.ABLATION_SUCCESS_PERCENT["risk_only"][0],
+        **{f"auc_{name}": auc for name, auc in published.MECHANISM_AUC_OF_CHEAP_FAILURE.items()},
+        "ab01_with_candidate": published.MECHANISM_CANDIDATE_PERCENT,
+        "success_after_marked_handoff": published.MECHANISM_SUCCESS_AFTER_MARK_PERCENT,
+        "least feature information": published.SENSITIVITY_SUCCESS_PERCENT_RANGE["task_features"][0],
+        "most feature information": published.SENSITIVITY_SUCCESS_PERCENT_RANGE["task_features"][1],
+        "most risk noise": published.SENSITIVITY_SUCCESS_PERCENT_RANGE["online_risk"][0],
+        "least risk noise": published.SENSITIVITY_SUCCESS_PERCENT_RANGE["online_risk"][1],
     }
 )
 """Success in percent, by policy and for TACIT-Switch at the ends of the sensitivity axes; AUCs; the teacher's marks."""

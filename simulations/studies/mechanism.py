@@ -12,11 +12,11 @@ from bayes_tacit.policies import Comparison as Contest
 from bayes_tacit.policies import World
 from bayes_tacit.policies.base import number_in
 from bayes_tacit.review.plots.policies import policy_style
+from simulations import published
 from simulations.mechanism import calibration
 from simulations.mechanism.diagnostics import diagnostics
 from simulations.mechanism.targets import PAPER
 from simulations.mechanism.world import SIZES
-from simulations.studies import published
 from simulations.studies.contest import (
     ABLATIONS,
     ALARM,

@@ -9,8 +9,8 @@ import pandas as pd
 
 from bayes_tacit import Episodes
 from models.recovery import MATCHED_NOISE
+from simulations import published
 from simulations.model_based import TRUTH, simulate
-from simulations.studies import published
 from simulations.studies.corruption import Corruption
 from simulations.studies.figures import figure_file, plot_means
 from simulations.studies.recovery import TRUE_PARAMETERS, held_out_error, raw_parameters

@@ -11,8 +11,8 @@ import pandas as pd
 from bayes_tacit import Episodes, MapFit, handoff_score
 from bayes_tacit.errors import ConvergenceError
 from models.recovery import RECOVERY
+from simulations import published
 from simulations.model_based import TRUTH, simulate, true_scores
-from simulations.studies import published
 from simulations.studies.figures import COLOURS, MARKERS, figure_file, legend_beside
 from simulations.studies.study import Row, Setting, Study
 from simulations.studies.tables import (

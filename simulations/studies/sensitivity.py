@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 
 from bayes_tacit.review.plots.policies import policy_style
+from simulations import published
 from simulations.mechanism import Mechanism, calibration, with_feature_information, with_risk_noise
 from simulations.mechanism.diagnostics import diagnostics
 from simulations.mechanism.world import SIZES
-from simulations.studies import published
 from simulations.studies.contest import (
     ALARM,
     BASELINES,

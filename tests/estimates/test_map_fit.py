@@ -3,7 +3,6 @@ from functools import partial
 
 import numpy as np
 import pandas as pd
-import pymc as pm
 import pytest
 import statsmodels.api as sm
 import xarray as xr
@@ -85,6 +84,8 @@ def test_gamma_with_a_ridge_agrees_with_scikit_learn(scalar_episodes, ridge):
 
 
 def test_fit_is_what_pymc_finds_as_the_map(example_fit, ridge_model):
+    import pymc as pm
+
     with ridge_model:
         found = pm.find_MAP(method="BFGS", options={"gtol": 1e-8}, progressbar=False)
     assert_same_estimates(example_fit, found, atol=1e-5)

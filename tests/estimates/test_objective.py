@@ -3,7 +3,7 @@ import pytest
 from paper import complex_step, paper_objective
 from simulate import simulate_model
 
-from bayes_tacit import Episodes, RidgePrior, build_model
+from bayes_tacit import Episodes, RidgePrior
 from bayes_tacit.errors import TacitWarning
 from bayes_tacit.estimates.map_fit.objective import PaperObjective
 from bayes_tacit.model.evidence import collect_evidence
@@ -89,6 +89,8 @@ def test_hessian_is_the_derivative_of_the_gradient(where, objective):
 @pytest.fixture(scope="module")
 def floored_model(episodes: Episodes):
     """The PyMC model with the paper's floor, its log-likelihood and gradient compiled once."""
+    from bayes_tacit import build_model
+
     with pytest.warns(TacitWarning, match="they are floored"):
         model = build_model(episodes, RidgePrior(strength=RIDGE), floor=1e-12, unmarked="outcome")
     return model, model.compile_logp(jacobian=False), model.compile_dlogp(jacobian=False)

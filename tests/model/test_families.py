@@ -6,7 +6,7 @@ import pytest
 from scipy import integrate, stats
 from simulate import simulate_model
 
-from bayes_tacit import RidgePrior, build_model, fit_map
+from bayes_tacit import RidgePrior, fit_map
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.estimates.map_fit.objective import PaperObjective
 from bayes_tacit.model.evidence import collect_evidence
@@ -65,6 +65,8 @@ def test_loglogistic_derivatives_are_exact():
 
 
 def test_loglogistic_fit_is_the_maximum_of_its_pymc_model(example):
+    from bayes_tacit import build_model
+
     fit = fit_map(example, family="loglogistic")
     model = build_model(example, RidgePrior(strength=0.01), family="loglogistic")
     logits = np.log(fit.w)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import jsonschema
 import numpy as np
 import pytest
-from test_deployment_files import VALIDATOR
+from test_router_files import VALIDATOR
 
 from bayes_tacit import Router, fit_map
 from bayes_tacit.errors import InvalidDataError, TacitWarning

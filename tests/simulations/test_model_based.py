@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import integrate, special, stats
 
+from simulations import published
 from simulations.model_based import TRUTH, outcome_proportions, simulate, true_scores, with_proportions
-from simulations.studies import published
 
 OTHER = replace(TRUTH, gamma=(0.9, -0.2, 0.4), beta=(0.5, 0.3, -0.2), gamma0=-0.4, beta0=0.7, s=0.8, horizon=6)
 
