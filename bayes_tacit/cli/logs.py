@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from bayes_tacit.cli.common import AnySeed, AsJson, Force, new_file, show
+from bayes_tacit.progress import bars
 
 if TYPE_CHECKING:
     from bayes_tacit.logs.importing import Progress, Trials
@@ -78,16 +78,9 @@ def import_(
 
 
 @contextmanager
-def _bar(logs: list[Path]) -> Iterator[Progress | None]:
+def _bar(logs: list[Path]) -> Iterator[Progress]:
     """Show on a terminal how much of the logs was read; say nothing on a pipe."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with bars(of="bytes") as bar:
         tasks = {
             side: bar.add_task(side, total=_size(log)) for side, log in zip(("cheap", "strong"), logs, strict=True)
         }

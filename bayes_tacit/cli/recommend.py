@@ -15,6 +15,7 @@ from bayes_tacit.cli.prices import number_of, prices_of, steps_of
 from bayes_tacit.data.handoffs import HANDOFFS
 from bayes_tacit.errors import FileFormatError, InvalidDataError
 from bayes_tacit.files import atomic_path
+from bayes_tacit.progress import bars
 
 if TYPE_CHECKING:
     from bayes_tacit.data.costs import CostModel, LoggedCost
@@ -148,14 +149,9 @@ def _judged(
 @contextmanager
 def _bar() -> Iterator[Callable[[str, int, int], None]]:
     """Show on a terminal how far fitting and judging are; say nothing on a pipe."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    console = Console(stderr=True)
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
-        tasks = {stage: bars.add_task(stage, total=None) for stage in ("fitting", "judging", "frontier")}
-        yield lambda stage, done, of: bars.update(tasks[stage], completed=done, total=of)
+    with bars() as progress:
+        tasks = {stage: progress.add_task(stage, total=None) for stage in ("fitting", "judging", "frontier")}
+        yield lambda stage, done, of: progress.update(tasks[stage], completed=done, total=of)
 
 
 def _from_logs(

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from bayes_tacit.agents.playing.workers import Progress
+from bayes_tacit.progress import bars
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,17 +23,11 @@ def shown(stage: str, console: Console | None = None) -> Progress:
     console
         Where; by default standard error.
     """
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bars
-
-    out = Console(stderr=True) if console is None else console
 
     @contextmanager
     def bar(of: int) -> Iterator[Callable[[int], object]]:
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        with Bars(*columns, console=out, disable=not out.is_terminal) as bars:
-            task = bars.add_task(stage, total=of)
-            yield lambda done: bars.update(task, completed=done)
+        with bars(console, stay=True) as shown_bars:
+            task = shown_bars.add_task(stage, total=of)
+            yield lambda done: shown_bars.update(task, completed=done)
 
     return bar
