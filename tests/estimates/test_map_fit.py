@@ -7,6 +7,7 @@ import pytest
 import statsmodels.api as sm
 import xarray as xr
 from lifelines import LogNormalAFTFitter
+from scipy import special
 from simulate import TRUTH, quietly, simulate_model
 from sklearn.linear_model import LogisticRegression
 
@@ -19,6 +20,7 @@ from bayes_tacit.errors import (
     MissingFileError,
     TacitWarning,
 )
+from bayes_tacit.estimates.map_fit.intervals import weight_interval
 from bayes_tacit.estimates.map_fit.newton import minimize_newton
 from bayes_tacit.estimates.map_fit.objective import PaperObjective
 from bayes_tacit.model.evidence import collect_evidence
@@ -385,8 +387,14 @@ def test_evidence_that_bounds_the_threshold_on_one_side_is_refused(example):
         fit_map(one_sided(example, window_start=nothing, window_end=nothing), unmarked="outcome")
     at_once = np.where(example.has_window, 0.0, np.nan)
     early = one_sided(example, window_start=at_once)
-    with pytest.raises(EvidenceError, match="start before any risk was seen and no episode is AB = 11"):
+    with pytest.raises(EvidenceError, match="start before any risk was seen, and no AB = 11 episode has seen any"):
         fit_map(early.take(early.outcomes != "11"), unmarked="outcome")
+    # One that is there and never saw any risk is not denied.
+    diagnostics = early.dataset["diagnostics"]
+    calm = quietly(early.dataset.assign(diagnostics=diagnostics * (early.outcomes != "11")[:, None, None]))
+    assert "11" in calm.outcomes
+    with pytest.raises(EvidenceError, match="no AB = 11 episode has seen any"):
+        fit_map(calm, unmarked="outcome")
 
 
 @pytest.mark.parametrize(
@@ -452,6 +460,23 @@ def test_the_printed_table_names_every_parameter(example_fit):
     assert "0 episodes floored" in text
     assert list(example_fit.summary().columns) == ["estimate", "se", "lower_95", "upper_95"]
     assert "gamma[entities]" in example_fit._repr_html_()
+
+
+def test_intervals_of_weights_are_normal_on_the_logit_scale_and_stay_on_the_simplex():
+    w, error = np.array([0.9, 0.0995, 0.0005, 0.0]), np.array([0.04, 0.04, 0.002, np.nan])
+    lower, upper = weight_interval(w, error)
+    slope = w[:3] * (1 - w[:3])
+    np.testing.assert_allclose(special.logit(upper[:3]) - special.logit(w[:3]), 1.959964 * error[:3] / slope, rtol=1e-6)
+    np.testing.assert_allclose(special.logit(w[:3]) - special.logit(lower[:3]), 1.959964 * error[:3] / slope, rtol=1e-6)
+    assert (lower[:3] > 0).all()
+    assert (upper[:3] < 1).all()
+    assert np.isnan([lower[3], upper[3]]).all()
+
+
+def test_the_table_takes_the_intervals_of_weights(example_fit):
+    table = example_fit.summary().loc["w[invalid]"]
+    expected = weight_interval(example_fit.w[3], example_fit.standard_errors["w"][3])
+    np.testing.assert_allclose(table[["lower_95", "upper_95"]].astype(float), expected)
 
 
 def test_html_table_escapes_names(example):

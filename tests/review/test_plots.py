@@ -8,6 +8,7 @@ from posteriors import random_posterior
 
 from bayes_tacit import credible_band, fit_map, handoff_score, incidence
 from bayes_tacit.errors import InvalidDataError
+from bayes_tacit.estimates.map_fit.intervals import weight_interval
 from bayes_tacit.review.plots import (
     plot_calibration,
     plot_crossing_steps,
@@ -140,12 +141,12 @@ def test_weights_of_a_posterior_are_drawn_with_their_intervals(example, tree):
     assert set(parts["equal weights"].get_xdata()) == {0.25}
 
 
-def test_weights_of_a_fit_are_drawn_with_normal_intervals_inside_the_unit_interval(example, example_fit):
+def test_weights_of_a_fit_are_drawn_with_the_intervals_of_its_table(example, example_fit):
     parts = labelled(plot_weights(example_fit, probability=0.95))
     np.testing.assert_array_equal(parts["estimate"].get_xdata(), example_fit.w)
     segments = np.array([[start[0], end[0]] for start, end in parts["95% interval"].get_segments()])
     errors = example_fit.standard_errors["w"]
-    np.testing.assert_allclose(segments[:, 1] - segments[:, 0], 2 * 1.959964 * errors, rtol=1e-6)
+    np.testing.assert_allclose(segments.T, weight_interval(example_fit.w, errors), rtol=1e-6)
     fixed = fit_map(example, weights=[0.7, 0.1, 0.1, 0.1])
     parts = labelled(plot_weights(fixed))
     np.testing.assert_array_equal(parts["estimate"].get_xdata(), fixed.w)

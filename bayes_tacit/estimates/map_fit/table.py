@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from bayes_tacit.estimates.map_fit.intervals import normal_interval, weight_interval
 from bayes_tacit.estimates.map_fit.values import FittedValues
 from bayes_tacit.html.pieces import table_of
 from bayes_tacit.html.rendering import render
@@ -13,16 +14,14 @@ from bayes_tacit.model.families import family_named
 
 def as_frame(fit: FittedValues) -> pd.DataFrame:
     """One row a parameter, indexed as ArviZ names them."""
-    names, estimates, errors = [], [], []
+    names, parts = [], []
     for parameter, labels in _labels(fit).items():
-        values = np.atleast_1d(getattr(fit, parameter))
+        estimate, error = np.atleast_1d(getattr(fit, parameter)), np.atleast_1d(fit.standard_errors[parameter])
+        interval = weight_interval if parameter == "w" else normal_interval
         names += [parameter if label is None else f"{parameter}[{label}]" for label in labels]
-        estimates += values.tolist()
-        errors += np.atleast_1d(fit.standard_errors[parameter]).tolist()
-    table = pd.DataFrame({"estimate": estimates, "se": errors}, index=pd.Index(names, name="parameter"))
-    table["lower_95"] = table["estimate"] - 1.959963984540054 * table["se"]
-    table["upper_95"] = table["estimate"] + 1.959963984540054 * table["se"]
-    return table
+        parts.append(np.column_stack([estimate, error, *interval(estimate, error)]))
+    columns = ["estimate", "se", "lower_95", "upper_95"]
+    return pd.DataFrame(np.concatenate(parts), columns=columns, index=pd.Index(names, name="parameter"))
 
 
 def _labels(fit: FittedValues) -> dict[str, tuple[str | None, ...]]:

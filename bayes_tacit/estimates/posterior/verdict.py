@@ -13,6 +13,9 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from bayes_tacit.html.pieces import table_of
+from bayes_tacit.html.rendering import render
+
 LARGEST_RHAT = 1.01
 SMALLEST_ESS_PER_CHAIN = 100
 SMALLEST_BFMI = 0.3
@@ -21,7 +24,7 @@ FEWEST_DRAWS = 4
 """With fewer draws a chain, R-hat and effective sample sizes are not defined."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Verdict:
     """A judgement of the sampler's own diagnostics.
 
@@ -44,6 +47,14 @@ class Verdict:
 
     def __str__(self) -> str:
         return "\n".join([self.sentence, *(f"- {reason}" for reason in self.reasons)])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """Give the same for Jupyter, with the table."""
+        formats = {"ess_bulk": ".0f", "ess_tail": ".0f"}
+        table = table_of(self.table.rename_axis("parameter"), "", formats=formats)
+        return render("verdict.html", sentence=self.sentence, reasons=self.reasons, table=table)
 
     def as_attrs(self) -> dict[str, str | int]:
         """Give what a DataTree's `attrs` can hold."""

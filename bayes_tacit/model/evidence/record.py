@@ -173,8 +173,8 @@ class Evidence:
             )
         elif self.n_interval + self.n_right == 0:
             found.append(
-                f"all {self.n_left} teacher windows start before any risk was seen and no episode is AB = 11; expected "
-                "some evidence from below, because without it the threshold could be arbitrarily low"
+                f"all {self.n_left} teacher windows start before any risk was seen, and no AB = 11 episode has seen "
+                "any; expected some evidence from below, because without it the threshold could be arbitrarily low"
             )
         return found
 

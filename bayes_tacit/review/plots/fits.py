@@ -6,11 +6,11 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
-from scipy import special
 
 from bayes_tacit import validate
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.estimates.map_fit import MapFit
+from bayes_tacit.estimates.map_fit.intervals import weight_interval
 from bayes_tacit.review.plots.style import (
     BAND_OPACITY,
     CEILING,
@@ -31,8 +31,8 @@ def plot_weights(fit_or_tree: MapFit | xr.DataTree, *, probability: float = 0.9,
     Parameters
     ----------
     fit_or_tree
-        A posterior: means with equal-tailed intervals. A fit: estimates with normal intervals cut at 0 and 1, and none
-        where there is no standard error.
+        A posterior: means with equal-tailed intervals. A fit: estimates with intervals that are normal on the logit
+        scale, as in its table, and none where there is no standard error.
     probability
         Mass of the intervals.
     ax
@@ -48,12 +48,10 @@ def plot_weights(fit_or_tree: MapFit | xr.DataTree, *, probability: float = 0.9,
     validate.probability("probability", probability)
     fitted = as_draws(fit_or_tree)
     w = fitted.draws.w
-    tail = (1 - probability) / 2
     if isinstance(fit_or_tree, MapFit):
-        reach = special.ndtri(1 - tail) * np.asarray(fit_or_tree.standard_errors["w"])
-        lower, upper = np.clip([w[0] - reach, w[0] + reach], 0, 1)
+        lower, upper = weight_interval(w[0], fit_or_tree.standard_errors["w"], probability)
     else:
-        lower, upper = np.quantile(w, [tail, 1 - tail], axis=0)
+        lower, upper = np.quantile(w, [(1 - probability) / 2, (1 + probability) / 2], axis=0)
     center = w.mean(axis=0)
     position = np.arange(len(center))
     with house_style():
