@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import Any
 
 from bayes_tacit import Episodes, MapFit, World, fit_map
-from bayes_tacit.policies import Cascade, FittedPolicy, Policy, TacitSwitch, families
+from bayes_tacit.policies import Cascade, Policy, TacitSwitch, families
 from simulations.intercode.marks import unmarked
 
-FITTING = {"restarts": 2}
+FITTING: dict[str, Any] = {"restarts": 2, "unmarked": "outcome"}
+"""The paper's reading of the few tasks that the rule cannot mark: they count for their outcome alone."""
+
 TACIT, NO_MARKS, FORGETTING = "TACIT-Switch", "TACIT-Switch, no marks", "TACIT-Switch, memory and clock"
 RECOMMENDED = "recommended"
 """What `recommend` names under each budget, from training and development tasks."""
@@ -19,20 +21,6 @@ CHOSEN = "best on development"
 
 NOT_IN_LOGS = "Step Deferral, and every handoff that resumes from Cheap's state"
 """What paired rollouts cannot evaluate: neither is in them."""
-
-
-@dataclass(frozen=True, eq=False)
-class Ready:
-    """A policy that was fitted before, so that several budgets need one fit."""
-
-    name: str
-    fitted: FittedPolicy
-    sees: str = ""
-    decides: str = ""
-
-    def fit(self, training: Episodes) -> FittedPolicy:  # noqa: ARG002
-        """Give what was fitted."""
-        return self.fitted
 
 
 def recommendable(training: Episodes, development: World) -> tuple[Policy, ...]:
@@ -52,7 +40,7 @@ def tacit_switch(name: str, estimator: Callable[[Episodes], MapFit]) -> TacitSwi
 
 def fit_with_marks(training: Episodes) -> MapFit:
     """Fit as the paper does, with the marks of the rule."""
-    return fit_map(training, restarts=2)
+    return fit_map(training, **FITTING)
 
 
 def fit_without_marks(training: Episodes) -> MapFit:
@@ -62,4 +50,4 @@ def fit_without_marks(training: Episodes) -> MapFit:
 
 def fit_with_memory(training: Episodes) -> MapFit:
     """Fit with marks, with the memory that the likelihood prefers and a clock."""
-    return fit_map(training, restarts=2, memory="profile", clock=True)
+    return fit_map(training, **FITTING, memory="profile", clock=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from bayes_tacit import Episodes, MapFit, StepCost, World, sample_posterior
+from bayes_tacit import Episodes, MapFit, StepCost, World
 from bayes_tacit.errors import InvalidDataError, TacitError, TacitWarning
 from bayes_tacit.policies import FittedPolicy, Policy, PosteriorTacitSwitch, PureCheap, PureStrong, recommend
 from bayes_tacit.policies.base import chosen
@@ -25,7 +25,6 @@ from simulations.intercode.policies import (
     NO_MARKS,
     RECOMMENDED,
     TACIT,
-    Ready,
     beside,
     fit_with_marks,
     fit_with_memory,
@@ -47,9 +46,9 @@ SIZED = {"training": 0.59, "development": 0.11, "test": 0.3}
 """Shares of the tasks where the number of training tasks is what varies."""
 
 LEARNING = ("Task Router", "Prefix router", "Count", "Landmark", TACIT, NO_MARKS)
-SAMPLING: dict[str, Any] = {"draws": 500, "tune": 500, "chains": 2, "progress": False}
+SAMPLING: dict[str, Any] = {"draws": 500, "tune": 500, "chains": 2, "progress": False, "unmarked": "outcome"}
 RULES: tuple[str | float, ...] = ("mean", 0.1, 0.9)
-RECOMMENDED_SPLITS = 30
+RECOMMENDED_SPLITS = 20
 """Splits on which `recommend` is asked under each budget, which takes longer than all else."""
 
 BINS = 10
@@ -61,13 +60,14 @@ def study_of(source: Source) -> Study:
     """Give the study of these logs; results that were made of others are refused."""
     episodes = load(source)
     names = episodes.diagnostic_names
+    sizes = [n for n in SIZES if n <= SIZED["training"] * len(episodes)]
     settings = [
         Setting("random", {"ratio": RATIO}),
-        *([Setting("database", {"by": DATABASE}, share=0.1)] if source.has_databases else []),
-        *(Setting(f"price {ratio:g}", {"ratio": ratio}, share=0.1) for ratio in OTHER_RATIOS),
-        *(Setting(f"{n} training tasks", {"n": n}, share=0.2) for n in SIZES if n <= SIZED["training"] * len(episodes)),
-        *(Setting(f"without {name}", {"without": name}, share=0.2) for name in names),
-        Setting("estimates", {"sampling": SAMPLING}, share=0.04),
+        *([Setting("database", {"by": DATABASE}, share=0.05)] if source.has_databases else []),
+        *(Setting(f"price {ratio:g}", {"ratio": ratio}, share=0.08) for ratio in OTHER_RATIOS),
+        *(Setting(f"{n} training tasks", {"n": n}, share=0.08) for n in sizes),
+        *(Setting(f"without {name}", {"without": name}, share=0.08) for name in names),
+        Setting("estimates", {"sampling": SAMPLING}, share=0.03),
     ]
     return Study(
         name="intercode",
@@ -131,7 +131,7 @@ def replicate(source: Source, setting: Setting, number: int, seeds: np.random.Se
         rows = [*failures, *curve(fitted, development, worlds["test"])]
         if setting.name == "random" and number < RECOMMENDED_SPLITS:
             tried = [policy.name for policy in policies[: -len(beside())]]
-            ready = [Ready(name, fitted[name]) for name in tried if name in fitted]
+            ready = [fitted[name] for name in tried if name in fitted]
             rows += recommended(ready, training, development, worlds["test"])
         rows.append({"kind": "split", "tested": as_text(np.isin(episodes.ids, parts["test"].ids))})
         rows += learned(fitted)
@@ -174,7 +174,7 @@ def curve(fitted: Mapping[str, FittedPolicy], development: World, test: World) -
     return [*rows, *({**row, "policy": CHOSEN, "choice": row["policy"]} for row in best.values())]
 
 
-def recommended(ready: Sequence[Policy], training: Episodes, development: World, test: World) -> list[Row]:
+def recommended(ready: Sequence[FittedPolicy], training: Episodes, development: World, test: World) -> list[Row]:
     """Say what comes on test tasks of whatever is recommended under each budget, and what was expected of it."""
     strong = float(development.counterfactuals.pure_strong.cost.mean())
     rows: list[Row] = []
@@ -245,6 +245,9 @@ def calibration(fitted: Mapping[str, FittedPolicy], test: Episodes) -> list[Row]
 
 def estimates(training: Episodes, number: int) -> list[Policy]:
     """Give TACIT-Switch from a point estimate, with memory and clock, and from a posterior by mean and quantiles."""
+    # Sampling takes PyMC, which nothing else here needs.
+    from bayes_tacit import sample_posterior
+
     tree = sample_posterior(training, seed=number, **SAMPLING)
     rules = [PosteriorTacitSwitch(rule, tree, draws=200, handoff="restart") for rule in RULES]
     return [tacit_switch(TACIT, fit_with_marks), tacit_switch(FORGETTING, fit_with_memory), *rules]
