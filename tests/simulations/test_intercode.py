@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -15,10 +16,14 @@ from simulations.__main__ import main
 from simulations.intercode.bits import as_text, from_text
 from simulations.intercode.logs import Source, load
 from simulations.intercode.marks import marked, unmarked
+from simulations.intercode.page import summarize
 from simulations.intercode.questions import CUES, features_of
 from simulations.intercode.study import curve, replicate, split, study_of
 from simulations.intercode.uncertainty import Tally
 from simulations.studies.storage import Kept
+from simulations.studies.table_file import TABLE, read_table
+
+RESULTS = Path(__file__).parents[2] / "simulations" / "results" / "intercode"
 
 # A log without marks, or with few, is told of as such.
 pytestmark = pytest.mark.filterwarnings("ignore::bayes_tacit.errors.TacitWarning")
@@ -192,6 +197,23 @@ def test_the_command_keeps_finished_splits_and_goes_on(folder, source, tmp_path,
     assert main(words) == 0
     assert kept.path.read_bytes() == before
     assert "written once all settings are there" in capsys.readouterr().err
+
+
+committed = pytest.mark.skipif(not (RESULTS / TABLE).exists(), reason="no results of these logs are here")
+
+
+@committed
+def test_the_committed_page_is_what_the_committed_table_gives(tmp_path):
+    table = read_table(RESULTS / TABLE)
+    page = (RESULTS / "README.md").read_text(encoding="utf-8")
+    assert summarize(table, tmp_path).strip() in page
+    assert {path.name for path in tmp_path.iterdir()} == {path.name for path in RESULTS.glob("*.png")}
+
+
+@committed
+def test_nothing_of_the_logs_is_in_the_committed_results():
+    texts = read_table(RESULTS / TABLE).select_dtypes("object").drop(columns=["facts", "why"], errors="ignore")
+    assert not texts.apply(lambda column: column.str.contains("select ", case=False)).any(axis=None)
 
 
 @pytest.mark.parametrize(
