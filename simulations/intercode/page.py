@@ -41,7 +41,9 @@ def summarize(table: pd.DataFrame, folder: Path) -> str:
         _success(tally, [*single, RECOMMENDED, CHOSEN], shares),
         "Budgets are shares of Pure Strong's mean cost on the development tasks, where each policy's setting is "
         "chosen; success is that on test tasks. 95% intervals in brackets are from drawing tasks anew, 2,000 times, "
-        "over all splits at once: splits overlap, so the spread among them would say too little.",
+        "over all splits at once: splits overlap, so the spread among them would say too little. "
+        f"`recommend` was asked on {rows.loc[rows['policy'] == RECOMMENDED, 'replicate'].nunique()} of the splits, and "
+        "is compared with the others on those alone further down.",
         "## Cost and interventions on test tasks",
         _costs(table, [*single, RECOMMENDED], shares),
         "Mean cost in % of Pure Strong's, and in brackets the % of tasks in which Strong was called at all.",
