@@ -24,6 +24,7 @@ from bayes_tacit.decisions.bounds import Suggestion, bounds_from_logs, suggest_a
 from bayes_tacit.decisions.selection import score_quantiles
 from bayes_tacit.files import atomic_path
 from bayes_tacit.review.reporting import report
+from bayes_tacit.router import PolicyRouter
 from simulations.example import TRUTH
 from simulations.mechanism import calibrated
 from simulations.studies.contest import ALL, CAP, contest, draw_worlds
@@ -77,7 +78,7 @@ def choose_router(tree: xr.DataTree, episodes: Episodes) -> tuple[Router, Sugges
     return Router.from_posterior(tree, alpha=suggestion.alpha), suggestion
 
 
-def _replay(console: Console, router: Router, episodes: Episodes) -> None:
+def _replay(console: Console, router: Router | PolicyRouter, episodes: Episodes) -> None:
     """Play a logged episode through the router, as an agent would."""
     dataset = episodes.dataset
     first = int(episodes.has_window.argmax())

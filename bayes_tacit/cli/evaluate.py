@@ -77,12 +77,12 @@ def evaluate(
 def _entries(routers: list[Path], thresholds: list[float], signal: str) -> list[Entry]:
     from bayes_tacit.agents.playing import Entry
     from bayes_tacit.router import Router
-    from bayes_tacit.router.control import PureController, RouterController, StepDeferralController
+    from bayes_tacit.router.control import PureController, StepDeferralController
 
     loaded = zip(_router_names(routers), map(Router.load, routers), strict=True)
     controllers: dict[str, Controller] = {
         "Pure Cheap": PureController("cheap"),
-        **{name: RouterController(router) for name, router in loaded},
+        **{name: router.controller for name, router in loaded},
         **{f"Step Deferral {level!r}": StepDeferralController(level, signal, "proposal") for level in thresholds},
         "Pure Strong": PureController("strong"),
     }

@@ -18,7 +18,7 @@ from bayes_tacit.errors import FileFormatError, InvalidDataError, TacitError
 from bayes_tacit.files import parse_json
 
 if TYPE_CHECKING:
-    from bayes_tacit.router import DecisionLog, HandoffState, Router
+    from bayes_tacit.router import Decision, DecisionLog, HandoffState, PolicyRouter, PolicyState, Router
 
 _encode = json.JSONEncoder(check_circular=False).encode
 
@@ -46,7 +46,8 @@ def route(
 
     `{"episode": "a", "features": {...}}` begins an episode, and is answered by a decision if the router has a start;
     `{"episode": "a", "diagnostics": {...}}` is a checkpoint and is answered by the decision, whose `call` says who acts
-    next; `{"episode": "a", "end": true}` ends it. A bad line is answered by
+    next; `{"episode": "a", "end": true}` ends it, and is answered by a decision if the policy judges the whole of it. A
+    bad line is answered by
     `{"error": ...}` and changes nothing; the exit code is 2 then. No answer waits for
     the next line.
 
@@ -64,7 +65,7 @@ def route(
 
 
 def answer(
-    router: Router,
+    router: Router | PolicyRouter,
     requests: BufferedReader,
     out: IO[str],
     *,
@@ -73,7 +74,7 @@ def answer(
     strict: bool = False,
 ) -> bool:
     """Answer every line; say whether any was bad."""
-    states: dict[object, HandoffState] = {}
+    states: dict[object, HandoffState | PolicyState] = {}
     usual = _Usual(router)
     failed = False
     number = 0
@@ -116,8 +117,8 @@ def _send(out: IO[str], replies: list[str]) -> None:
 
 
 def _answer(
-    router: Router,
-    states: dict[object, HandoffState],
+    router: Router | PolicyRouter,
+    states: dict[object, HandoffState | PolicyState],
     line: bytes,
     shadow: bool,
     log: DecisionLog | None,
@@ -141,23 +142,25 @@ def _answer(
         state = states.pop(episode, None)
         if state is None:
             raise InvalidDataError("an episode that was begun with features", episode=episode)
-        state.finish()
-        return _encode({"episode": episode, "ended": True, "handoff_step": state.handoff_step})
+        closing = state.finish()
+        return _encode({"episode": episode, "ended": True, "handoff_step": state.handoff_step, **_told(closing)})
     if episode in states:
         raise InvalidDataError("an episode that was not begun before, or was ended", episode=episode)
     if len(states) >= MOST_OPEN:
         raise InvalidDataError(f"at most {MOST_OPEN:,} episodes that have not ended", episode=episode)
     state = states[episode] = router.start(message["features"], shadow=shadow, episode=episode, log=log)  # type: ignore[arg-type]
     usual.look("features", message["features"])
-    opening = state.opening
-    decided = {} if opening is None else {**opening._asdict(), "reason": opening.reason}
-    return _encode({"episode": episode, "started": True, **decided})
+    return _encode({"episode": episode, "started": True, **_told(state.opening)})
+
+
+def _told(decision: Decision | None) -> dict[str, object]:
+    return {} if decision is None else {**decision._asdict(), "reason": decision.reason}
 
 
 class _Usual:
     """Says once of each feature and diagnostic that it is outside the range of training."""
 
-    def __init__(self, router: Router) -> None:
+    def __init__(self, router: Router | PolicyRouter) -> None:
         self._ranges = router.ranges
         self._told: set[tuple[str, str]] = set()
 

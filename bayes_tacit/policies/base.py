@@ -14,6 +14,7 @@ from bayes_tacit.data.outcomes import Outcomes
 from bayes_tacit.decisions.selection import Choice, choose
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.policies.world import World
+from bayes_tacit.router import PolicyRouter, Router
 from bayes_tacit.router.control import Controller
 
 type Setting = Mapping[str, object] | pd.Series[Any]
@@ -50,6 +51,10 @@ class FittedPolicy(Protocol):
 
     def outcomes(self, world: World, setting: Setting) -> Outcomes:
         """Give what comes of one setting, by episode."""
+        ...
+
+    def router(self, setting: Setting) -> Router | PolicyRouter:
+        """Give the router that decides so in an agent, from one JSON file."""
         ...
 
     def controller(self, setting: Setting) -> Controller:

@@ -19,6 +19,7 @@ from bayes_tacit.policies.branches import probability_quantiles, two_way_outcome
 from bayes_tacit.policies.logistic import NEWTON, L2Logistic, LogisticFit
 from bayes_tacit.policies.view import Seen
 from bayes_tacit.policies.world import World
+from bayes_tacit.router import PolicyRouter
 from bayes_tacit.router.control import CascadeController
 
 Summary = Literal["total", "mean", "highest", "last"]
@@ -126,9 +127,17 @@ class FittedCascade:
         """Give what comes of one setting, by episode."""
         return two_way_outcomes(self.restarts(world.episodes, setting), *_branches(world))
 
+    def router(self, setting: Setting) -> PolicyRouter:
+        """Give the router that decides so in an agent."""
+        controller = self.controller(setting)
+        return PolicyRouter(controller, self.features, controller.diagnostics)
+
     def controller(self, setting: Setting) -> CascadeController:
         """Give the controller that judges so when an agent has played."""
-        return CascadeController(self.model.chance(), number_in(setting, "alpha"))
+        columns = self.model.names[len(self.features) :]
+        first = columns[: len(columns) // len(self.summaries)]
+        diagnostics = tuple(name.removeprefix(f"{self.summaries[0]} ") for name in first)
+        return CascadeController(self.model.chance(), number_in(setting, "alpha"), diagnostics=diagnostics)
 
 
 def _columns(

@@ -25,6 +25,7 @@ from bayes_tacit.policies.base import Setting, number_in
 from bayes_tacit.policies.crossings import crossing_points
 from bayes_tacit.policies.view import Seen
 from bayes_tacit.policies.world import World
+from bayes_tacit.router import PolicyRouter
 from bayes_tacit.router.control import CountController
 from bayes_tacit.scores.crossings import first_handoffs
 
@@ -144,6 +145,10 @@ class FittedCount:
         """Give what comes of one setting, by episode."""
         handoffs = self.handoffs(world.episodes, setting)
         return world.handoffs(self.handoff).outcomes_at(handoffs, discards_proposal=discards_proposal(self.timing))
+
+    def router(self, setting: Setting) -> PolicyRouter:
+        """Give the router that decides so in an agent."""
+        return PolicyRouter(self.controller(setting), (), tuple(self.levels))
 
     def controller(self, setting: Setting) -> CountController:
         """Give the controller that counts so while an agent plays."""

@@ -23,6 +23,7 @@ from bayes_tacit.policies.base import Setting, number_in
 from bayes_tacit.policies.crossings import crossing_points
 from bayes_tacit.policies.view import Seen
 from bayes_tacit.policies.world import World
+from bayes_tacit.router import PolicyRouter
 from bayes_tacit.router.control import FirstAlarmController
 from bayes_tacit.scores.crossings import first_handoffs
 
@@ -130,6 +131,10 @@ class FittedFirstAlarm:
         """Give what comes of one setting, by episode."""
         handoffs = self.handoffs(world.episodes, setting)
         return world.handoffs(self.handoff).outcomes_at(handoffs, discards_proposal=discards_proposal(self.timing))
+
+    def router(self, setting: Setting) -> PolicyRouter:
+        """Give the router that decides so in an agent."""
+        return PolicyRouter(self.controller(setting), (), (self.diagnostic,))
 
     def controller(self, setting: Setting) -> FirstAlarmController:
         """Give the controller that hands off so while an agent plays."""

@@ -28,6 +28,7 @@ from bayes_tacit.policies.crossings import crossing_points
 from bayes_tacit.policies.logistic import NEWTON, L2Logistic, LogisticFit
 from bayes_tacit.policies.view import Seen
 from bayes_tacit.policies.world import World
+from bayes_tacit.router import PolicyRouter
 from bayes_tacit.router.control import LandmarkController
 from bayes_tacit.router.control.histories import LOG_STEPS
 from bayes_tacit.scores.crossings import first_handoffs
@@ -159,6 +160,10 @@ class FittedLandmark:
         """Give what comes of one setting, by episode."""
         handoffs = self.handoffs(world.episodes, setting)
         return world.handoffs(self.handoff).outcomes_at(handoffs, discards_proposal=discards_proposal(self.timing))
+
+    def router(self, setting: Setting) -> PolicyRouter:
+        """Give the router that decides so in an agent."""
+        return PolicyRouter(self.controller(setting), self.features, self.diagnostics)
 
     def controller(self, setting: Setting) -> LandmarkController:
         """Give the controller that decides so while an agent plays."""

@@ -20,6 +20,7 @@ from bayes_tacit.policies.branches import probability_quantiles, two_way_outcome
 from bayes_tacit.policies.logistic import NEWTON, L2Logistic, LogisticFit
 from bayes_tacit.policies.view import Seen
 from bayes_tacit.policies.world import World
+from bayes_tacit.router import PolicyRouter
 from bayes_tacit.router.control import PrefixRouterController
 
 
@@ -148,10 +149,18 @@ class FittedPrefixRouter:
         branches = _branches(world, int(number_in(setting, "k")))
         return two_way_outcomes(self.restarts(world.episodes, setting), *branches)
 
+    def router(self, setting: Setting) -> PolicyRouter:
+        """Give the router that decides so in an agent."""
+        controller = self.controller(setting)
+        return PolicyRouter(controller, self.features, controller.diagnostics)
+
     def controller(self, setting: Setting) -> PrefixRouterController:
         """Give the controller that looks so after K steps of an agent."""
         k = int(number_in(setting, "k"))
-        return PrefixRouterController(k, self._model(k).chance(), number_in(setting, "alpha"))
+        model = self._model(k)
+        steps = model.names[len(self.features) :]
+        diagnostics = tuple(name.removesuffix("[0]") for name in steps[: len(steps) // k])
+        return PrefixRouterController(k, model.chance(), number_in(setting, "alpha"), diagnostics=diagnostics)
 
 
 def _names(seen: Seen, features: tuple[str, ...], k: int) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from bayes_tacit.data.timing import NEVER
 from bayes_tacit.policies.base import Setting, number_in
 from bayes_tacit.policies.view import Seen
 from bayes_tacit.policies.world import World
+from bayes_tacit.router import PolicyRouter
 from bayes_tacit.router.control import PureController
 
 
@@ -78,6 +79,10 @@ class FittedPure:
     def outcomes(self, world: World, setting: Setting) -> Outcomes:
         """Give what comes of it, by episode."""
         return world.counterfactuals.outcomes_at(self.handoffs(world.episodes, setting))
+
+    def router(self, setting: Setting) -> PolicyRouter:
+        """Give the router that decides so in an agent."""
+        return PolicyRouter(self.controller(setting))
 
     def controller(self, setting: Setting) -> PureController:
         """Give the controller that lets the one agent play."""

@@ -17,6 +17,7 @@ from bayes_tacit.policies.base import Setting, number_in
 from bayes_tacit.policies.branches import numbers
 from bayes_tacit.policies.view import Seen
 from bayes_tacit.policies.world import World
+from bayes_tacit.router import PolicyRouter
 from bayes_tacit.router.control import StepDeferralController
 
 ALFWORLD_STEPS = tuple(float(k) for k in range(0, 41, 5))
@@ -142,6 +143,10 @@ class FittedStepDeferral:
     def outcomes(self, world: World, setting: Setting) -> Outcomes:
         """Give what comes of one setting, by episode."""
         return Outcomes(*replay(world, self.diagnostic, np.array([number_in(setting, "alpha")]))[:, 0])
+
+    def router(self, setting: Setting) -> PolicyRouter:
+        """Give the router that decides so in an agent."""
+        return PolicyRouter(self.controller(setting), (), (self.diagnostic,))
 
     def controller(self, setting: Setting) -> StepDeferralController:
         """Give the controller that defers so while an agent plays."""

@@ -252,7 +252,7 @@ class FittedTacitSwitch:
         """
         if self.view is not None:
             raise InvalidDataError("none: a controller sees an episode as it is", field="view", value=self.view)
-        return RouterController(self.router(setting))
+        return self.router(setting).controller
 
     def operating_points(self, world: World, settings: pd.DataFrame | None = None) -> pd.DataFrame:
         """Give the averages of each setting."""

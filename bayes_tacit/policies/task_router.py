@@ -25,6 +25,7 @@ from bayes_tacit.policies.branches import (
 from bayes_tacit.policies.logistic import LBFGS, NEWTON, L2Logistic, LogisticFit
 from bayes_tacit.policies.view import Seen
 from bayes_tacit.policies.world import World
+from bayes_tacit.router import PolicyRouter
 from bayes_tacit.router.control import TaskRouterController
 
 ALFWORLD_THRESHOLDS = (*(step / 20 for step in range(20)), ALWAYS)
@@ -142,6 +143,10 @@ class FittedTaskRouter:
     def outcomes(self, world: World, setting: Setting) -> Outcomes:
         """Give what comes of one setting, by episode."""
         return world.counterfactuals.outcomes_at(self.handoffs(world.episodes, setting))
+
+    def router(self, setting: Setting) -> PolicyRouter:
+        """Give the router that decides so in an agent."""
+        return PolicyRouter(self.controller(setting), self.model.names)
 
     def controller(self, setting: Setting) -> TaskRouterController:
         """Give the controller that decides so before the first call."""

@@ -2,6 +2,8 @@
 
 from bayes_tacit.router.decision import Decision
 from bayes_tacit.router.log import DecisionLog
+from bayes_tacit.router.policy_router import PolicyRouter
+from bayes_tacit.router.policy_state import PolicyState
 from bayes_tacit.router.ranges import Ranges
 from bayes_tacit.router.replay import Mismatch, Replay, replay
 from bayes_tacit.router.router import Router
@@ -14,6 +16,8 @@ __all__ = [
     "EpisodeEndedError",
     "HandoffState",
     "Mismatch",
+    "PolicyRouter",
+    "PolicyState",
     "Ranges",
     "Replay",
     "Router",

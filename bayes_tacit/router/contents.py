@@ -55,7 +55,7 @@ def fingerprint(fitted: Fitted, settings: Settings) -> str:
     shared = not isinstance(draws.memory, np.ndarray)
     if settings[2:] != Settings("", 0)[2:] or draws.clock or not shared or draws.memory != 1:
         start = settings.at_start
-        content.append([settings.pace, settings.handoff, draws.clock, shared, _ranges(settings.ranges)])
+        content.append([settings.pace, settings.handoff, draws.clock, shared, ranges_content(settings.ranges)])
         content.append(None if start is None else [start.weight, start.threshold])
         arrays += [np.asarray(draws.memory), *(() if start is None else (start.intercept, start.slopes))]
     digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode())
@@ -90,7 +90,7 @@ def content_of(fitted: Fitted, settings: Settings, digest: str) -> dict[str, obj
         },
         "diagnostics": fitted.diagnostic_names,
         "features": [{"name": name, "mean": mean, "scale": scale} for name, mean, scale in standardization],
-        "ranges": _ranges(settings.ranges),
+        "ranges": ranges_content(settings.ranges),
         "parameters": {name: getattr(draws, name).tolist() for name in PARAMETERS},
         "provenance": fitted.provenance,
         "fingerprint": digest,
@@ -143,7 +143,8 @@ def _start(given: object, draws: int, features: int) -> Start | None:
     return Start(content["weight"], content["threshold"], intercept, slopes)
 
 
-def _ranges(ranges: Ranges | None) -> dict[str, object] | None:
+def ranges_content(ranges: Ranges | None) -> dict[str, object] | None:
+    """Give ranges as values that JSON has."""
     if ranges is None:
         return None
     by_kind = {"features": ranges.features, "diagnostics": ranges.diagnostics}

@@ -37,7 +37,7 @@ class DecisionLog:
     observe           diagnostics by name, and the decision: step, risk, cumulative_risk, pi, score, lower, upper,
                       alpha, handoff, handoff_step, call
     restore           schema_version, snapshot
-    finish            nothing more
+    finish            closing, where a policy judges the whole episode: its decision
     ================  ==================================================================================================
 
     Parameters
@@ -106,9 +106,9 @@ class DecisionLog:
         """Record a checkpoint and the decision there."""
         self._append("observe", episode, {"diagnostics": diagnostics, **decision._asdict()})
 
-    def finished(self, episode: str | int | None) -> None:
-        """Record the end of an episode."""
-        self._append("finish", episode, {})
+    def finished(self, episode: str | int | None, closing: Decision | None = None) -> None:
+        """Record the end of an episode, and what was decided there."""
+        self._append("finish", episode, {} if closing is None else {"closing": closing._asdict()})
 
     def close(self) -> None:
         """Close the file."""

@@ -16,6 +16,8 @@ from bayes_tacit.router.decision import Decision
 from bayes_tacit.router.log import SCHEMA_VERSION
 
 if TYPE_CHECKING:
+    from bayes_tacit.router.policy_router import PolicyRouter
+    from bayes_tacit.router.policy_state import PolicyState
     from bayes_tacit.router.router import Router
     from bayes_tacit.router.state import HandoffState
 
@@ -24,6 +26,7 @@ SINCE_2 = ("policy", "handoff", "opening")
 """What older logs do not say at a start."""
 
 OBSERVE = ("event", "episode", "diagnostics", *Decision._fields)
+CLOSING = "closing"
 CALL = "call"
 """What older logs do not say of a decision."""
 
@@ -79,7 +82,7 @@ class Replay:
         return not self.mismatches
 
 
-def replay(path: str | os.PathLike[str], *routers: Router, tolerance: float = 1e-12) -> Replay:
+def replay(path: str | os.PathLike[str], *routers: Router | PolicyRouter, tolerance: float = 1e-12) -> Replay:
     """Run every episode of a log through its router again, and compare.
 
     Parameters
@@ -124,9 +127,8 @@ def replay(path: str | os.PathLike[str], *routers: Router, tolerance: float = 1e
             elif episode not in running:
                 raise InvalidDataError("an episode that was started in an earlier line", field="episode", value=episode)
             elif event == "finish":
-                validate.record("", content, FINISH)
-                running.pop(episode).state.finish()
-                continue
+                validate.record("", content, (*FINISH, CLOSING) if CLOSING in content else FINISH)
+                logged, decision = content.get(CLOSING), running[episode].state.finish()
             else:
                 logged = validate.record("", content, running[episode].observed)
                 decision = running[episode].state.observe(content["diagnostics"])
@@ -147,7 +149,7 @@ def replay(path: str | os.PathLike[str], *routers: Router, tolerance: float = 1e
 class _Running(NamedTuple):
     """An episode, and the keys of its observations."""
 
-    state: HandoffState
+    state: HandoffState | PolicyState
     observed: tuple[str, ...]
 
 
@@ -174,7 +176,7 @@ def _event(content: dict[str, Any]) -> tuple[str, str | int]:
     return event, validate.episode_id("episode", content.get("episode"))
 
 
-def _begin(event: str, content: dict[str, Any], known: dict[str, Router]) -> _Running:
+def _begin(event: str, content: dict[str, Any], known: dict[str, Router | PolicyRouter]) -> _Running:
     version = content.get("schema_version")
     old = type(version) is int and version == 1
     keys = RESTORE if event == "restore" else START if old else (*START, *SINCE_2)
@@ -195,7 +197,7 @@ def _begin(event: str, content: dict[str, Any], known: dict[str, Router]) -> _Ru
     return _Running(router.start(content["features"], shadow=shadow, episode=episode), observed)
 
 
-def _router(fingerprint: object, known: dict[str, Router]) -> Router:
+def _router(fingerprint: object, known: dict[str, Router | PolicyRouter]) -> Router | PolicyRouter:
     if not isinstance(fingerprint, str) or fingerprint not in known:
         raise InvalidDataError(
             f"that of a router to replay with: {', '.join(known)}", field="router", value=fingerprint

@@ -15,10 +15,12 @@ from bayes_tacit import validate
 from bayes_tacit.data.handoffs import DEFAULT_HANDOFF, HANDOFFS, Handoff
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.router import contents, storage
+from bayes_tacit.router.control import RouterController
 from bayes_tacit.router.fields import Fields, Given
 from bayes_tacit.router.leaky import total_length
 from bayes_tacit.router.log import DecisionLog
 from bayes_tacit.router.pace import alpha_at
+from bayes_tacit.router.policy_router import PolicyRouter
 from bayes_tacit.router.quantiles import quantiles_for, summarized
 from bayes_tacit.router.ranges import Ranges
 from bayes_tacit.router.scorers import Scorer, scorers
@@ -296,8 +298,8 @@ class Router(Fitted):
         storage.save(self.to_json(), path)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Router:
-        """Read a file that `save` wrote, checking all of it."""
+    def load(cls, path: str | os.PathLike[str]) -> Router | PolicyRouter:
+        """Read a file that `save` wrote, checking all of it; that of another policy gives a `PolicyRouter`."""
         return storage.load(path, cls._read)
 
     def to_json(self) -> str:
@@ -305,12 +307,14 @@ class Router(Fitted):
         return storage.to_json(contents.content_of(self, self._parts(), self.fingerprint))
 
     @classmethod
-    def from_json(cls, text: str) -> Router:
+    def from_json(cls, text: str) -> Router | PolicyRouter:
         """Read what `to_json` gave, checking all of it."""
         return storage.from_json(text, "router", cls._read)
 
     @classmethod
-    def _read(cls, content: dict[str, Any], version: int) -> Router:
+    def _read(cls, content: dict[str, Any], version: int) -> Router | PolicyRouter:
+        if version > 1 and content.get("policy", contents.TACIT_SWITCH) != contents.TACIT_SWITCH:
+            return PolicyRouter.of_content(content)
         return cls(**contents.parts_of(content, version))
 
     @cached_property
@@ -320,6 +324,11 @@ class Router(Fitted):
 
     def _parts(self) -> contents.Settings:
         return contents.Settings(self.rule, self.alpha, self.pace, self.at_start, self.handoff, self.ranges)
+
+    @cached_property
+    def controller(self) -> RouterController:
+        """What plays it in a loop, as `bayes_tacit.agents.run_episode` takes it."""
+        return RouterController(self)
 
     @cached_property
     def features(self) -> Fields:

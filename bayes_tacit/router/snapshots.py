@@ -61,7 +61,7 @@ def write_snapshot(progress: Progress, router: str) -> dict[str, object]:
     return {**content, "checksum": _checksum(progress, router)}
 
 
-def read_snapshot(snapshot: object, router: str, *, features: int, totals: int) -> Progress:
+def read_snapshot(snapshot: object, router: str, *, features: int, totals: int | None) -> Progress:
     """Read what `write_snapshot` gave for the same router, checking all of it.
 
     Parameters
@@ -71,7 +71,7 @@ def read_snapshot(snapshot: object, router: str, *, features: int, totals: int) 
     router
         The router's fingerprint.
     features, totals
-        How many features it has, and how many numbers accumulate over an episode.
+        How many features it has, and how many numbers accumulate over an episode; None if that depends on the episode.
     """
     try:
         return _read(snapshot, router, features, totals)
@@ -81,7 +81,7 @@ def read_snapshot(snapshot: object, router: str, *, features: int, totals: int) 
         ) from None
 
 
-def _read(snapshot: object, router: str, features: int, totals: int) -> Progress:
+def _read(snapshot: object, router: str, features: int, totals: int | None) -> Progress:
     content = validate.record("", snapshot, (*HEADER, *Progress._fields, "checksum"))
     validate.choice("format", content["format"], (FORMAT,))
     if content["schema_version"] != SCHEMA_VERSION:
@@ -115,9 +115,11 @@ def _numbers(name: str, value: object, length: int) -> tuple[float, ...]:
     return tuple(validate.finite(name, array, (length,)).tolist())
 
 
-def _total(value: object, length: int) -> Total | None:
+def _total(value: object, length: int | None) -> Total | None:
     if value is None:
         return None
+    if length is None:
+        length = max(1, len(value)) if isinstance(value, list) else 1
     total = _numbers("total", value, length)
     if min(total) < 0:
         raise InvalidDataError("numbers >= 0", field="total", value=value)

@@ -10,7 +10,8 @@ import numpy as np
 from command_line import PROGRAM, run
 
 from bayes_tacit import Router, fit_map, handoff_score, load_example
-from bayes_tacit.router import Ranges, Start
+from bayes_tacit.policies import Cascade
+from bayes_tacit.router import Ranges, Start, replay
 
 
 def test_route_answers_line_by_line_with_the_librarys_scores(example_folder):
@@ -120,3 +121,21 @@ def test_route_answers_the_start_and_warns_once_outside_the_range_of_training(tm
         f"warning: features['entities'] is 1000; in training it was from {entities.min():g} to {entities.max():g} "
         "(said once)"
     ]
+
+
+def test_route_runs_a_policy_that_judges_the_finished_episode(tmp_path):
+    training = load_example()
+    Cascade().fit(training).router({"alpha": 1.0}).save(tmp_path / "router.json")
+    features = dict.fromkeys(training.feature_names, 1.0)
+    lines = [
+        {"episode": "a", "features": features},
+        {"episode": "a", "diagnostics": dict.fromkeys(training.diagnostic_names, 1.0)},
+        {"episode": "a", "end": True},
+    ]
+    command = [PROGRAM, "route", tmp_path / "router.json", "--log", tmp_path / "log.jsonl"]
+    done = subprocess.run(command, input="\n".join(map(json.dumps, lines)), capture_output=True, text=True, check=True)
+    start, observed, end = map(json.loads, done.stdout.splitlines())
+    assert start == {"episode": "a", "started": True}
+    assert (observed["call"], observed["score"], observed["pi"]) == ("cheap", None, None)
+    assert (end["ended"], end["call"], end["handoff"], end["alpha"]) == (True, "restart", True, 1.0)
+    assert replay(tmp_path / "log.jsonl", Router.load(tmp_path / "router.json")).agrees

@@ -9,8 +9,8 @@ from typing import Any
 import pandas as pd
 
 from bayes_tacit.decisions.selection import Choice
-from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.policies.base import FittedPolicy
+from bayes_tacit.router import PolicyRouter, Router
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,12 +83,9 @@ class Recommendation:
             said.append(f"It is the best of {len(self.table)} with probability {row['probability_best']:.0%}.")
         return " ".join(said)
 
-    def router(self) -> Any:  # noqa: ANN401  whatever the policy's own router is
+    def router(self) -> Router | PolicyRouter:
         """Give the router that decides so, to be saved and run by an agent."""
-        make = getattr(self.fitted, "router", None)
-        if make is None:
-            raise InvalidDataError("a policy that a router file can carry", field="recommended policy", value=self.name)
-        return make(self.setting)
+        return self.fitted.router(self.setting)
 
     def to_dict(self) -> dict[str, object]:
         """Give everything but the fitted policy, as JSON takes it."""

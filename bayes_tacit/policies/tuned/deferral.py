@@ -24,6 +24,8 @@ from bayes_tacit.policies.tuned.numbers import CAPS, TRIED, Numbers, start_of
 from bayes_tacit.policies.tuned.search import search
 from bayes_tacit.policies.view import Seen
 from bayes_tacit.policies.world import World
+from bayes_tacit.router import PolicyRouter
+from bayes_tacit.router.control import TaskDeferralController
 
 BEGIN: Numbers = MappingProxyType({"cheap": 0.0, "strong": 0.0, "start_weight": 1.0, "start_level": 1.0})
 """Step Deferral as the paper has it: one threshold for all tasks."""
@@ -126,6 +128,24 @@ class FittedTunedDeferral:
         later = played[:, np.searchsorted(used, place), np.arange(len(world))]
         started = self.start(world.episodes, setting) >= start_of(setting)
         return Outcomes(*np.where(started, world.counterfactuals.table()[:, :, 0], later))
+
+    def router(self, setting: Setting) -> PolicyRouter:
+        """Give the router that decides so in an agent."""
+        return PolicyRouter(self.controller(setting), self.chances["cheap"].names, (self.diagnostic,))
+
+    def controller(self, setting: Setting) -> TaskDeferralController:
+        """Give the controller that defers so while an agent plays."""
+        cheap, strong = (self.chances[agent].chance() for agent in ("cheap", "strong"))
+        return TaskDeferralController(
+            self.diagnostic,
+            tuple(self.levels[:-1].tolist()),
+            number_in(setting, "level"),
+            (cheap, strong),
+            (self.spread["cheap"], self.spread["strong"]),
+            (number_in(setting, "cheap"), number_in(setting, "strong")),
+            number_in(setting, "start_weight"),
+            start_of(setting),
+        )
 
     def places(self, episodes: Episodes, setting: Setting) -> np.ndarray:
         """Give the place of each task's threshold among the levels."""

@@ -3,15 +3,16 @@
 A fitted policy gives its controller: `fitted.controller(setting)`. `bayes_tacit.agents.run_episode` plays it.
 """
 
+from bayes_tacit.router.control.by_task import TaskDeferralController
 from bayes_tacit.router.control.chance import Chance
 from bayes_tacit.router.control.histories import CountController, LandmarkController
 from bayes_tacit.router.control.pilot import GO_ON, Checkpoint, Choice, Controller, GoingOn, Pilot
 from bayes_tacit.router.control.restarts import CascadeController, PrefixRouterController
+from bayes_tacit.router.control.routed import RouterController, Routes
 from bayes_tacit.router.control.switches import (
     FirstAlarmController,
     ForcedHandoffController,
     PureController,
-    RouterController,
     StepDeferralController,
     TaskRouterController,
 )
@@ -34,6 +35,8 @@ __all__ = [
     "PrefixRouterController",
     "PureController",
     "RouterController",
+    "Routes",
     "StepDeferralController",
+    "TaskDeferralController",
     "TaskRouterController",
 ]

@@ -7,8 +7,10 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
 from scipy import special
 
+from bayes_tacit import validate
 from bayes_tacit.router.control.pilot import chosen
 
 
@@ -37,6 +39,15 @@ class Chance:
     scale: tuple[float, ...]
     intercept: float
     slopes: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        n = len(validate.names("names of a chance", self.names))
+        for name in ("mean", "scale", "slopes"):
+            numbers = validate.finite(f"{name} of a chance", np.asarray(getattr(self, name), dtype=float), (n,))
+            if name == "scale":
+                validate.positive(f"{name} of a chance", numbers)
+        validate.number("intercept of a chance", self.intercept)
 
     def __call__(self, known: Mapping[str, float]) -> float:
         """Give the probability."""

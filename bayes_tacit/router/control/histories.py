@@ -11,6 +11,7 @@ from bayes_tacit import validate
 from bayes_tacit.data.handoffs import DEFAULT_HANDOFF, HANDOFFS, Handoff
 from bayes_tacit.data.timing import DEFAULT_TIMING, TIMINGS, Timing
 from bayes_tacit.router.control.pilot import Checkpoint, Choice, GoingOn, Pilot, chosen
+from bayes_tacit.router.control.summaries import Summaries
 from bayes_tacit.router.decision import STRONG_BY
 
 LOG_STEPS = "log steps"
@@ -108,28 +109,35 @@ class _Counting(GoingOn):
         reached = self.signs >= self.policy.threshold
         return Choice(STRONG_BY[self.policy.handoff] if reached else "cheap", facts={"signs": self.signs})
 
+    def memory(self) -> tuple[float, ...]:
+        return (float(self.signs),)
 
-@dataclass
+    def recall(self, memory: tuple[float, ...]) -> None:
+        self.signs = int(memory[0])
+
+
 class _Landmarks(GoingOn):
-    policy: LandmarkController
-    features: Mapping[str, float]
-    episode: str
-    steps: int = field(default=0, init=False)
-    total: dict[str, float] = field(default_factory=dict, init=False)
-    highest: dict[str, float] = field(default_factory=dict, init=False)
+    def __init__(self, policy: LandmarkController, features: Mapping[str, float], episode: str) -> None:
+        self._policy = policy
+        self._features = features
+        self._episode = episode
+        self._seen = Summaries(policy.diagnostics)
 
     def checkpoint(self, checkpoint: Checkpoint) -> Choice:
-        last = chosen(checkpoint.diagnostics, self.policy.diagnostics, "diagnostics", self.episode)
-        self.total = {name: self.total[name] + value if self.steps else value for name, value in last.items()}
-        self.highest = {name: max(self.highest[name], value) if self.steps else value for name, value in last.items()}
-        known = {**self.features, LOG_STEPS: float(np.log1p(self.steps))}
-        for word, values in (("total", self.total), ("last", last), ("highest", self.highest)):
-            known |= {f"{word} {name}": value for name, value in values.items()}
-        self.steps += 1
-        cheap, strong = float(self.policy.cheap(known)), float(self.policy.strong(known))
+        policy = self._policy
+        steps = float(np.log1p(self._seen.steps))
+        self._seen.add(chosen(checkpoint.diagnostics, policy.diagnostics, "diagnostics", self._episode))
+        known = {**self._features, LOG_STEPS: steps, **self._seen.by_name()}
+        cheap, strong = float(policy.cheap(known)), float(policy.strong(known))
         score = (1 - cheap) * strong
         facts = {"score": score, "cheap": cheap, "strong": strong}
-        return Choice(STRONG_BY[self.policy.handoff] if score >= self.policy.threshold else "cheap", facts=facts)
+        return Choice(STRONG_BY[policy.handoff] if score >= policy.threshold else "cheap", facts=facts)
+
+    def memory(self) -> tuple[float, ...]:
+        return self._seen.memory()
+
+    def recall(self, memory: tuple[float, ...]) -> None:
+        self._seen.recall(memory)
 
 
 def _check(threshold: float, timing: Timing, handoff: Handoff) -> None:

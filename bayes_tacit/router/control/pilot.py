@@ -96,7 +96,14 @@ class Controller(Protocol):
 
 
 class GoingOn:
-    """A pilot that lets Cheap go on whatever happens; others say where they decide otherwise."""
+    """A pilot that lets Cheap go on whatever happens; others say where they decide otherwise and what they remember."""
+
+    def memory(self) -> tuple[float, ...]:
+        """Give all that it remembers of the episode, besides its features."""
+        return ()
+
+    def recall(self, memory: tuple[float, ...]) -> None:
+        """Go on from what `memory` gave."""
 
     def before(self) -> Choice:
         """Let Cheap make the next call."""

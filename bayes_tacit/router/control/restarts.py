@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial, reduce
-from operator import add
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from bayes_tacit import validate
 from bayes_tacit.data.timing import DEFAULT_TIMING, Timing
-from bayes_tacit.router.control.pilot import GO_ON, Checkpoint, Choice, GoingOn, Pilot
-
-SUMMARIES: Mapping[str, Callable[[Sequence[float]], float]] = {
-    # Added one after the other, as a whole table of episodes is: Python's own sum corrects its rounding.
-    "total": partial(reduce, add),
-    "mean": lambda values: reduce(add, values) / len(values),
-    "highest": max,
-    "last": lambda values: values[-1],
-}
-"""What is taken of one diagnostic's values over an episode, by name."""
+from bayes_tacit.router.control.pilot import GO_ON, Checkpoint, Choice, GoingOn, Pilot, chosen
+from bayes_tacit.router.control.summaries import Summaries
 
 
 @dataclass(frozen=True)
@@ -37,6 +27,8 @@ class PrefixRouterController:
         is the diagnostic `risk` at step 1. Such as a `Chance`.
     threshold
         Strong restarts where the probability is below it.
+    diagnostics
+        The diagnostics that it looks at; by default all that there are.
 
     Examples
     --------
@@ -50,6 +42,7 @@ class PrefixRouterController:
     threshold: float
     timing: Timing = DEFAULT_TIMING
     name: str = "prefix_router"
+    diagnostics: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Check the numbers."""
@@ -72,6 +65,8 @@ class CascadeController:
         `total risk` is the sum of the diagnostic `risk`. Such as a `Chance`.
     threshold
         Strong restarts where the probability is below it.
+    diagnostics
+        The diagnostics that it looks at; by default all that there are.
 
     Examples
     --------
@@ -86,6 +81,7 @@ class CascadeController:
     threshold: float
     timing: Timing = DEFAULT_TIMING
     name: str = "cascade"
+    diagnostics: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Check the number."""
@@ -96,42 +92,57 @@ class CascadeController:
         return _Cascade(self, features)
 
 
-@dataclass
-class _Seeing(GoingOn):
-    """Remembers the diagnostics of every checkpoint."""
-
-    features: Mapping[str, float]
-    seen: list[Mapping[str, float]] = field(default_factory=list, init=False)
-
-    def checkpoint(self, checkpoint: Checkpoint) -> Choice:
-        self.seen.append(checkpoint.diagnostics)
-        return GO_ON
-
-
-class _Prefix(_Seeing):
+class _Prefix(GoingOn):
     def __init__(self, policy: PrefixRouterController, features: Mapping[str, float]) -> None:
-        super().__init__(features)
         self._policy = policy
+        self._features = features
+        self._names = policy.diagnostics
+        self._seen: list[float] = []
+        self._steps = 0
         self._asked = False
 
+    def checkpoint(self, checkpoint: Checkpoint) -> Choice:
+        if self._steps < self._policy.steps:
+            self._names = self._names or tuple(checkpoint.diagnostics)
+            self._seen += chosen(checkpoint.diagnostics, self._names, "diagnostics").values()
+            self._steps += 1
+        return GO_ON
+
     def before(self) -> Choice:
-        if self._asked or len(self.seen) < self._policy.steps:
+        if self._asked or self._steps < self._policy.steps:
             return GO_ON
         self._asked = True
-        shown = {f"{name}[{step}]": value for step, given in enumerate(self.seen) for name, value in given.items()}
-        value = float(self._policy.chance({**self.features, **shown}))
+        names = (f"{name}[{step}]" for step in range(self._steps) for name in self._names)
+        value = float(self._policy.chance({**self._features, **dict(zip(names, self._seen, strict=True))}))
         return Choice("restart" if value < self._policy.threshold else "cheap", one_off_calls=1, facts={"value": value})
 
+    def memory(self) -> tuple[float, ...]:
+        return (float(self._asked), float(self._steps), *self._seen)
 
-class _Cascade(_Seeing):
+    def recall(self, memory: tuple[float, ...]) -> None:
+        asked, steps, *self._seen = memory
+        self._asked, self._steps = bool(asked), int(steps)
+
+
+class _Cascade(GoingOn):
     def __init__(self, policy: CascadeController, features: Mapping[str, float]) -> None:
-        super().__init__(features)
         self._policy = policy
+        self._features = features
+        self._seen = Summaries(policy.diagnostics)
+
+    def checkpoint(self, checkpoint: Checkpoint) -> Choice:
+        names = self._policy.diagnostics or tuple(checkpoint.diagnostics)
+        self._seen.add(chosen(checkpoint.diagnostics, names, "diagnostics"))
+        return GO_ON
 
     def end(self) -> Choice:
-        if not self.seen:
+        if not self._seen.steps:
             return GO_ON
-        series = {name: [given[name] for given in self.seen] for name in self.seen[0]}
-        shown = {f"{word} {name}": of(values) for word, of in SUMMARIES.items() for name, values in series.items()}
-        value = float(self._policy.chance({**self.features, **shown}))
+        value = float(self._policy.chance({**self._features, **self._seen.by_name()}))
         return Choice("restart" if value < self._policy.threshold else "cheap", facts={"value": value})
+
+    def memory(self) -> tuple[float, ...]:
+        return self._seen.memory()
+
+    def recall(self, memory: tuple[float, ...]) -> None:
+        self._seen.recall(memory)

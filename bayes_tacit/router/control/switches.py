@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from bayes_tacit import validate
@@ -11,8 +11,6 @@ from bayes_tacit.data.handoffs import DEFAULT_HANDOFF, HANDOFFS, Handoff
 from bayes_tacit.data.timing import DEFAULT_TIMING, TIMINGS, Timing
 from bayes_tacit.router.control.pilot import GO_ON, Checkpoint, Choice, GoingOn, Pilot, chosen
 from bayes_tacit.router.decision import STRONG_BY, Call
-from bayes_tacit.router.router import Router
-from bayes_tacit.router.state import HandoffState
 
 
 @dataclass(frozen=True)
@@ -44,35 +42,6 @@ class PureController:
 
 
 @dataclass(frozen=True)
-class RouterController:
-    """TACIT-Switch: hands off for good when the router's score reaches alpha.
-
-    The extractor may give more features and diagnostics than the router takes.
-
-    Attributes
-    ----------
-    router
-        Decides; its timing says whether Strong takes the next action or acts in place of a discarded proposal.
-    shadow
-        Decide and record, but never hand off.
-    """
-
-    router: Router
-    shadow: bool = False
-    name: str = "tacit_switch"
-
-    @property
-    def timing(self) -> Timing:
-        """The router's."""
-        return self.router.timing
-
-    def begin(self, features: Mapping[str, float], episode: str) -> Pilot:
-        """Begin an episode with the router's features among those given."""
-        taken = chosen(features, self.router.feature_names, "features", episode)
-        return _Routed(self.router.start(taken, shadow=self.shadow, episode=episode))
-
-
-@dataclass(frozen=True)
 class TaskRouterController:
     """Chooses Cheap or Strong before the first call, from the task's features alone.
 
@@ -91,7 +60,8 @@ class TaskRouterController:
 
     def begin(self, features: Mapping[str, float], episode: str) -> Pilot:  # noqa: ARG002
         """Begin an episode: this is where it is decided."""
-        return _Fixed(Choice("strong" if self.chance(features) < self.threshold else "cheap"))
+        value = float(self.chance(features))
+        return _Fixed(Choice("strong" if value < self.threshold else "cheap", facts={"value": value}))
 
 
 @dataclass(frozen=True)
@@ -178,12 +148,15 @@ class ForcedHandoffController:
         return _Forced(self.step)
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Fixed(GoingOn):
     choice: Choice
 
     def before(self) -> Choice:
-        return self.choice
+        choice = self.choice
+        if choice.call == "cheap":
+            self.choice = GO_ON
+        return choice
 
 
 @dataclass
@@ -196,24 +169,6 @@ class _Forced(GoingOn):
     def checkpoint(self, checkpoint: Checkpoint) -> Choice:  # noqa: ARG002
         self.left -= 1
         return GO_ON
-
-
-@dataclass
-class _Routed(GoingOn):
-    state: HandoffState
-    _opened: bool = field(default=False, init=False)
-
-    def before(self) -> Choice:
-        opening = self.state.opening
-        if self._opened or opening is None:
-            return GO_ON
-        self._opened = True
-        return Choice(opening.call, facts=opening._asdict())
-
-    def checkpoint(self, checkpoint: Checkpoint) -> Choice:
-        names = self.state.router.diagnostics.names
-        decision = self.state.observe(chosen(checkpoint.diagnostics, names, "diagnostics", self.state.episode))
-        return Choice(decision.call, facts=decision._asdict())
 
 
 @dataclass(frozen=True)
