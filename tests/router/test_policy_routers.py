@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import settings as tests
 from hypothesis import strategies as st
 from policy_worlds import DIAGNOSTICS, FEATURES, draw_tasks, episodes_of, play, world_of
-from test_deployment_files import SCHEMA, VALIDATOR
+from test_router_files import SCHEMA, VALIDATOR
 
 from bayes_tacit import Router
 from bayes_tacit.errors import FileFormatError, InvalidDataError
