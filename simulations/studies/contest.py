@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -84,10 +83,10 @@ PACED = TunedSwitch(STARTED_AND_PACED, LEARNER, name="TACIT-Switch with memory, 
 BY_TASK = TunedDeferral(RISK)
 TUNED = TunedSwitch(learner=LEARNER)
 RESTARTED = TunedSwitch(learner=LEARNER, handoff="restart", name="Tuned switch, restart")
-OURS: tuple[Any, ...] = (Count(), Landmark(), LIKELIHOOD, MEMORY, PACED, BY_TASK, TUNED, RESTARTED)
+OURS: tuple[Policy, ...] = (Count(), Landmark(), LIKELIHOOD, MEMORY, PACED, BY_TASK, TUNED, RESTARTED)
 """Policies that go beyond what the first comparison had."""
 
-FAMILIES: tuple[Any, ...] = (*BASELINES[:1], ALARM, OURS[0], *BASELINES[1:], BEYOND[0], OURS[1], TACIT, *OURS[3:])
+FAMILIES: tuple[Policy, ...] = (*BASELINES[:1], ALARM, OURS[0], *BASELINES[1:], BEYOND[0], OURS[1], TACIT, *OURS[3:])
 """What a recommendation is made from, from the simplest on; each chooses its setting on development tasks."""
 
 RECOMMENDED = "Recommended"

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from bayes_tacit.decisions.selection import Choice
 from bayes_tacit.errors import InvalidDataError, TacitWarning
-from bayes_tacit.policies import World
+from bayes_tacit.policies import Policy, World
 from bayes_tacit.policies.base import FittedPolicy, chosen
 from bayes_tacit.review.plots.policies import policy_style
 from simulations.mechanism import calibration
@@ -23,7 +22,7 @@ from simulations.studies.study import Row, Setting, Study
 from simulations.studies.tables import markdown_table, mean_and_half_width, with_half_width
 
 TASKS = (50, 200, 1_000, 4_000)
-POLICIES: tuple[Any, ...] = (TACIT, MEMORY, PACED, TUNED)
+POLICIES: tuple[Policy, ...] = (TACIT, MEMORY, PACED, TUNED)
 CALIBRATED, RANDOM = "calibrated", "random"
 
 SLOPE = 4.2

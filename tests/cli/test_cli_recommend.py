@@ -19,6 +19,20 @@ def logs(tmp_path_factory, example):
     return path
 
 
+def test_restarts_are_judged_from_the_log_alone(logs, tmp_path):
+    out = tmp_path / "router.json"
+    words = ["--cap", "70%", "--handoff", "restart", "--out", str(out), "--folds", "2", "--json"]
+    done = call("recommend", logs, *words, "--table", tmp_path / "table.csv", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    named = {row["policy"]: row for row in said["policies"]}
+    assert said["policy"] in named
+    assert 0 < said["expected"]["success_lower"] <= said["expected"]["success"] <= said["expected"]["success_upper"] < 1
+    assert "TACIT-Switch" in named or "TACIT-Switch" in said["left_out"]
+    assert out.exists()
+    assert (tmp_path / "table.csv").read_text().count("\n") == len(named) + 1
+
+
 @pytest.mark.parametrize(
     ("words", "expected"),
     [

@@ -167,9 +167,7 @@ def test_means_under_the_bayesian_bootstrap_have_the_spread_of_a_mean():
 def test_families_follow_what_the_world_knows(training, development):
     everything = [policy.name for policy in families(training, development)]
     assert len(set(everything)) == len(everything)
-    assert {"Step Deferral (risk)", "Step Deferral by task (doubt)", "Tuned switch, restart", "Cascade"} <= set(
-        everything
-    )
+    assert {"Step Deferral (risk)", "Step Deferral by task (doubt)", "Tuned switch, restart"} <= set(everything)
     steps = development.counterfactuals.table()[3, :, 0]
     logs = World.from_restarts(development.episodes, strong_steps=steps, cost=StepCost(cheap=1, strong=3))
     from_logs = families(training, logs)

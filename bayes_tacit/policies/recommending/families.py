@@ -59,6 +59,7 @@ def families(
     First Alarm (invalid)
     Count
     Prefix router
+    Cascade
     Landmark
     TACIT-Switch
     TACIT-Switch with memory
@@ -74,14 +75,13 @@ def families(
     def label(name: str, diagnostic: str) -> str:
         return name if len(names) == 1 else f"{name} ({diagnostic})"
 
-    found: list[Any] = [PureCheap(), PureStrong(), TaskRouter()]
+    found: list[Policy] = [PureCheap(), PureStrong(), TaskRouter()]
     found += [FirstAlarm(one, timing, known, name=label("First Alarm", one)) for one in names]
     found.append(Count(timing=timing, handoff=known))
     found += [StepDeferral(one, timing=timing, name=label("Step Deferral", one)) for one in replayed]
-    found.append(PrefixRouter())
-    if known == "resume":
-        found.append(Cascade())
     found += [
+        PrefixRouter(),
+        Cascade(),
         Landmark(timing=timing, handoff=known),
         TacitSwitch(options=fitting, handoff=known),
         TunedSwitch(("memory",), learner, known, name="TACIT-Switch with memory"),
