@@ -16,10 +16,12 @@ import typer
 from rich.console import Console
 
 from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileError, TacitWarning
-from bayes_tacit.files import is_store
+from bayes_tacit.files import atomic_path, is_store
 
 if TYPE_CHECKING:
+    import pandas as pd
     import xarray as xr
+    from matplotlib.figure import Figure
 
     from bayes_tacit.data.episodes import Episodes
     from bayes_tacit.estimates.map_fit import MapFit
@@ -39,6 +41,11 @@ Clock = Annotated[bool, typer.Option("--clock", help="The number of steps counts
 Unmarked = Annotated[
     str, typer.Option(help="AB = 01 without a window: due (by the end of the rollout), or outcome (that alone).")
 ]
+
+PICTURES = (".png", ".svg", ".pdf")
+"""Suffixes of figures that can be written."""
+
+DOTS_PER_INCH = 150
 
 CHECK_FAILED = 1
 """Exit code where the command did its work and a check failed."""
@@ -81,8 +88,14 @@ def memory_from(given: str, word: str) -> float | str:
         raise InvalidDataError(f"a number from 0 to 1, or {word}", field="--memory", value=given) from error
 
 
-def new_file(path: Path, *, force: bool) -> Path:
-    """Return the path if something may be written there: known before any long work begins."""
+def new_file(path: Path, *suffixes: str, force: bool) -> Path:
+    """Return the path if something may be written there: known before any long work begins.
+
+    Where suffixes are given it must have one of them.
+    """
+    if suffixes and path.suffix not in suffixes:
+        listed = " or ".join(filter(None, (", ".join(suffixes[:-1]), suffixes[-1])))
+        raise FileFormatError(f"{path}: suffix is {path.suffix!r}; expected {listed}")
     if not path.absolute().parent.is_dir():
         raise MissingFileError(f"{path.parent}: no such folder; expected the folder in which to write {path.name}")
     if path.is_dir() and path.suffix not in (".zarr", ".parquet"):
@@ -96,6 +109,18 @@ def new_file(path: Path, *, force: bool) -> Path:
     if path.exists() and not force:
         raise FileFormatError(f"{path}: exists already; expected a new name, or --force")
     return path
+
+
+def write_table(table: pd.DataFrame, path: Path) -> None:
+    """Write a table, .csv or .parquet by the file's suffix."""
+    with atomic_path(path) as temporary:
+        (table.to_parquet if path.suffix == ".parquet" else table.to_csv)(temporary, index=False)
+
+
+def write_figure(figure: Figure, path: Path) -> None:
+    """Write a figure in the format that the file's suffix names."""
+    with atomic_path(path) as temporary:
+        figure.savefig(temporary, format=path.suffix[1:], dpi=DOTS_PER_INCH)
 
 
 @contextmanager

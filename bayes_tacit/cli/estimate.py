@@ -28,9 +28,9 @@ from bayes_tacit.cli.common import (
     show,
     told,
     working,
+    write_table,
 )
-from bayes_tacit.errors import FileFormatError, InvalidDataError
-from bayes_tacit.files import atomic_path
+from bayes_tacit.errors import InvalidDataError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,9 +65,7 @@ def fit(
     """
     from bayes_tacit.estimates.map_fit import fit_map
 
-    if out.suffix != ".json":
-        raise FileFormatError(f"{out}: suffix is {out.suffix!r}; expected .json")
-    target = new_file(out, force=force)
+    target = new_file(out, ".json", force=force)
     with told(), working("fitting"):
         found = fit_map(
             read_episodes(data),
@@ -145,16 +143,10 @@ def score(
 
     Example: `bayes-tacit score posterior.nc episodes.jsonl --out scores.csv`
     """
-    if out.suffix not in (".csv", ".parquet"):
-        raise FileFormatError(f"{out}: suffix is {out.suffix!r}; expected .csv or .parquet")
-    target = new_file(out, force=force)
+    target = new_file(out, ".csv", ".parquet", force=force)
     with told(), working("scoring"):
         table = _score_table(fitted, data, probability)
-    with atomic_path(target) as temporary:
-        if out.suffix == ".csv":
-            table.to_csv(temporary, index=False)
-        else:
-            table.to_parquet(temporary, index=False)
+    write_table(table, target)
     content = {"written": str(out), "checkpoints": len(table), "columns": list(table.columns)}
     show(
         f"{table.head(8).to_string(index=False)}\n\n{len(table)} checkpoints written to {out}", content, as_json=as_json

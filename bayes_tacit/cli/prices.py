@@ -44,6 +44,13 @@ def steps_of(episodes: Episodes, name: str | None) -> str | None:
     return name or (STRONG_STEPS if STRONG_STEPS in episodes.dataset else None)
 
 
+def restarts_known(steps: str | None, prices: StepCost | LoggedCost) -> bool:
+    """Say whether the log knows what restarts cost: Strong's steps, or what its rollouts did cost."""
+    from bayes_tacit.data.costs import LoggedCost
+
+    return steps is not None or isinstance(prices, LoggedCost)
+
+
 def number_of(text: str) -> float | None:
     """Read a number; None for what is none."""
     try:

@@ -10,11 +10,24 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from bayes_tacit import validate
-from bayes_tacit.cli.common import AsJson, Data, Force, Seed, Timing, Unmarked, new_file, read_episodes, show, told
+from bayes_tacit.cli.common import (
+    PICTURES,
+    AsJson,
+    Data,
+    Force,
+    Seed,
+    Timing,
+    Unmarked,
+    new_file,
+    read_episodes,
+    show,
+    told,
+    write_figure,
+    write_table,
+)
 from bayes_tacit.cli.prices import number_of, prices_of, steps_of
 from bayes_tacit.data.handoffs import HANDOFFS
-from bayes_tacit.errors import FileFormatError, InvalidDataError
-from bayes_tacit.files import atomic_path
+from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.progress import bars
 
 if TYPE_CHECKING:
@@ -66,9 +79,9 @@ def recommend(
     """
     validate.choice("--handoff", handoff, HANDOFFS)
     share = validate.number("--share", share, "a number above 0 and below 1", above=0, below=1)
-    for path, suffixes in ((out, (".json",)), (table, (".csv",)), (plot, (".png", ".svg", ".pdf"))):
-        if path is not None and new_file(path, force=force).suffix not in suffixes:
-            raise FileFormatError(f"{path}: suffix is {path.suffix!r}; expected {', '.join(suffixes)}")
+    for path, suffixes in ((out, (".json",)), (table, (".csv",)), (plot, PICTURES)):
+        if path is not None:
+            new_file(path, *suffixes, force=force)
     known = counterfactuals is not None or handoff == "restart"
     if plot is not None and not known:
         expected = "--counterfactuals or --handoff restart as well: bounds are no curve"
@@ -88,8 +101,7 @@ def recommend(
     result.router().save(out)
     written = {"written": str(out)}
     if table is not None:
-        with atomic_path(table) as temporary:
-            result.table.to_csv(temporary, index=False)
+        write_table(result.table, table)
         written["table_written"] = str(table)
     if plot is not None:
         _draw(cast("Recommendation", result), plot)
@@ -187,5 +199,4 @@ def _draw(result: Recommendation, path: Path) -> None:
 
     figure = Figure(figsize=(11.5, 5.0), layout="constrained")
     plot_recommendation(result, figure=figure)
-    with atomic_path(path) as temporary:
-        figure.savefig(temporary, format=path.suffix[1:])
+    write_figure(figure, path)

@@ -115,9 +115,9 @@ BAD = {
         ("select", "fit.json", "episodes.jsonl", "--cap", "50", "--candidates", "some", "--out", "x.json"),
         "expected 'quantiles' or 'grid' or 'rates'",
     ),
-    "a plot without counterfactuals": (
-        ("select", "fit.json", "episodes.jsonl", "--cap", "50", "--plot", "x.png", "--out", "x.json"),
-        "expected --cap and --counterfactuals",
+    "a plot of one threshold": (
+        ("select", "fit.json", "episodes.jsonl", "--alpha", "0.4", "--plot", "x.png", "--out", "x.json"),
+        "expected --cap as well",
     ),
     "a router's name": (("select", "fit.json", "episodes.jsonl", "--alpha", "0.3", "--out", "x.txt"), "expected .json"),
     "a quantile outside 0 and 1": (

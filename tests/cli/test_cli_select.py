@@ -193,3 +193,39 @@ def test_costs_that_are_given_take_the_place_of_those_in_the_file(replayed, tmp_
         done = call("select", replayed / "fit.json", replayed / "few.jsonl", *given, cwd=tmp_path)
         found[name] = json.loads(done.stdout)["points"]
     assert found["given"][0]["cost"] > 5 * found["file"][0]["cost"]
+
+
+def test_a_given_threshold_is_evaluated(replayed, tmp_path):
+    arguments = ("select", replayed / "fit.json", replayed / "few.jsonl", "--alpha", 0.4, "--out", "router.json")
+    table = Counterfactuals.read(replayed / "handoffs.csv", cost=StepCost(1, 3))
+    scores = handoff_score(MapFit.load(replayed / "fit.json"), load_example().take(slice(0, 40)))
+    expected = operating_points(scores, table, [0.4], "post_action").iloc[0]
+    done = call(*arguments, "--counterfactuals", replayed / "handoffs.csv", "--json", cwd=tmp_path)
+    content = json.loads(done.stdout)
+    assert content["alpha"] == Router.load(tmp_path / "router.json").alpha == 0.4
+    assert content["point"]["cost"] == pytest.approx(expected["cost"])
+    assert content["pure_strong"]["success"] == table.pure_strong.success.mean()
+    bounded = json.loads(call(*arguments, "--step-budget", 30, "--force", "--json", cwd=tmp_path).stdout)
+    assert bounded["bounds"]["intervention_rate"] == pytest.approx(expected["intervention_rate"])
+    assert bounded["certain_bounds"]["success_low"] <= bounded["bounds"]["success_low"]
+    alone = json.loads(call(*arguments, "--force", "--json", cwd=tmp_path).stdout)
+    assert alone["intervention_rate"] == pytest.approx(expected["intervention_rate"])
+
+
+def test_a_threshold_above_all_scores_says_that_it_hands_off_nothing(replayed, tmp_path):
+    arguments = ("select", replayed / "fit.json", replayed / "few.jsonl", "--alpha", 1, "--out", "router.json")
+    assert "It hands off nothing: the highest score is 0." in call(*arguments, cwd=tmp_path).stdout
+
+
+def test_lengths_of_strong_rollouts_bound_the_cost_where_there_is_no_step_budget_and_bounds_are_drawn(paired, tmp_path):
+    given = ("--cap", 60, "--out", "router.json", "--plot", "bounds.png", "--points", "bounds.csv", "--json")
+    arguments = ("select", paired / "fit.json", paired / "paired.jsonl", *given, "--strong-steps", "strong_steps")
+    done = call(*arguments, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    content = json.loads(done.stdout)
+    assert content["bounds"]["cost_high"] <= 60
+    assert content["certain_bounds"]["cost_high"] is None
+    assert content["pure_strong"]["cost_low"] == content["pure_strong"]["cost_high"]
+    assert (tmp_path / "bounds.png").read_bytes().startswith(b"\x89PNG")
+    points = pd.read_csv(tmp_path / "bounds.csv")
+    assert (points["certain_success_low"] <= points["success_low"]).all()

@@ -169,7 +169,7 @@ def test_without_assumptions_the_suggestion_is_to_hand_off_as_little_as_possible
     suggestion = suggest_alpha(bounds, 100, using="certain")
     assert suggestion.alpha == 1
     assert not suggestion.beats_cheap
-    assert "these bounds do not show this to be better" in str(suggestion)
+    assert "these bounds do not show that handing off at this alpha is better" in str(suggestion)
     assert "Nothing is assumed" in str(suggestion)
 
 
@@ -181,7 +181,33 @@ def test_the_reasons_state_each_assumption_and_the_numbers():
         assert f"Assumed ({name}): {statement}" in text
     assert f"between {suggestion.bounds['success_low']:.1%} and {suggestion.bounds['success_high']:.1%}" in text
     assert f"Never handing off succeeds in {bounds.cheap_success:.1%}" in text
+    certain = bounds.certain[bounds.certain["alpha"] == suggestion.alpha].iloc[0]
+    assert f"success is between {certain['success_low']:.1%} and {certain['success_high']:.1%}, cost" in text
+    assert f"Strong from the start succeeded in {bounds.strong_success:.1%}, at a cost of" in text
     assert repr(bounds).startswith("<Bounds: 7 thresholds on 30 logged episodes; narrowed by window, both_succeed")
+
+
+def test_the_cost_of_pure_strong_is_exact_where_its_lengths_are_known_and_bounded_otherwise():
+    world = random_world(3)
+    known, unknown = bounds_of(world), bounds_of(world, strong_steps=None)
+    exact = float(world.counterfactuals.pure_strong.cost.mean())
+    assert known.strong_cost_low == known.strong_cost_high == pytest.approx(exact)
+    assert unknown.strong_cost_low <= exact <= unknown.strong_cost_high
+
+
+def test_a_suggestion_that_hands_off_nothing_says_why(example, example_fit):
+    from bayes_tacit import handoff_score
+
+    scores = handoff_score(example_fit, example)
+    given = {"cost": StepCost(1, 3), "step_budget": 30}
+    for alphas, cap, why in (
+        ([0.1, 1], 30, "of the candidates that do, the cheapest costs"),
+        ([1.0], 30, "no score reaches any of the candidates"),
+    ):
+        suggestion = suggest_alpha(bounds_from_logs(scores, example, alphas, "post_action", **given), cap)
+        assert f"It hands off nothing: {why}" in suggestion.reasons[-1]
+    acting = suggest_alpha(bounds_from_logs(scores, example, [0.3, 1], "post_action", **given), 60)
+    assert "nothing" not in acting.reasons[-1]
 
 
 # What is refused

@@ -45,6 +45,8 @@ class Bounds:
         Their names, and what each says.
     cheap_success, cheap_cost, strong_success
         The averages of the log: Pure Cheap, exactly, and how often Strong succeeded.
+    strong_cost_low, strong_cost_high
+        Between which the mean cost of Pure Strong lies; the same number where the lengths of its rollouts are known.
     n_episodes
         How many episodes the log has.
     """
@@ -55,6 +57,8 @@ class Bounds:
     cheap_success: float
     cheap_cost: float
     strong_success: float
+    strong_cost_low: float
+    strong_cost_high: float
     n_episodes: int
 
     def __repr__(self) -> str:
@@ -133,8 +137,16 @@ def bounds_from_logs(
         cheap_success=float(logged.cheap_success.mean()),
         cheap_cost=float(cost_of_calls(cost, logged.n_steps, 0).mean()),
         strong_success=float(logged.strong_success.mean()),
+        strong_cost_low=_strong_cost(logged, cost, 1),
+        strong_cost_high=_strong_cost(logged, cost, budget),
         n_episodes=len(episodes),
     )
+
+
+def _strong_cost(logged: Logged, cost: CostModel, steps: int | None) -> float:
+    """Give the mean cost of Strong's own rollouts, of so many steps each where their lengths are not known."""
+    calls = np.full(len(logged.n_steps), steps) if logged.strong_steps is None else logged.strong_steps
+    return float(cost_of_calls(cost, 0, calls).mean())
 
 
 def _row(reach: Reach, cost: CostModel) -> dict[str, float]:

@@ -7,14 +7,17 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+import pandas as pd
 
 from bayes_tacit import validate
 from bayes_tacit.decisions.bounds.logs import Bounds
 from bayes_tacit.decisions.selection import choose
-from bayes_tacit.decisions.selection.choice import SAME
+from bayes_tacit.decisions.selection.choice import SAME, why_no_handoff
 from bayes_tacit.errors import InvalidDataError
 
 Using = Literal["narrowed", "certain"]
+
+SHOWN_NO_BETTER = "these bounds do not show that handing off at this alpha is better"
 
 
 @dataclass(frozen=True, repr=False)
@@ -97,12 +100,40 @@ def suggest_alpha(bounds: Bounds, cap: float, *, using: Using = "narrowed") -> S
         "intervention_rate": "intervention_rate",
         "alpha": "alpha",
     }
-    choice = choose({name: table[source] for name, source in columns.items()}, cap)
+    worst_cases = {name: table[source] for name, source in columns.items()}
+    choice = choose(worst_cases, cap)
     row = {str(name): float(value) for name, value in table.iloc[choice.position].items()}
     beats_cheap = row["success_low"] > bounds.cheap_success * (1 + SAME)
-    return Suggestion(
-        choice.alpha, row, cap, beats_cheap, _reasons(bounds, choice.position, using, row, cap, beats_cheap)
+    reasons = _reasons(bounds, choice.position, using, row, cap, beats_cheap)
+    nothing = why_no_handoff(worst_cases, choice)
+    return Suggestion(choice.alpha, row, cap, beats_cheap, (*reasons, nothing) if nothing else reasons)
+
+
+def described(row: Mapping[str, float] | pd.Series) -> str:
+    """Say between which bounds success and cost lie.
+
+    Examples
+    --------
+    >>> described({"success_low": 0.5, "success_high": 0.75, "cost_low": 4, "cost_high": np.inf})
+    'success is between 50.0% and 75.0%, cost at least 4'
+    """
+    return (
+        f"success is between {row['success_low']:.1%} and {row['success_high']:.1%}, cost "
+        f"{_range(row['cost_low'], row['cost_high'])}"
     )
+
+
+def pure_lines(bounds: Bounds) -> tuple[str, str]:
+    """Say what the two agents alone give, which the log knows."""
+    cheap = f"Never handing off succeeds in {bounds.cheap_success:.1%} at cost {bounds.cheap_cost:.4g}, for certain"
+    strong = f"Strong from the start succeeded in {bounds.strong_success:.1%}, at a cost "
+    return cheap, strong + _range(bounds.strong_cost_low, bounds.strong_cost_high, exactly="of ") + "."
+
+
+def _range(low: float, high: float, exactly: str = "") -> str:
+    if np.isinf(high):
+        return f"at least {low:.4g}"
+    return f"{exactly}{low:.4g}" if exactly and low == high else f"between {low:.4g} and {high:.4g}"
 
 
 def _reasons(
@@ -112,12 +143,12 @@ def _reasons(
     worst = "the worst case that the assumptions allow" if using == "narrowed" else "the worst case"
     reasons = [
         f"Of the candidates that cost at most {cap:.4g} in {worst}, it has the highest success there.",
-        f"It hands off {row['intervention_rate']:.1%} of the {bounds.n_episodes:,} logged episodes. Success is between "
-        f"{row['success_low']:.1%} and {row['success_high']:.1%}, cost between {row['cost_low']:.4g} and "
-        f"{row['cost_high']:.4g}.",
+        f"It hands off {row['intervention_rate']:.1%} of the {bounds.n_episodes:,} logged episodes. "
+        f"S{described(row)[1:]}.",
     ]
     if using == "narrowed":
         assumed = row["known"] - known
+        reasons.append(f"Without the assumptions below {described(bounds.certain.iloc[position])}.")
         reasons.append(
             f"The log decides the success of {known:.1%} of the episodes, assumptions that of {assumed:.1%}; "
             f"{1 - row['known']:.1%} stay open."
@@ -125,10 +156,11 @@ def _reasons(
         reasons += [f"Assumed ({name}): {text}" for name, text in bounds.assumptions.items()]
     else:
         reasons.append(f"Nothing is assumed: the log decides the success of {known:.1%} of the episodes.")
-    cheap = f"Never handing off succeeds in {bounds.cheap_success:.1%} at cost {bounds.cheap_cost:.4g}, for certain"
-    better = f"; this is better even in {worst}." if beats_cheap else "; these bounds do not show this to be better."
+    cheap, strong = pure_lines(bounds)
+    better = f"handing off at this alpha is better even in {worst}" if beats_cheap else SHOWN_NO_BETTER
     return (
         *reasons,
-        cheap + better,
+        f"{cheap}; {better}.",
+        strong,
         "Bounds are no estimates: try it on some tasks before relying on it.",
     )

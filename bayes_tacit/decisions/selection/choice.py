@@ -116,6 +116,32 @@ def choose(points: Points, cap: float) -> Choice:
     return Choice(position, point, cap, n_points=len(table), n_within=len(within), n_tied=len(tied))
 
 
+def why_no_handoff(points: Points, choice: Choice) -> str:
+    """Say why the chosen candidate hands off nothing; empty if it hands off something, or nobody counted.
+
+    Examples
+    --------
+    >>> points = {"alpha": [0.1, 0.9], "success": [0.8, 0.5], "cost": [19, 10], "intervention_rate": [0.4, 0.0]}
+    >>> print(why_no_handoff(points, choose(points, cap=12)))
+    It hands off nothing: of the candidates that do, the cheapest costs 19, and the cap is 12.
+    """
+    table = table_of(points)
+    if "intervention_rate" not in table or choice.point["intervention_rate"] != 0:
+        return ""
+    acting = table[table["intervention_rate"] > 0]
+    within = acting[acting["cost"] <= choice.cap * (1 + SAME)]
+    if acting.empty:
+        why = "no score reaches any of the candidates while something is left to do"
+    elif within.empty:
+        why = (
+            f"of the candidates that do, the cheapest costs {acting['cost'].min():.4g}, and the cap is {choice.cap:.4g}"
+        )
+    else:
+        best = float(within["success"].max())
+        why = f"of the candidates within the cap that do, the best succeeds in {best:.1%}, no more than without"
+    return f"It hands off nothing: {why}."
+
+
 def table_of(points: Points) -> pd.DataFrame:
     """Give points as a table with rows from 0."""
     if not isinstance(points, pd.DataFrame | Mapping):

@@ -25,6 +25,7 @@ from bayes_tacit.review.plots.style import (
     WINDOW,
     axes_or_new,
     house_style,
+    joint_legend,
     legend_below,
     shortened,
 )
@@ -132,9 +133,7 @@ def plot_handoff_scores(
             ax.tick_params(labelbottom=True)
         figure.supxlabel(X_LABEL, fontsize=10)
         figure.supylabel(Y_LABEL, fontsize=10)
-        entries = [zip(*ax.get_legend_handles_labels(), strict=True) for ax in figure.axes]
-        by_label = {label: artist for panel_entries in entries for artist, label in panel_entries}
-        figure.legend(by_label.values(), by_label.keys(), loc="outside upper center", ncols=3)
+        joint_legend(figure, "outside upper center")
     return figure
 
 

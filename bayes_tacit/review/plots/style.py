@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.resources import as_file, files
+from typing import Literal
 
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 SCORE = "#0072B2"
 DECISION = "#D55E00"
@@ -36,6 +38,13 @@ def axes_or_new(ax: Axes | None, figsize: tuple[float, float] | None = None) -> 
 def legend_below(ax: Axes) -> None:
     """Put the legend under the axes, where it hides neither data nor a long title."""
     ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.15), ncols=3, columnspacing=1.4)
+
+
+def joint_legend(figure: Figure, place: Literal["outside upper center", "outside lower center"]) -> None:
+    """Give all panels of a figure one legend, in which what is drawn in several of them stands once."""
+    entries = [zip(*ax.get_legend_handles_labels(), strict=True) for ax in figure.axes]
+    by_label = {label: artist for panel_entries in entries for artist, label in panel_entries}
+    figure.legend(list(by_label.values()), list(by_label), loc=place, ncols=3)
 
 
 def shortened(text: str, width: int) -> str:
