@@ -128,10 +128,12 @@ def replay(path: str | os.PathLike[str], *routers: Router | PolicyRouter, tolera
                 raise InvalidDataError("an episode that was started in an earlier line", field="episode", value=episode)
             elif event == "finish":
                 validate.record("", content, (*FINISH, CLOSING) if CLOSING in content else FINISH)
-                logged, decision = content.get(CLOSING), running[episode].state.finish()
+                begun = running.pop(episode)
+                logged, decision = content.get(CLOSING), begun.state.finish()
             else:
-                logged = validate.record("", content, running[episode].observed)
-                decision = running[episode].state.observe(content["diagnostics"])
+                begun = running[episode]
+                logged = validate.record("", content, begun.observed)
+                decision = begun.state.observe(content["diagnostics"])
         except TacitError as error:
             raise FileFormatError(f"{path}, line {number}: {error}") from None
         if decision is None:
@@ -141,7 +143,7 @@ def replay(path: str | os.PathLike[str], *routers: Router | PolicyRouter, tolera
         mismatches += [
             Mismatch(number, episode, decision.step, field, given.get(field), computed)
             for field, computed in decision._asdict().items()
-            if field in running[episode].observed and not _same(given.get(field), computed, tolerance)
+            if field in begun.observed and not _same(given.get(field), computed, tolerance)
         ]
     return Replay(episodes, decisions, tuple(mismatches))
 
