@@ -8,7 +8,7 @@ from matplotlib.ticker import PercentFormatter
 
 from bayes_tacit.decisions.selection.choice import Choice, Points, column, table_of
 from bayes_tacit.decisions.selection.points import efficient_frontier
-from bayes_tacit.review.plots.style import CEILING, DECISION, PREDICTED, SCORE, axes_or_new, house_style
+from bayes_tacit.review.plots.style import CEILING, DECISION, PREDICTED, SCORE, axes_or_new, house_style, legend_below
 
 
 def plot_operating_points(
@@ -68,5 +68,5 @@ def plot_operating_points(
         ax.margins(0.08)
         ax.set(xlabel="mean cost of an episode" + (f" ({unit})" if unit else ""), ylabel="success (share of episodes)")
         # Two columns, because names of policies are long.
-        ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.15), ncols=2, columnspacing=1.4)
+        legend_below(ax, columns=2)
     return ax

@@ -10,6 +10,7 @@ from typing import Literal
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.transforms import ScaledTranslation
 
 SCORE = "#0072B2"
 DECISION = "#D55E00"
@@ -18,6 +19,9 @@ CEILING = "#777777"
 OBSERVED = "#000000"
 PREDICTED = "#009E73"
 BAND_OPACITY = 0.22
+
+LABEL_HEIGHT = 0.5
+"""Inches that the ticks and the label under a pair of axes take."""
 
 
 @contextmanager
@@ -35,9 +39,11 @@ def axes_or_new(ax: Axes | None, figsize: tuple[float, float] | None = None) -> 
     return plt.subplots(figsize=figsize)[1] if ax is None else ax
 
 
-def legend_below(ax: Axes) -> None:
-    """Put the legend under the axes, where it hides neither data nor a long title."""
-    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.15), ncols=3, columnspacing=1.4)
+def legend_below(ax: Axes, columns: int = 3) -> None:
+    """Put the legend under the axes and their label, where it hides neither data nor a long title."""
+    # In inches, because the label is as high whatever the height of the axes.
+    below = ax.transAxes + ScaledTranslation(0, -LABEL_HEIGHT, ax.figure.dpi_scale_trans)
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, 0), bbox_transform=below, ncols=columns, columnspacing=1.4)
 
 
 def joint_legend(figure: Figure, place: Literal["outside upper center", "outside lower center"]) -> None:
