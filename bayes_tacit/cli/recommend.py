@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
@@ -98,7 +99,10 @@ def recommend(
             result = _judged(training, world, cap, folds, seed, fitting, 0 if plot is None else BUDGETS)
         else:
             result = _from_logs(training, kept, cap, cost, step_budget, steps, fitting)
-    result.router().save(out)
+    from bayes_tacit.router import Ranges
+
+    router = result.router()
+    replace(router, ranges=Ranges.of(training).only(router.feature_names, router.diagnostic_names)).save(out)
     written = {"written": str(out)}
     if table is not None:
         write_table(result.table, table)

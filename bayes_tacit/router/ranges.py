@@ -61,6 +61,18 @@ class Ranges:
             _quantiles(training.feature_names, features), _quantiles(training.diagnostic_names, diagnostics[inside])
         )
 
+    def only(self, features: Sequence[str], diagnostics: Sequence[str]) -> Ranges:
+        """Give those of a router that looks at less.
+
+        Examples
+        --------
+        >>> Ranges({"a": (0.0,) * 7, "b": (1.0,) * 7}, {}).only(["b"], []).features
+        {'b': (1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0)}
+        """
+        return Ranges(
+            {name: self.features[name] for name in features}, {name: self.diagnostics[name] for name in diagnostics}
+        )
+
     def check(self, features: Sequence[str], diagnostics: Sequence[str]) -> None:
         """Check that it has the names of its router."""
         for kind, names in (("features", features), ("diagnostics", diagnostics)):

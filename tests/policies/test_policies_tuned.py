@@ -144,6 +144,16 @@ def test_a_start_gives_strong_the_task_at_the_price_of_pure_strong(development, 
     np.testing.assert_array_equal(ours.success, strong.success)
 
 
+def test_a_discarded_first_proposal_is_charged_and_a_start_is_not(training, development):
+    fitted = TunedSwitch(learner=Learner(FIT | {"timing": "proposal"})).fit(training)
+    alpha = np.nextafter(0, 1)
+    crossed = fitted.handoffs(development.episodes, {"alpha": alpha}) == 0
+    later = fitted.outcomes(development, {"alpha": alpha})
+    started = fitted.outcomes(development, {"alpha": alpha, "start": -np.inf})
+    assert crossed.sum() > 50
+    np.testing.assert_allclose(later.cost[crossed] - started.cost[crossed], 1.0)
+
+
 def test_policies_that_share_a_learner_learn_once(training):
     learner = Learner(FIT)
     one, other = (TunedSwitch(searched, learner).fit(training) for searched in (("memory",), ("pace",)))

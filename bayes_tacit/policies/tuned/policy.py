@@ -122,10 +122,15 @@ class FittedTunedSwitch:
 
     def handoffs(self, episodes: Episodes, setting: Setting) -> np.ndarray:
         """Give the step from which Strong acts, by episode; -1 for never."""
+        started, handoffs = self._decided(episodes, setting)
+        return np.where(started, 0, handoffs)
+
+    def _decided(self, episodes: Episodes, setting: Setting) -> tuple[np.ndarray, np.ndarray]:
+        """Give which tasks Strong has from the start, and from which step on it acts in the others."""
         numbers = numbers_of(setting)
         scoring = Scoring(self.learned, Seen.of(episodes))
         crossings = first_crossings(scoring.paced(numbers), number_in(setting, "alpha"))
-        return np.where(scoring.start(numbers) >= start_of(setting), 0, handoff_steps(crossings, self.timing))
+        return scoring.start(numbers) >= start_of(setting), handoff_steps(crossings, self.timing)
 
     def router(self, setting: Setting) -> Router:
         """Give the router that decides so in an agent."""
@@ -141,8 +146,10 @@ class FittedTunedSwitch:
 
     def outcomes(self, world: World, setting: Setting) -> Outcomes:
         """Give what comes of one setting, by episode."""
-        handoffs = self.handoffs(world.episodes, setting)
+        started, handoffs = self._decided(world.episodes, setting)
         known = world.handoffs(self.handoff)
-        later = known.table(discards_proposal=discards_proposal(self.timing))[:, np.arange(len(world)), handoffs]
+        later = known.outcomes_at(handoffs, discards_proposal=discards_proposal(self.timing))
+        at_once = known.pure_strong
         # At the start there is no proposal yet that could be discarded.
-        return Outcomes(*np.where(handoffs == 0, known.table()[:, :, 0], later))
+        columns = ("success", "cost", "cheap_calls", "strong_calls")
+        return Outcomes(*(np.where(started, getattr(at_once, name), getattr(later, name)) for name in columns))
