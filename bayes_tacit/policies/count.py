@@ -12,22 +12,18 @@ import pandas as pd
 from bayes_tacit import validate
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.data.handoffs import DEFAULT_HANDOFF, HANDOFFS, Handoff
-from bayes_tacit.data.outcomes import Outcomes
 from bayes_tacit.data.timing import (
     DEFAULT_TIMING,
     TIMINGS,
     Timing,
-    discards_proposal,
     usable_checkpoints,
 )
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.policies.base import Setting, number_in
-from bayes_tacit.policies.crossings import crossing_points
+from bayes_tacit.policies.crossings import Crossing
 from bayes_tacit.policies.view import Seen
-from bayes_tacit.policies.world import World
 from bayes_tacit.router import PolicyRouter
 from bayes_tacit.router.control import CountController
-from bayes_tacit.scores.crossings import first_handoffs
 
 
 @dataclass(frozen=True)
@@ -104,7 +100,7 @@ class Count:
 
 
 @dataclass(frozen=True, eq=False)
-class FittedCount:
+class FittedCount(Crossing):
     """The levels and the thresholds to try.
 
     Attributes
@@ -127,24 +123,10 @@ class FittedCount:
     name: str
     handoff: Handoff = DEFAULT_HANDOFF
 
-    def counts(self, episodes: Episodes) -> np.ndarray:
+    def scores(self, episodes: Episodes) -> np.ndarray:
         """Give the number of signs up to each step: (episode, step), NaN past the end of an episode."""
         values = Seen.of(episodes).step_diagnostics(tuple(self.levels))
         return _counts(values, np.array(list(self.levels.values())))
-
-    def handoffs(self, episodes: Episodes, setting: Setting) -> np.ndarray:
-        """Give the step from which Strong acts, by episode; -1 for never."""
-        return first_handoffs(self.counts(episodes), number_in(setting, "alpha"), self.timing)
-
-    def operating_points(self, world: World, settings: pd.DataFrame | None = None) -> pd.DataFrame:
-        """Give the averages of each setting."""
-        table = self.candidates if settings is None else settings.reset_index(drop=True)
-        return crossing_points(table, self.counts(world.episodes), world.handoffs(self.handoff), self.timing)
-
-    def outcomes(self, world: World, setting: Setting) -> Outcomes:
-        """Give what comes of one setting, by episode."""
-        handoffs = self.handoffs(world.episodes, setting)
-        return world.handoffs(self.handoff).outcomes_at(handoffs, discards_proposal=discards_proposal(self.timing))
 
     def router(self, setting: Setting) -> PolicyRouter:
         """Give the router that decides so in an agent."""

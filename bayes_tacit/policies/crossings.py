@@ -2,13 +2,46 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 import numpy as np
 import pandas as pd
 
 from bayes_tacit.data.counterfactuals import Counterfactuals
-from bayes_tacit.data.outcomes import AVERAGES
-from bayes_tacit.data.timing import Timing
+from bayes_tacit.data.episodes import Episodes
+from bayes_tacit.data.handoffs import Handoff
+from bayes_tacit.data.outcomes import AVERAGES, Outcomes
+from bayes_tacit.data.timing import Timing, discards_proposal
 from bayes_tacit.decisions.selection import operating_points
+from bayes_tacit.policies.base import Setting, number_in
+from bayes_tacit.policies.world import World
+from bayes_tacit.scores.crossings import first_handoffs
+
+
+class Crossing(ABC):
+    """A fitted policy that hands off for good where its score first reaches alpha: all that follows from the score."""
+
+    timing: Timing
+    candidates: pd.DataFrame
+    handoff: Handoff
+
+    @abstractmethod
+    def scores(self, episodes: Episodes) -> np.ndarray:
+        """Give what is compared with alpha: (episode, step), NaN past the end of an episode."""
+
+    def handoffs(self, episodes: Episodes, setting: Setting) -> np.ndarray:
+        """Give the step from which Strong acts, by episode; -1 for never."""
+        return first_handoffs(self.scores(episodes), number_in(setting, "alpha"), self.timing)
+
+    def operating_points(self, world: World, settings: pd.DataFrame | None = None) -> pd.DataFrame:
+        """Give the averages of each setting."""
+        table = self.candidates if settings is None else settings.reset_index(drop=True)
+        return crossing_points(table, self.scores(world.episodes), world.handoffs(self.handoff), self.timing)
+
+    def outcomes(self, world: World, setting: Setting) -> Outcomes:
+        """Give what comes of one setting, by episode."""
+        handoffs = self.handoffs(world.episodes, setting)
+        return world.handoffs(self.handoff).outcomes_at(handoffs, discards_proposal=discards_proposal(self.timing))
 
 
 def crossing_points(

@@ -12,26 +12,22 @@ from scipy import special
 from bayes_tacit import validate
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.data.handoffs import DEFAULT_HANDOFF, HANDOFFS, Handoff
-from bayes_tacit.data.outcomes import Outcomes
 from bayes_tacit.data.timing import (
     DEFAULT_TIMING,
     TIMINGS,
     Timing,
-    discards_proposal,
     usable_checkpoints,
 )
 from bayes_tacit.decisions.selection import score_quantiles
 from bayes_tacit.errors import EvidenceError, InvalidDataError
 from bayes_tacit.model.standardization import Standardization
 from bayes_tacit.policies.base import Setting, number_in
-from bayes_tacit.policies.crossings import crossing_points
+from bayes_tacit.policies.crossings import Crossing
 from bayes_tacit.policies.logistic import NEWTON, L2Logistic, LogisticFit
 from bayes_tacit.policies.view import Seen
-from bayes_tacit.policies.world import World
 from bayes_tacit.router import PolicyRouter
 from bayes_tacit.router.control import LandmarkController
 from bayes_tacit.router.control.histories import LOG_STEPS
-from bayes_tacit.scores.crossings import first_handoffs
 
 SUMMARIES = ("total", "last", "highest")
 
@@ -107,7 +103,7 @@ class Landmark:
 
 
 @dataclass(frozen=True, eq=False)
-class FittedLandmark:
+class FittedLandmark(Crossing):
     """The fitted models and the thresholds to try.
 
     Attributes
@@ -146,20 +142,6 @@ class FittedLandmark:
         out = np.full(inside.shape, np.nan)
         out[inside] = (1 - self.cheap.probability(columns[inside])) * self.strong.probability(columns[inside])
         return out
-
-    def handoffs(self, episodes: Episodes, setting: Setting) -> np.ndarray:
-        """Give the step from which Strong acts, by episode; -1 for never."""
-        return first_handoffs(self.scores(episodes), number_in(setting, "alpha"), self.timing)
-
-    def operating_points(self, world: World, settings: pd.DataFrame | None = None) -> pd.DataFrame:
-        """Give the averages of each setting."""
-        table = self.candidates if settings is None else settings.reset_index(drop=True)
-        return crossing_points(table, self.scores(world.episodes), world.handoffs(self.handoff), self.timing)
-
-    def outcomes(self, world: World, setting: Setting) -> Outcomes:
-        """Give what comes of one setting, by episode."""
-        handoffs = self.handoffs(world.episodes, setting)
-        return world.handoffs(self.handoff).outcomes_at(handoffs, discards_proposal=discards_proposal(self.timing))
 
     def router(self, setting: Setting) -> PolicyRouter:
         """Give the router that decides so in an agent."""

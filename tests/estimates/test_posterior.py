@@ -43,6 +43,7 @@ def episodes() -> Episodes:
 
 @pytest.fixture(scope="module")
 def tree(episodes: Episodes) -> xr.DataTree:
+    """Sampled here and not kept: that it can be sampled once more is what some tests are about."""
     return sample_posterior(episodes, **SHORT)
 
 
@@ -139,7 +140,7 @@ def test_predictions_look_like_the_data(posterior):
 
 
 def test_nutpie_agrees_with_pymcs_own_nuts(episodes):
-    settings = {"draws": 1000, "tune": 800, "chains": 2, "predictive_draws": 20, "progress": False}
+    settings = {"draws": 500, "tune": 500, "chains": 2, "predictive_draws": 20, "progress": False}
     ours = sample_posterior(episodes, seed=1, **settings)
     theirs = sample_posterior(episodes, seed=2, sampler="pymc", cores=1, **settings)
     assert theirs.attrs["sampler"] == "pymc"
@@ -230,7 +231,7 @@ def test_a_damaged_or_foreign_posterior_is_refused(posterior, tmp_path, suffix):
     path = tmp_path / f"posterior{suffix}"
     save_posterior(posterior, path)
     cut_short(path)
-    with pytest.raises(FileFormatError, match=f"posterior{suffix}.*expected"):
+    with pytest.raises(FileFormatError, match=rf"posterior{suffix}.*(expected|is it cut short)"):
         load_posterior(path)
     foreign = tmp_path / f"foreign{suffix}"
     dataset = xr.Dataset({"x": ("a", [1.0])})

@@ -70,7 +70,7 @@ def test_a_zero_or_one_diagnostic_is_a_sign_where_it_is_one_and_a_constant_one_n
     marks[:, :, 1] = np.where(np.isnan(marks[:, :, 1]), np.nan, 0.1)
     episodes = quietly(dataset.assign(diagnostics=(("episode", "step", "diagnostic"), marks)))
     expected = np.where(np.isnan(marks[:, :, 0]), np.nan, np.nancumsum(marks[:, :, 0], axis=1))
-    np.testing.assert_array_equal(Count().fit(episodes).counts(episodes), expected)
+    np.testing.assert_array_equal(Count().fit(episodes).scores(episodes), expected)
 
 
 def test_count_takes_the_diagnostics_it_is_told(training):

@@ -187,14 +187,15 @@ BAD = [
 
 
 @pytest.mark.parametrize(("words", "message"), BAD, ids=[" ".join(words) for words, _ in BAD])
-def test_bad_input_ends_in_one_line_and_exit_code_2(tmp_path, words, message):
+def test_bad_input_ends_in_one_line_and_exit_code_2(tmp_path, capsys, monkeypatch, words, message):
+    monkeypatch.setattr("simulations.studies.execute.CONNECT_SECONDS", 0.3)
     run_study(registry.load("recovery"), tmp_path, replicates=1, seed=5, only=["n=500"])
     before = (tmp_path / "replicates-5.jsonl").read_bytes()
-    process = command(*words, *([] if "--seed" in words else ["--seed", 5]), "--replicates", 2, "--out", tmp_path)
-    out, err = process.communicate(timeout=120)
-    assert process.returncode == 2
-    assert "Traceback" not in out + err
-    (line,) = [line for line in err.splitlines() if line.startswith("error: ")]
+    seed = [] if "--seed" in words else ["--seed", "5"]
+    assert main([*words, *seed, "--replicates", "2", "--out", str(tmp_path)]) == 2
+    told = capsys.readouterr()
+    assert "Traceback" not in told.out + told.err
+    (line,) = [line for line in told.err.splitlines() if line.startswith("error: ")]
     assert message in line
     assert (tmp_path / "replicates-5.jsonl").read_bytes() == before
 
