@@ -5,6 +5,7 @@ PyMC is loaded by what needs it only: `make quick` runs without.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ import quick_tier
 import xarray as xr
 from hypothesis import settings
 from kept import KeptPosteriors
+from threadpoolctl import threadpool_limits
 
 from bayes_tacit import Episodes, MapFit, RidgePrior, Router, fit_map, load_example
 from bayes_tacit.errors import TacitError
@@ -28,6 +30,10 @@ settings.load_profile("repeatable")
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # Workers fill the cores. Threads of BLAS beside them wait for each other by spinning: a fit took 100 times as long.
+    for library in ("OPENBLAS", "OMP", "MKL"):
+        os.environ.setdefault(f"{library}_NUM_THREADS", "1")
+    threadpool_limits(1)
     if config.option.markexpr == quick_tier.EXPRESSION:
         config.pluginmanager.register(quick_tier.QuickTier(), "quick tier")
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from test_studies_storage import files
+from threadpoolctl import threadpool_limits
 from toy_study import FAILING, broken_replicate, counting_replicate, failing_replicate, toy
 
 from bayes_tacit.errors import InvalidDataError, MissingDependencyError
@@ -54,9 +55,12 @@ def test_numbers_do_not_depend_on_the_number_of_jobs(tmp_path):
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_a_replicate_is_computed_on_one_thread(tmp_path, jobs):
+def test_a_replicate_is_computed_on_one_thread(tmp_path, monkeypatch, jobs):
     """Sums over several threads would be rounded differently, depending on how many there are."""
-    run_study(toy(replicate=counting_replicate), tmp_path, jobs=jobs)
+    for library in ("OPENBLAS", "OMP"):
+        monkeypatch.setenv(f"{library}_NUM_THREADS", "2")
+    with threadpool_limits(2):
+        run_study(toy(replicate=counting_replicate), tmp_path, jobs=jobs)
     assert set(read_table(tmp_path / TABLE)["threads"]) == {1}
 
 
