@@ -31,7 +31,8 @@ def means(rows: pd.DataFrame, names: Sequence[str], shares: Sequence[float]) -> 
     """Give mean success under each budget, with the standard deviation among splits."""
     found = rows.groupby(["policy", "share"])["success"].agg(["mean", "std"]).to_dict("index")
     cells = {key: f"{100 * one['mean']:.1f} ({100 * one['std']:.1f})" for key, one in found.items()}
-    body = [[name, *(cells.get((name, share), "") for share in shares)] for name in names]
+    asked = [name for name in names if any((name, share) in cells for share in shares)]
+    body = [[name, *(cells.get((name, share), "") for share in shares)] for name in asked]
     return markdown_table(["policy", *(f"{share:.0%}" for share in shares)], body)
 
 

@@ -75,10 +75,10 @@ def summarize(table: pd.DataFrame, folder: Path) -> str:
 
 
 def _reading(facts: Mapping[str, Any], table: pd.DataFrame, tally: Tally, single: Sequence[str]) -> str:
-    best = max(single, key=lambda name: tally.success((name, 0.6)))
+    best = _best(tally, single, 0.6)
     low, high = tally.interval((best, 0.6), (STRONG, 1.0))
     gain = tally.success((best, 0.6)) - tally.success((STRONG, 1.0))
-    rule = max((name for name in single if name not in (TACIT, NO_MARKS)), key=lambda name: tally.success((name, 0.5)))
+    rule = _best(tally, [name for name in single if name not in (TACIT, NO_MARKS)], 0.5)
     ours = tally.success((TACIT, 0.5)) - tally.success((rule, 0.5))
     ends = tally.interval((TACIT, 0.5), (rule, 0.5))
     splits = table.loc[table["setting"] == "random", "replicate"].nunique()
@@ -89,6 +89,11 @@ def _reading(facts: Mapping[str, Any], table: pd.DataFrame, tally: Tally, single
         f"the best of the others ({rule}) is {points(ours, *ends)}. A handoff here restarts the task with Strong, so "
         "every number is exact: nothing was simulated or assumed, but that both models do as they did in the logs."
     )
+
+
+def _best(tally: Tally, names: Sequence[str], share: float) -> str:
+    """Name the policy with the most success under a budget; some have no setting within it."""
+    return max((name for name in names if tally.has((name, share))), key=lambda name: tally.success((name, share)))
 
 
 def _success(tally: Tally, names: Sequence[str], shares: Sequence[float], head: str = "policy") -> str:
