@@ -37,6 +37,10 @@ class Experiment:
         Steps a start may take.
     floor
         The paper's floor on an episode's likelihood.
+    memory
+        What is left of a diagnostic's leaky sum after a step; the paper's 1 forgets nothing.
+    clock
+        Whether the number of steps counts as one more diagnostic; not in the paper.
     """
 
     features: tuple[str, ...]
@@ -47,6 +51,8 @@ class Experiment:
     weights: tuple[float, ...] | None = None
     max_iterations: int = 500
     floor: float = 1e-12
+    memory: float = 1.0
+    clock: bool = False
 
     def model(self, episodes: Episodes) -> pm.Model:
         """State the PyMC model whose MAP is the experiment's estimate."""
@@ -60,6 +66,8 @@ class Experiment:
             weights=self.weights,
             floor=self.floor,
             timing=self.timing,
+            memory=self.memory,
+            clock=self.clock,
             unmarked=UNMARKED,
         )
 
@@ -75,6 +83,8 @@ class Experiment:
             weights=self.weights,
             timing=self.timing,
             max_iterations=self.max_iterations,
+            memory=self.memory,
+            clock=self.clock,
             unmarked=UNMARKED,
         )
 

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -46,6 +48,18 @@ def test_settings_are_those_that_the_paper_states():
     assert (recovery.MATCHED_NOISE.restarts, recovery.MATCHED_NOISE.max_iterations) == (2, 350)
     assert recovery.RECOVERY.weights == mechanism.FULL.weights == (1.0,)
     assert all(experiment.floor == 1e-12 for experiment in EXPERIMENTS.values())
+    assert all((experiment.memory, experiment.clock) == (1.0, False) for experiment in EXPERIMENTS.values())
+
+
+def test_an_experiment_may_be_given_a_memory_and_a_clock():
+    episodes = episodes_for(alfworld.ALFWORLD)
+    experiment = replace(alfworld.ALFWORLD, memory=0.6, clock=True)
+    fit = experiment.fit(episodes)
+    assert (fit.memory, fit.clock, fit.diagnostic_names[-1]) == (0.6, True, "clock")
+    np.testing.assert_array_equal(
+        experiment.model(episodes)["diagnostics_before"].get_value(),
+        collect_evidence(episodes, memory=0.6, clock=True, unmarked="outcome").before,
+    )
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)

@@ -10,6 +10,7 @@ import xarray as xr
 from bayes_tacit.data.timing import TIMINGS
 from bayes_tacit.errors import FileFormatError
 from bayes_tacit.model.families import FAMILIES
+from bayes_tacit.model.memory import LEARNED
 
 SCALARS = ("gamma0", "beta0", "s")
 
@@ -34,15 +35,17 @@ def check_contents(tree: xr.DataTree, name: str) -> None:
         if not isinstance(given, str) or given not in known:
             raise refuse(attribute, given, " or ".join(map(repr, known)))
     memory = tree.attrs.get("memory", 1.0)
-    if isinstance(memory, bool) or not isinstance(memory, int | float | np.number) or not 0 <= float(memory) <= 1:
-        raise refuse("memory", memory, "a number from 0 to 1")
+    learned = isinstance(memory, str) and memory == LEARNED
+    number = isinstance(memory, int | float | np.number) and not isinstance(memory, bool)
+    if not learned and not (number and 0 <= float(memory) <= 1):
+        raise refuse("memory", memory, f"a number from 0 to 1, or {LEARNED!r}")
     if tree.attrs.get("clock", 0) not in (0, 1):
         raise refuse("clock", tree.attrs["clock"], "0 or 1")
     posterior, constant = tree["posterior"].to_dataset(), tree["constant_data"].to_dataset()
     for variable in posterior.data_vars.values():
         if variable.dtype.kind not in "fiub":
             raise refuse(f"posterior[{variable.name!r}]", variable.dtype, "numbers")
-    for parameter in SCALARS:
+    for parameter in (*SCALARS, "rho") if learned else SCALARS:
         if parameter not in posterior or set(posterior[parameter].dims) != {"chain", "draw"}:
             raise refuse("variables of posterior", list(posterior.data_vars), f"{parameter!r} over chain and draw")
     if 0 in posterior.sizes.values():

@@ -6,6 +6,7 @@ from bayes_tacit.review.checks.crossing_steps import check_crossing_steps
 from bayes_tacit.review.checks.incidence import check_incidence_calibration
 from bayes_tacit.review.checks.loo import check_loo
 from bayes_tacit.review.checks.map_agreement import check_map_agreement
+from bayes_tacit.review.checks.memory import check_memory
 from bayes_tacit.review.checks.overall import Headline, headline
 from bayes_tacit.review.checks.prior_sensitivity import check_prior_sensitivity
 from bayes_tacit.review.checks.run import run_checks
@@ -19,6 +20,7 @@ __all__ = [
     "check_incidence_calibration",
     "check_loo",
     "check_map_agreement",
+    "check_memory",
     "check_prior_sensitivity",
     "check_sampler",
     "check_structure",

@@ -13,7 +13,15 @@ from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.errors import ConvergenceError, EvidenceError, TacitWarning
 from bayes_tacit.estimates.map_fit import MapFit, fit_map
 from bayes_tacit.estimates.training import warn_of_other_data
-from bayes_tacit.review.checks import crossing_steps, incidence, loo, map_agreement, prior_sensitivity, structure
+from bayes_tacit.review.checks import (
+    crossing_steps,
+    incidence,
+    loo,
+    map_agreement,
+    memory,
+    prior_sensitivity,
+    structure,
+)
 from bayes_tacit.review.checks.base import CheckResult, group_of, require_same_data
 from bayes_tacit.review.checks.log_prior import prior_of
 from bayes_tacit.review.checks.sampler import check_sampler
@@ -22,7 +30,7 @@ NOT_JUDGED = "The draws are not to be trusted, so nothing follows from them."
 
 
 def run_checks(tree: xr.DataTree, episodes: Episodes, fit: MapFit | None = None) -> list[CheckResult]:
-    """Run every check of a posterior, the sampler first.
+    """Run every check of a posterior, the sampler first; that of the memory only where it is learned.
 
     Where the sampler's check fails, no other one passes: what would have passed is not judged, and what cannot be
     computed says so.
@@ -59,6 +67,8 @@ def run_checks(tree: xr.DataTree, episodes: Episodes, fit: MapFit | None = None)
         prior_sensitivity.NAME: lambda: prior_sensitivity.check_prior_sensitivity(tree),
         map_agreement.NAME: lambda: _check_map_agreement(tree, episodes, fit),
     }
+    if "rho" in group_of(tree, "posterior"):
+        others[memory.NAME] = lambda: memory.check_memory(tree)
     if sampler.passed:
         return [sampler, *(check() for check in others.values())]
     return [sampler, *(_of_sick_draws(name, check) for name, check in others.items())]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
@@ -125,6 +127,19 @@ def draw_map_agreement(table: pd.DataFrame, limit: float) -> Figure:
         axis.axvline(side * limit, color=DECISION, linewidth=1.2, linestyle="--", label=label)
     reach = max(2.0, 1.1 * float(table["z"].abs().max()))
     axis.set(xlabel="posterior sds from the mean", xlim=(-reach, reach))
+    axis.legend(loc="center left", bbox_to_anchor=(1, 0.5))
+    return figure
+
+
+def draw_memory(rho: np.ndarray, prior: Callable[[np.ndarray], np.ndarray]) -> Figure:
+    """Draw the posterior of a learned memory from 0 to 1, with its prior."""
+    figure = Figure(figsize=(WIDE, 2.8), layout="constrained")
+    axis = figure.subplots()
+    inside = np.linspace(0.005, 0.995, 199)
+    axis.hist(rho, bins=50, range=(0, 1), density=True, color=SCORE, alpha=0.75, label="posterior")
+    axis.plot(inside, prior(inside), color=PREDICTED, linestyle="--", label="prior")
+    axis.axvline(1.0, color=DECISION, linewidth=1.5, label="the paper: nothing is forgotten")
+    axis.set(xlabel="memory rho", ylabel="density", xlim=(0, 1.01))
     axis.legend(loc="center left", bbox_to_anchor=(1, 0.5))
     return figure
 

@@ -1,0 +1,139 @@
+"""A posterior with a learned memory, sampled: what it says of the memory, and beside the paper's model."""
+
+import numpy as np
+import pytest
+import xarray as xr
+from kept import KeptPosteriors
+from posteriors import random_posterior
+from simulate import simulate_model
+
+from bayes_tacit import (
+    Episodes,
+    Router,
+    compare_models,
+    handoff_score,
+    load_posterior,
+    report,
+    run_checks,
+    save_posterior,
+)
+from bayes_tacit.errors import FileFormatError, InvalidDataError
+from bayes_tacit.model.priors import WeaklyInformativePrior, prior_to_json
+from bayes_tacit.review.checks import check_memory
+
+RHO = 0.5
+SHORT = {"draws": 300, "tune": 300, "chains": 2, "seed": 3, "predictive_draws": 20}
+
+
+@pytest.fixture(scope="module")
+def forgetful() -> Episodes:
+    """Episodes whose marks were made by a memory of one half."""
+    return simulate_model(np.random.default_rng(8), 500, memory=RHO)
+
+
+@pytest.fixture(scope="module")
+def learned(forgetful: Episodes, kept_posteriors: KeptPosteriors) -> xr.DataTree:
+    return kept_posteriors.sample("memory-learned", forgetful, memory="learned", clock=True, **SHORT)
+
+
+@pytest.fixture(scope="module")
+def paper(forgetful: Episodes, kept_posteriors: KeptPosteriors) -> xr.DataTree:
+    return kept_posteriors.sample("memory-one", forgetful, **SHORT)
+
+
+def test_the_memory_of_the_simulator_is_recovered_by_sampling(learned):
+    rho = learned["posterior"]["rho"].values
+    assert learned["sample_stats"]["diverging"].sum() == 0
+    lower, upper = np.quantile(rho, [0.005, 0.995])
+    assert lower < RHO < upper
+    assert upper - lower < 0.5
+    # Nothing in the simulator depends on the number of steps.
+    assert learned["posterior"]["w"].sel(diagnostic="clock").values.mean() < 0.1
+
+
+def test_the_paper_s_model_of_a_memory_that_forgets_predicts_worse(learned, paper):
+    result = compare_models({"paper": paper, "learned": learned})
+    assert result.table.index[0] == "learned"
+    assert "learned predicts better than paper by" in result.sentence
+    assert "Left out" not in result.sentence
+
+
+def test_windows_that_one_model_dropped_are_left_out_of_the_comparison_and_counted(learned, paper):
+    constant, likelihood = (paper[group].to_dataset() for group in ("constant_data", "log_likelihood"))
+    gone = constant["timed"].values[[0, 1]].tolist()
+    kept = constant["timed"].values[2:]
+    fewer = paper.copy()
+    fewer["constant_data"] = xr.DataTree(
+        constant.sel(timed=kept).assign(n_left=constant["n_left"] - min(2, int(constant["n_left"])))
+    )
+    # What is made of an episode without its window must not matter.
+    total = likelihood["total"].where(~likelihood["episode"].isin(gone), 1e6)
+    fewer["log_likelihood"] = xr.DataTree(likelihood.sel(timed=kept).assign(total=total))
+    result, whole = compare_models({"a": fewer, "b": learned}), compare_models({"a": paper, "b": learned})
+    assert f"Left out are 2 of 500 episodes, such as {gone[0]}, whose windows have no mass in a" in result.sentence
+    assert "clock=True" in result.sentence
+    pointwise = 3 * max(1.0, abs(whole.table["elpd_diff"]["a"]) / 100)
+    assert result.table["elpd_diff"]["a"] == pytest.approx(whole.table["elpd_diff"]["a"], abs=pointwise)
+
+
+def test_readings_that_differ_are_not_compared(learned, paper):
+    other = paper.copy()
+    other.attrs = {**paper.attrs, "unmarked": "outcome"}
+    with pytest.raises(InvalidDataError, match="unmarked in 'b' is 'outcome'; expected 'due' as in 'a'"):
+        compare_models({"a": learned, "b": other})
+
+
+def test_a_learned_memory_is_judged_and_reported(learned, forgetful, tmp_path):
+    found = check_memory(learned)
+    assert found.passed
+    assert "rho = 1) does not hold on these data" in found.sentence
+    results = run_checks(learned, forgetful)
+    (listed,) = [result for result in results if result.name == "Memory"]
+    # So few draws of rho are enough for its mean, not for the sampler's check.
+    assert listed.sentence.endswith(found.sentence)
+    assert found.figure().axes[0].has_data()
+    page = report(learned, forgetful, tmp_path / "report.html", results=results).read_text(encoding="utf-8")
+    assert "rho = 1) does not hold on these data" in page
+
+
+def test_a_learned_memory_is_saved_and_scored_as_it_was(learned, forgetful, tmp_path):
+    save_posterior(learned, tmp_path / "learned.nc")
+    again = load_posterior(tmp_path / "learned.nc")
+    assert again.attrs["memory"] == "learned"
+    some = forgetful.take(range(3))
+    np.testing.assert_array_equal(handoff_score(again, some), handoff_score(learned, some))
+    assert Router.from_posterior(again, alpha=0.3).alpha == 0.3
+
+
+def test_a_file_that_says_learned_without_a_memory_is_refused(paper, tmp_path):
+    other = paper.copy()
+    other.attrs = {**paper.attrs, "memory": "learned"}
+    save_posterior(other, tmp_path / "wrong.nc")
+    with pytest.raises(FileFormatError, match="'rho' over chain and draw"):
+        load_posterior(tmp_path / "wrong.nc")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "passed", "words"),
+    [
+        (196, 4, True, "agrees with these data"),
+        (90, 10, True, "can be neither upheld nor ruled out"),
+        (30, 70, True, "does not hold"),
+        (1, 1.1, None, "can be neither upheld nor ruled out"),
+    ],
+)
+def test_the_verdict_on_the_memory_follows_its_posterior(example, rng, first, second, passed, words):
+    tree = random_posterior(rng, example, draws=2000)
+    rho = (("chain", "draw"), rng.beta(first, second, (2, 2000)))
+    tree["posterior"] = xr.DataTree(tree["posterior"].to_dataset().assign(rho=rho))
+    tree.attrs = {**tree.attrs, "prior": prior_to_json(WeaklyInformativePrior()), "schema_version": 2}
+    result = check_memory(tree)
+    assert result.passed is passed
+    assert bool(result.advice) is (passed is None)
+    assert words in result.sentence
+
+
+def test_a_memory_that_is_not_learned_is_not_judged(paper, forgetful):
+    with pytest.raises(InvalidDataError, match="a posterior with a learned memory"):
+        check_memory(paper)
+    assert "Memory" not in [result.name for result in run_checks(paper, forgetful)]
