@@ -7,7 +7,8 @@ posterior is sampled; then each true value has a rank among the draws.
 from __future__ import annotations
 
 import warnings
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,12 @@ CHAINS, DRAWS, TUNE = 2, 500, 500
 @cache
 def design_of(seed: int) -> Design:
     """Give the design of a seed, made once a process."""
-    return Design(seed)
+    rng = np.random.default_rng(seed)
+    return Design(
+        features=rng.normal(size=(N_EPISODES, len(FEATURES))),
+        n_steps=rng.integers(8, HORIZON + 1, size=N_EPISODES),
+        diagnostics=rng.gamma(0.6, 0.5, size=(N_EPISODES, HORIZON, len(DIAGNOSTICS))),
+    )
 
 
 @cache
@@ -53,15 +59,28 @@ def ranks(number: int, seed: int, size: int = 300) -> dict[str, float]:
     return design_of(seed).replicate(truth, np.random.default_rng([seed, number]), number)
 
 
+@dataclass(frozen=True)
 class Design:
-    """Tasks and Cheap rollouts that are the same in all replicates; only thresholds, outcomes and windows differ."""
+    """Tasks and Cheap rollouts; of replicates that share them only thresholds, outcomes and windows differ.
 
-    def __init__(self, seed: int) -> None:
-        rng = np.random.default_rng(seed)
-        self.features = rng.normal(size=(N_EPISODES, len(FEATURES)))
-        self.x = Standardization.of(self.features).apply(self.features)
-        self.n_steps = rng.integers(8, HORIZON + 1, size=N_EPISODES)
-        self.diagnostics = rng.gamma(0.6, 0.5, size=(N_EPISODES, HORIZON, len(DIAGNOSTICS)))
+    Attributes
+    ----------
+    features
+        By (episode, feature).
+    n_steps
+        Of each rollout, at most the horizon.
+    diagnostics
+        By (episode, step, diagnostic), up to the horizon.
+    """
+
+    features: np.ndarray
+    n_steps: np.ndarray
+    diagnostics: np.ndarray
+
+    @cached_property
+    def x(self) -> np.ndarray:
+        """The features, standardized."""
+        return Standardization.of(self.features).apply(self.features)
 
     def draw_parameters(self, replicates: int, seed: int) -> dict[str, np.ndarray]:
         """Draw from the prior of the PyMC model itself."""
@@ -77,7 +96,7 @@ class Design:
         No window is missing: the paper's likelihood takes an AB = 01 episode without one for its B alone, and so
         forgets that its threshold was crossed, which pushes thresholds up (the study `unmarked` shows it).
         """
-        n = N_EPISODES
+        n = len(self.features)
         strong = rng.random(n) < special.expit(truth["gamma0"] + self.x @ truth["gamma"])
         kappa = np.exp(truth["beta0"] + self.x @ truth["beta"] + truth["s"] * rng.normal(size=n))
         crossing = (np.cumsum(self.diagnostics @ truth["w"], axis=1) < kappa[:, None]).sum(axis=1)

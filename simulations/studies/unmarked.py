@@ -1,8 +1,9 @@
 """Missing marks: what is left of the bands on q(t) when AB = 01 episodes have no window, under either reading of them.
 
-Data sets are those of simulation-based calibration: parameters from the prior, episodes from the model, so that the
-true q is known and bands that read the data rightly cover as often as they say. Marks are removed at random, or
-depending on when the crossing was, which neither reading allows for.
+There are two designs. In the first, data sets are those of simulation-based calibration: parameters from the prior,
+episodes from the model, so that bands that read the data rightly cover as often as they say. In the second, one stated
+truth is behind all data sets (`unmarked_truths`), and the data alone must bring the bands to it. Marks are removed at
+random, or depending on when the crossing was, which neither reading allows for.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import cast
 
 import numpy as np
 import pandas as pd
+import xarray as xr
 
 from bayes_tacit import Episodes
 from bayes_tacit.errors import TacitWarning
@@ -23,8 +25,12 @@ from simulations.studies.figures import figure_file, legend_beside, plot_means
 from simulations.studies.sbc_design import HORIZON, N_EPISODES, design_of, draws_of, flat_posterior, parameters_of
 from simulations.studies.study import Row, Setting, Study
 from simulations.studies.tables import markdown_table, mean_and_half_width
+from simulations.studies.unmarked_truths import N_EPISODES as TRUTH_EPISODES
+from simulations.studies.unmarked_truths import TASKS, TRUTH, final_risks
 
 PROBABILITY = 0.9
+LEAST = 0.8
+"""Coverage at the stated truth, with half of the marks missing, below which a reading is no safe default."""
 CHAINS, DRAWS, TUNE = 2, 400, 400
 READINGS = {"outcome": "its outcome alone (the paper)", "due": "due by the end"}
 AT_RANDOM = {"none": 0.0, "25%": 0.25, "50%": 0.5, "75%": 0.75, "all": 1.0}
@@ -34,33 +40,35 @@ NOT_AT_RANDOM = {
 }
 """Probability that a mark is missing: the first number, plus the second times the window's place in the rollout."""
 
+AT_THE_TRUTH = {"differ": ("none", "50%", "all"), "alike": ("50%", "all")}
+
+
+def at_the_truth(tasks: str, missing: str) -> str:
+    """Name the setting of a share of missing marks at the stated truth."""
+    return f"stated truth, tasks {tasks}, {missing}"
+
 
 def replicate(setting: Setting, number: int, seeds: np.random.SeedSequence) -> list[Row]:
     """Remove marks from one data set, and see how much of q the bands of both readings hold.
 
-    The tasks are the same in all replicates, so the streams come from the study's seed and the replicate's number.
+    Truths from the prior have the same tasks in all replicates, so the streams come from the study's seed and the
+    replicate's number; at the stated truth the tasks are drawn anew each time.
     """
     seed = int(np.asarray(seeds.entropy))
-    design = design_of(seed)
-    truth = {name: values[number] for name, values in parameters_of(seed, 0).items()}
     rng = np.random.default_rng([seed, number])
+    if "tasks" in setting.values:
+        design, truth = TASKS[setting.values["tasks"]](rng), TRUTH
+    else:
+        design, truth = design_of(seed), {name: each[number] for name, each in parameters_of(seed, 0).items()}
     episodes, missing = without_marks(design.simulate(truth, rng), setting, rng)
     true_q = design.true_scores(truth)
     rows: list[Row] = []
     for reading in READINGS:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", TacitWarning)
-            tree = sample_posterior(
-                episodes,
-                unmarked=cast("Unmarked", reading),
-                chains=CHAINS,
-                draws=DRAWS,
-                tune=TUNE,
-                cores=1,
-                seed=number,
-                predictive_draws=1,
-                progress=False,
-            )
+        if rows and missing == 0:
+            # Every mark is there, so there is nothing to read in two ways.
+            rows.append({**rows[0], "reading": reading})
+            continue
+        tree = _sample(episodes, cast("Unmarked", reading), number)
         q = design.scores(draws_of(flat_posterior(tree)))
         lower, upper = np.quantile(q, [(1 - PROBABILITY) / 2, (1 + PROBABILITY) / 2], axis=-1)
         rows.append(
@@ -76,6 +84,22 @@ def replicate(setting: Setting, number: int, seeds: np.random.SeedSequence) -> l
     return rows
 
 
+def _sample(episodes: Episodes, reading: Unmarked, seed: int) -> xr.DataTree:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TacitWarning)
+        return sample_posterior(
+            episodes,
+            unmarked=reading,
+            chains=CHAINS,
+            draws=DRAWS,
+            tune=TUNE,
+            cores=1,
+            seed=seed,
+            predictive_draws=1,
+            progress=False,
+        )
+
+
 def without_marks(episodes: Episodes, setting: Setting, rng: np.random.Generator) -> tuple[Episodes, float]:
     """Remove marks with the setting's probability; give the episodes, and the share of marks that went."""
     dataset = episodes.dataset.copy()
@@ -88,49 +112,84 @@ def without_marks(episodes: Episodes, setting: Setting, rng: np.random.Generator
 
 
 def summarize(table: pd.DataFrame, folder: Path) -> str:
-    """Give coverage, bias and width of the bands by what is missing."""
+    """Give coverage, bias and width of the bands by what is missing, over the prior and at the stated truth."""
     _plot(table, folder / "coverage.png")
-    worst = {
-        reading: min(
-            mean_and_half_width(_of(table, name, reading)["covered"])[0] for name in AT_RANDOM if name != "none"
-        )
-        for reading in READINGS
-    }
-    kept = worst["due"] > PROBABILITY - 0.04
     return "\n\n".join(
         [
-            f"**Reading.** With marks that are missing at random, {PROBABILITY:.0%} bands on q(t) cover the truth at "
-            f"worst {worst['due']:.0%} of the time if an AB = 01 episode without a window is read as due by the end of "
-            f"its rollout, and {worst['outcome']:.0%} if it counts for its outcome alone, as in the paper. "
-            + (
-                'So "due" is the default of the library; what reproduces the paper says "outcome".'
-                if kept
-                else 'So "due" is no safe default.'
-            )
-            + " Where the chance of a mark depends on when the crossing was, neither reading is right: "
-            + "; ".join(_not_at_random(table, name) for name in NOT_AT_RANDOM)
-            + ".",
+            _reading(table),
+            "## Truths from the prior",
+            "Each data set has parameters of its own from `WeaklyInformativePrior()`, so bands that read the data "
+            "rightly cover as often as they say by construction: this design tells a wrong reading from a right one, "
+            f"not how much data a right one needs. {len(_of(table, 'none', 'due'))} data sets of {N_EPISODES} episodes "
+            "for each row, the same in all rows.",
             _table(table, list(AT_RANDOM), "marks missing at random"),
             _table(table, list(NOT_AT_RANDOM), "missing not at random"),
+            "## A stated truth",
+            _design_of_the_truth(table),
+            _table(
+                table,
+                [at_the_truth(tasks, name) for tasks, shares in AT_THE_TRUTH.items() for name in shares],
+                "marks missing at random",
+            ),
             "![Coverage against the share of missing marks](coverage.png)",
             "The paper's reading takes every AB = 11 episode as a threshold above its risk, and forgets that the "
             "threshold of an unmarked AB = 01 episode was below: q comes out too low, the more so the more marks are "
             "missing. Read as due, both sides count.",
-            "These are averages over the prior, over which bands that read the data rightly cover as often as they "
-            "say. At one truth they may cover less where the data say little: without any mark the thresholds are "
-            "known only from how the outcomes go with the final risk, and if that hardly differs between rollouts the "
-            "prior decides.",
-            f"{len(_of(table, 'none', 'due'))} data sets of {N_EPISODES} episodes for each row, the same in all rows, "
-            f"with parameters from `WeaklyInformativePrior()`; posteriors of {CHAINS} chains of {DRAWS} draws. "
-            f"Half-widths are of 95% intervals over data sets. Divergences: {int(table['divergences'].sum())} draws in "
+            f"Posteriors of {CHAINS} chains of {DRAWS} draws. Half-widths are of 95% intervals over data sets. Without "
+            f"missing marks both readings are the same. Divergences: {int(table['divergences'].sum())} draws in "
             f"{len(table)} posteriors.",
         ]
     )
 
 
-def _not_at_random(table: pd.DataFrame, name: str) -> str:
-    shares = {reading: mean_and_half_width(_of(table, name, reading)["covered"])[0] for reading in READINGS}
-    return f"{name}, {shares['due']:.0%} (due) and {shares['outcome']:.0%} (outcome)"
+def _reading(table: pd.DataFrame) -> str:
+    over = {
+        reading: min(_covered(table, name, reading) for name in AT_RANDOM if name != "none") for reading in READINGS
+    }
+    half, none = ({tasks: at_the_truth(tasks, name) for tasks in AT_THE_TRUTH} for name in ("50%", "all"))
+    safe = over["due"] > PROBABILITY - 0.04 and min(_covered(table, name, "due") for name in half.values()) > LEAST
+
+    def both(name: str) -> str:
+        return f"{_covered(table, name, 'due'):.0%} (due) and {_covered(table, name, 'outcome'):.0%} (outcome)"
+
+    return (
+        "**Reading.** If an AB = 01 episode without a window is read as due by the end of its rollout, "
+        f"{PROBABILITY:.0%} bands on q(t) cover the truth at worst {over['due']:.0%} of the time over truths from the "
+        "prior; if it counts for its outcome alone, as in the paper, "
+        f"{over['outcome']:.0%}. At one stated truth with half of the marks "
+        f"missing it is {both(half['differ'])} where tasks differ in their final risk, and {both(half['alike'])} where "
+        f"they are alike; without a single mark, {both(none['differ'])}, and {both(none['alike'])}. "
+        + (
+            'So "due" is the default of the library; what reproduces the paper says "outcome". '
+            if safe
+            else 'So "due" is no safe default. '
+        )
+        + "Where the chance of a mark depends on when the crossing was, neither reading is right: "
+        + "; ".join(f"{name}, {both(name)}" for name in NOT_AT_RANDOM)
+        + "."
+    )
+
+
+def _design_of_the_truth(table: pd.DataFrame) -> str:
+    (differ, due), (alike, also_due) = final_risks("differ"), final_risks("alike")
+    truth = ", ".join(f"{name} = {_numbers(value)}" for name, value in TRUTH.items())
+    data_sets = len(_of(table, at_the_truth("differ", "all"), "due"))
+    return (
+        f"One truth for all data sets: {truth}. Tasks are drawn anew for each of {data_sets} data sets of "
+        f"{TRUTH_EPISODES} episodes. Here the prior does not vouch for coverage, the data must. Without marks a "
+        "threshold is only known to be below or above the final risk of its rollout, so much depends on how those "
+        f"vary. Where tasks differ, the log of the final risk has a standard deviation of {differ:.2f} between tasks, "
+        f"and {due:.0%} of the tasks that Strong solves are due; where they are alike, {alike:.2f} and {also_due:.0%}."
+    )
+
+
+def _numbers(value: np.ndarray) -> str:
+    listed = ", ".join(f"{number:g}" for number in np.atleast_1d(value))
+    return f"({listed})" if value.ndim else listed
+
+
+def _covered(table: pd.DataFrame, name: str, reading: str) -> float:
+    return float(_of(table, name, reading)["covered"].mean())
 
 
 def _of(table: pd.DataFrame, name: str, reading: str) -> pd.DataFrame:
@@ -152,15 +211,25 @@ def _table(table: pd.DataFrame, names: list[str], head: str) -> str:
 
 
 def _plot(table: pd.DataFrame, path: Path) -> None:
-    with figure_file(path, size=(6.8, 3.8)) as (_, axes):
-        ax = axes[0, 0]
-        for style, (reading, label) in enumerate(READINGS.items()):
-            shares = [_of(table, name, reading)["covered"] for name in AT_RANDOM]
-            plot_means(ax, AT_RANDOM.values(), shares, label=label, style=style)
-        ax.axhline(PROBABILITY, color="#777777", linestyle="--", linewidth=1.2, label=f"nominal {PROBABILITY:.0%}")
-        ax.set(xlabel="share of marks missing at random", ylabel="share of q(t) in its band", ylim=(0, 1))
-        ax.set_title("How often 90% bands on q(t) hold the truth")
-        legend_beside(ax, title="AB = 01 without a window is")
+    panels = {
+        "truths from the prior": {name: name for name in AT_RANDOM},
+        **{
+            f"a stated truth, tasks {tasks}": {name: at_the_truth(tasks, name) for name in shares}
+            for tasks, shares in AT_THE_TRUTH.items()
+        },
+    }
+    with figure_file(path, 1, len(panels), size=(10.5, 3.6), share=True) as (figure, axes):
+        for ax, (title, names) in zip(axes[0], panels.items(), strict=True):
+            for style, (reading, label) in enumerate(READINGS.items()):
+                shares = [_of(table, name, reading)["covered"] for name in names.values()]
+                plot_means(ax, [AT_RANDOM[name] for name in names], shares, label=label, style=style)
+            nominal = f"nominal {PROBABILITY:.0%}"
+            ax.axhline(PROBABILITY, color="#777777", linestyle="--", linewidth=1.2, label=nominal)
+            ax.set(xlim=(-0.05, 1.05), ylim=(0, 1))
+            ax.set_title(title)
+        figure.supxlabel("share of marks missing at random")
+        axes[0, 0].set_ylabel("share of q(t) in its 90% band")
+        legend_beside(axes[0, -1], title="AB = 01 without a window is")
 
 
 STUDY = Study(
@@ -170,6 +239,11 @@ STUDY = Study(
     settings=[
         *(Setting(name, {"missing": [share, 0.0]}) for name, share in AT_RANDOM.items()),
         *(Setting(name, {"missing": list(law)}) for name, law in NOT_AT_RANDOM.items()),
+        *(
+            Setting(at_the_truth(tasks, name), {"missing": [AT_RANDOM[name], 0.0], "tasks": tasks}, share=0.6)
+            for tasks, shares in AT_THE_TRUTH.items()
+            for name in shares
+        ),
     ],
     parameters={
         "episodes": N_EPISODES,
