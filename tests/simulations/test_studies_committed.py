@@ -18,6 +18,7 @@ def test_every_study_has_committed_results():
     assert set(COMMITTED) == set(registry.STUDIES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", COMMITTED)
 def test_one_replicate_computed_again_is_as_committed(name):
     study = registry.load(name)

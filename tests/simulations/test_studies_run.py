@@ -84,6 +84,7 @@ def test_every_replicate_has_seeds_of_its_own_unless_settings_are_paired():
     assert tuple(toy().seeds(1, 3, 11).generate_state(4)) == tuple(expected)
 
 
+@pytest.mark.slow  # It starts processes in a thread of its own, where it cannot be left out.
 def test_a_dask_cluster_of_two_workers_gives_the_same_numbers(tmp_path, uninterrupted, monkeypatch):
     from distributed import LocalCluster
 
