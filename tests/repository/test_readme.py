@@ -13,7 +13,7 @@ import pytest
 from command_line import PROGRAM, call
 from logs.conversations import rollout, write
 
-from bayes_tacit import Episodes
+from bayes_tacit import Episodes, Router
 from bayes_tacit.data.episodes.formats import jsonl
 from bayes_tacit.errors import TacitWarning
 
@@ -75,14 +75,28 @@ def test_the_command_lines_work_one_after_the_other(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore::bayes_tacit.errors.TacitWarning")
-def test_logs_are_imported_and_marked_as_it_says(tmp_path):
+def test_logs_become_a_router_as_it_says(tmp_path):
+    """Where Cheap fails it asks the same again and again, now and then also where it does not."""
     (block,) = [body for body in blocks("sh") if "bayes-tacit import" in body]
-    write(tmp_path / "cheap.jsonl", rollout("a", success=False), rollout("b"))
-    write(tmp_path / "strong.jsonl", rollout("a"), rollout("b"))
-    for line in block.strip().splitlines():
+    cheap, strong = [], []
+    for number in range(120):
+        fails = number % 2 == 0
+        log = rollout(f"task {number}", success=not fails, turns=3 + number % 3)
+        if fails or number % 7 == 0:
+            log["messages"] += log["messages"][-2:] * (4 if fails else 1)
+        log["messages"][0] = log["messages"][0] | {"content": "find it " * (1 + number % 5)}
+        cheap.append(log)
+        strong.append(rollout(f"task {number}", success=number % 10 != 0, turns=3))
+    write(tmp_path / "cheap.jsonl", *cheap)
+    write(tmp_path / "strong.jsonl", *strong)
+    *lines, last = block.strip().splitlines()
+    for line in lines:
         done = call(*shlex.split(line)[1:], cwd=tmp_path)
         assert done.returncode == 0, done.stderr
-    assert len(Episodes.read(tmp_path / "marked.jsonl")) == 2
+    assert len(Episodes.read(tmp_path / "marked.jsonl")) == 120
+    assert "is recommended: on new tasks expect" in done.stdout
+    assert shlex.split(last) == ["bayes-tacit", "route", "router.json"]
+    assert Router.load(tmp_path / "router.json").handoff == "restart"
 
 
 def test_figures_are_those_of_the_pages_that_are_linked():
