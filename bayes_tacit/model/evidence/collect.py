@@ -21,7 +21,7 @@ from bayes_tacit.model.standardization import Standardization
 BLOCK_BYTES = 1 << 20
 """Size of the block of diagnostics that is summed at a time: it stays in the processor's cache."""
 
-LARGEST = 1e100
+LARGEST = 1e250
 """Beyond it, and below its inverse, squares and sums of products leave what double precision holds."""
 
 ROUNDING = 1e-12

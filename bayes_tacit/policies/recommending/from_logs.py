@@ -113,7 +113,7 @@ def recommend_from_logs(
     ...     parts["training"], parts["development"], 60, cost=StepCost(cheap=1, strong=3), step_budget=30
     ... )
     >>> result.name
-    'TACIT-Switch'
+    'TACIT-Switch, memory by likelihood'
     """
     fitting = dict(options or {})
     bounded = partial(
