@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
