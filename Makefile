@@ -15,8 +15,9 @@ test: lint docs
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 # What needs no sampling, no compiling and no processes: for between two edits.
+QUICK_WITHOUT := $(addprefix --ignore ,tests/agents tests/simulations bayes_tacit/agents simulations)
 quick: .venv/test.installed
-	$(BIN)/python -m pytest -n 2 --dist loadfile -q -m 'not slow'
+	$(BIN)/python -m pytest -n 2 --dist loadfile -q -m 'not slow' --hypothesis-profile quick $(QUICK_WITHOUT)
 
 # Which lines the tests run; what other processes run does not count.
 cover: .venv/test.installed

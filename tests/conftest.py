@@ -23,8 +23,9 @@ from bayes_tacit.errors import TacitError
 if TYPE_CHECKING:
     import pymc as pm
 
-# The same examples in every run; `--hypothesis-profile explore` looks for new ones.
+# The same examples in every run; `--hypothesis-profile explore` looks for new ones, and `make quick` takes fewer.
 settings.register_profile("repeatable", deadline=None, derandomize=True)
+settings.register_profile("quick", deadline=None, derandomize=True, max_examples=15)
 settings.register_profile("explore", deadline=None)
 settings.load_profile("repeatable")
 

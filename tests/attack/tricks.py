@@ -99,7 +99,7 @@ def _reading() -> dict[str, str]:
         "/proc/net/tcp",
         "/dev/mem",
         "/dev/kmsg",
-        "/root/.bashrc",
+        "/etc/ssh/ssh_host_rsa_key",
         "/proc/kallsyms",
         "/proc/sys/kernel/hostname",
         "/var/log/syslog",

@@ -64,6 +64,7 @@ def test_round_trip_keeps_every_value(suffix, data, tmp_path):
     assert back.fingerprint() == written.fingerprint()
 
 
+@pytest.mark.slow
 @settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=datasets())
 def test_round_trip_through_all_formats_in_a_row_keeps_every_value(data, tmp_path):
@@ -75,6 +76,7 @@ def test_round_trip_through_all_formats_in_a_row_keeps_every_value(data, tmp_pat
     assert current.identical(first)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".nc", ".zarr"])
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=datasets())

@@ -131,6 +131,7 @@ def test_error_shrinks_like_the_root_of_n():
     assert 2.5 < small / large < 6.5
 
 
+@pytest.mark.slow
 def test_standard_errors_match_the_spread_over_repeated_samples():
     fits = [
         fit_map(simulate_model(np.random.default_rng([3, seed]), 1000), ridge=0.0, restarts=1) for seed in range(150)

@@ -107,6 +107,7 @@ def test_values_past_the_end_of_a_rollout_are_never_read(rng):
     np.testing.assert_array_equal(first.within, second.within)
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 10_000), n=st.integers(40, 120), chunk=st.integers(1, 200))
 @settings(max_examples=25, deadline=None)
 def test_sums_agree_with_a_plain_loop_however_the_data_are_chunked(seed, n, chunk):
