@@ -12,7 +12,22 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 SECTIONS: dict[str, list[str]] = {
     "demo": ["--group", "build"],
-    "test": ["--group", "dev", "--extra", "scale", "--extra", "agents"],
+    "test": [
+        "--group",
+        "dev",
+        "--extra",
+        "scale",
+        "--extra",
+        "agents",
+        "--extra",
+        "gateway",
+        "--extra",
+        "langchain",
+        "--extra",
+        "litellm",
+        "--extra",
+        "openai-agents",
+    ],
     "docs": ["--group", "docs"],
     "notebooks": ["--extra", "notebooks"],
 }
