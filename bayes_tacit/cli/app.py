@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from bayes_tacit.cli import collect, data, decide, estimate, evaluate, logs, recommend, route, teach
-from bayes_tacit.cli.common import BAD_INPUT
+from bayes_tacit.cli.common import BAD_INPUT, shown
 from bayes_tacit.errors import TacitError
 
 app = typer.Typer(
@@ -79,5 +79,5 @@ def main() -> None:
 
 
 def _end(message: str, code: int) -> None:
-    sys.stderr.write(" ".join(message.split()) + "\n")
+    sys.stderr.write(shown(" ".join(message.split())) + "\n")
     sys.exit(code)

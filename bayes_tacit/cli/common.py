@@ -60,9 +60,13 @@ def show(text: object, content: Mapping[str, object], *, as_json: bool) -> None:
         sys.stdout.write(json.dumps(_plain(content), allow_nan=False) + "\n")
         return
     if isinstance(text, str):
-        # Ids are others' text; what would move the cursor or colour the screen is shown, not sent.
-        text = "".join(letter if letter.isprintable() or letter in "\n\t" else repr(letter)[1:-1] for letter in text)
+        text = shown(text)
     Console(highlight=False, markup=False, soft_wrap=True).print(text)
+
+
+def shown(text: str) -> str:
+    """Give text as a screen may have it: ids are others' words, and what would move the cursor is spelt out."""
+    return "".join(letter if letter.isprintable() or letter in "\n\t" else repr(letter)[1:-1] for letter in text)
 
 
 def _plain(value: object) -> object:
@@ -133,7 +137,20 @@ def told() -> Iterator[list[str]]:
     for warning in caught:
         if issubclass(warning.category, TacitWarning):
             notes.append(str(warning.message))
-            sys.stderr.write(f"note: {warning.message}\n")
+            _say(warning.message)
+
+
+@contextmanager
+def told_at_once() -> Iterator[None]:
+    """Print each warning about the data as one line on standard error while the command runs on."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", TacitWarning)
+        warnings.showwarning = _say
+        yield
+
+
+def _say(message: Warning | str, *_: object, **__: object) -> None:
+    sys.stderr.write(f"note: {shown(str(message))}\n")
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING, Annotated, cast
 import typer
 
 from bayes_tacit import validate
-from bayes_tacit.cli.common import BAD_INPUT, AnySeed
+from bayes_tacit.cli.common import BAD_INPUT, AnySeed, told_at_once
 from bayes_tacit.errors import FileFormatError, InvalidDataError, TacitError
 from bayes_tacit.files import parse_json
 
@@ -48,19 +48,19 @@ def route(
     `{"episode": "a", "diagnostics": {...}}` is a checkpoint and is answered by the decision, whose `call` says who acts
     next; `{"episode": "a", "end": true}` ends it, and is answered by a decision if the policy judges the whole of it. A
     bad line is answered by
-    `{"error": ...}` and changes nothing; the exit code is 2 then. No answer waits for
-    the next line.
+    `{"error": ...}` and changes nothing; the exit code is 2 then. No answer waits for the next line, nor for the log:
+    where that cannot be written, such as on a full disk, it says so once and answers on; the exit code is 2 then, too.
 
     Example: `my-agent | bayes-tacit route router.json`
     """
     from bayes_tacit.router import DecisionLog, Router
 
     loaded = Router.load(router)
-    with nullcontext() if log is None else DecisionLog(log) as decisions:
+    with told_at_once(), nullcontext() if log is None else DecisionLog(log, keep_going=True) as decisions:
         failed = answer(
             loaded, cast("BufferedReader", sys.stdin.buffer), sys.stdout, shadow=shadow, log=decisions, strict=strict
         )
-    if failed:
+    if failed or (decisions is not None and decisions.failure is not None):
         raise typer.Exit(BAD_INPUT)
 
 

@@ -13,9 +13,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from bayes_tacit.errors import InvalidDataError, MissingFileError, TacitError, TacitWarning
+from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileError, TacitError, TacitWarning
 from bayes_tacit.files import as_path
 from bayes_tacit.router.decision import Decision
+from bayes_tacit.router.log_lines import whole_lines
 from bayes_tacit.router.snapshots import Progress, write_snapshot
 
 SCHEMA_VERSION = 2
@@ -27,7 +28,8 @@ class DecisionLog:
 
     Lines are written at once, whole, by whichever thread. One `DecisionLog` writes to a file at a time, in the process
     that opened it: a second one is refused, on systems that lock files. A line that a crash cut short at the end of the
-    file is removed, with a warning, when the file is opened again.
+    file is removed, with a warning, when the file is opened again. A file that is anything but a decision log is
+    refused and left as it is.
 
     ================  ==================================================================================================
     event             what the line holds besides the episode's name
@@ -44,9 +46,15 @@ class DecisionLog:
     ----------
     path
         The file; made if it does not exist.
+    keep_going
+        What happens where a line cannot be written, such as on a full disk: by default it is an error, and the episode
+        stays as it was. If true, that line and all later ones are left out, with one warning, and decisions go on:
+        what is in the file can still be replayed. `failure` says why.
 
     Raises
     ------
+    FileFormatError
+        If the file holds something else than decisions.
     TacitError
         If another `DecisionLog` has the file open.
 
@@ -64,17 +72,28 @@ class DecisionLog:
     ['start', 'observe', 'finish']
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, keep_going: bool = False) -> None:
         self.path = as_path(path)
+        self.failure: str | None = None
         if not self.path.absolute().parent.is_dir():
             raise MissingFileError(f"{self.path.parent}: no such folder; expected the folder in which to log decisions")
+        if self.path.is_dir() or self.path.is_fifo():
+            kind = "folder" if self.path.is_dir() else "pipe"
+            raise FileFormatError(f"{self.path} is a {kind}; expected a file in which to log decisions")
+        self._keep_going = keep_going
         self._lock = threading.Lock()
         self._process = os.getpid()
         self._file = self.path.open("ab", buffering=0)
-        _claim(self._file, self.path)
-        whole = _whole_lines(self.path)
-        if whole < self.path.stat().st_size:
-            self._file.truncate(whole)
+        try:
+            _claim(self._file, self.path)
+            # A device holds nothing that could be lost.
+            cut = self.path.is_file() and (whole := whole_lines(self.path)) < self.path.stat().st_size
+            if cut:
+                self._file.truncate(whole)
+        except BaseException:
+            self._file.close()
+            raise
+        if cut:
             warnings.warn(f"{self.path}: removed a last line that was cut short", TacitWarning, stacklevel=2)
 
     def started(
@@ -132,11 +151,26 @@ class DecisionLog:
             if os.getpid() != self._process:
                 expected = f"{self._process}, which opened it: a log for each process"
                 raise InvalidDataError(expected, field="process", value=os.getpid(), where=str(self.path))
+            if self.failure is not None:
+                return
+            try:
+                self._write(line)
+            except OSError as error:
+                if not self._keep_going:
+                    raise
+                self.failure = str(error)
+                said = f"{error}; decisions go on, and from here on none is logged"
+                warnings.warn(said, TacitWarning, stacklevel=2)
+
+    def _write(self, line: bytes) -> None:
+        try:
             written = self._file.write(line) or 0
-            if written != len(line):
-                with suppress(OSError):  # a device cannot be cut, and the first error is the one to tell
-                    self._remove_last(written)
-                raise OSError(f"{self.path}: no room for a line of {len(line)} bytes")
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(self.path)) from None
+        if written != len(line):
+            with suppress(OSError):  # a device cannot be cut, and the first error is the one to tell
+                self._remove_last(written)
+            raise OSError(f"{self.path}: no room for a line of {len(line)} bytes")
 
     def _remove_last(self, written: int) -> None:
         """Take back what was just written, if it still is the end of the file."""
@@ -154,23 +188,8 @@ def _claim(file: FileIO, path: Path) -> None:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        file.close()
         raise TacitError(
             f"{path}: another DecisionLog writes to it; expected a file of its own for each, or the other one closed"
         ) from None
     except OSError:  # a file system without locks
         return
-
-
-def _whole_lines(path: Path) -> int:
-    """Find where the last whole line ends."""
-    with path.open("rb") as file:
-        end = file.seek(0, os.SEEK_END)
-        while end > 0:
-            start = max(0, end - 2**16)
-            file.seek(start)
-            found = file.read(end - start).rfind(b"\n")
-            if found >= 0:
-                return start + found + 1
-            end = start
-    return 0

@@ -139,3 +139,26 @@ def test_route_runs_a_policy_that_judges_the_finished_episode(tmp_path):
     assert (observed["call"], observed["score"], observed["pi"]) == ("cheap", None, None)
     assert (end["ended"], end["call"], end["handoff"], end["alpha"]) == (True, "restart", True, 1.0)
     assert replay(tmp_path / "log.jsonl", Router.load(tmp_path / "router.json")).agrees
+
+
+def test_route_answers_on_where_its_log_cannot_be_written(example_folder):
+    """Every write to /dev/full fails as on a full disk."""
+    begin = {"episode": "a", "features": {"entities": 12, "subgoals": 3, "needs_tool": 1}}
+    good = {"episode": "a", "diagnostics": {"repeat": 1, "uncertainty": 0.5, "stalled": 0, "invalid": 0}}
+    stdin = "\n".join(map(json.dumps, [begin, good, good]))
+    done, usual = (
+        run("route", "router.json", *log, cwd=example_folder, stdin=stdin) for log in (("--log", "/dev/full"), ())
+    )
+    assert (done.returncode, done.stdout) == (2, usual.stdout)
+    (said,) = done.stderr.splitlines()
+    assert said.startswith("note: ")
+    assert "No space left on device: '/dev/full'; decisions go on" in said
+
+
+def test_route_leaves_a_file_that_is_no_log_as_it_is(example_folder, tmp_path):
+    thesis = tmp_path / "thesis.bin"
+    thesis.write_bytes(bytes(range(11, 256)) * 3000)
+    done = run("route", "router.json", "--log", thesis, cwd=example_folder, stdin="")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "thesis.bin: the end of it is" in done.stderr
+    assert thesis.read_bytes() == bytes(range(11, 256)) * 3000

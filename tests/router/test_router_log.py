@@ -210,16 +210,63 @@ def test_a_line_cut_in_the_middle_is_refused(logged, router):
         replay(logged, router)
 
 
-def test_a_file_of_one_long_cut_line_is_emptied(tmp_path):
-    path = tmp_path / "decisions.jsonl"
-    path.write_text("x" * 200_000)
-    with pytest.warns(TacitWarning, match="cut short"):
+OTHERS = {
+    "a binary": os.urandom(60_000).replace(b"\n", b"") + b"\nmore\0",
+    "one long line": b"x" * 200_000,
+    "text without a newline": b"my thesis",
+    "text": b"my thesis\nand its end\n",
+    "text after a log's line": b'{"event": "start", "episode": "a"}\nmy thesis',
+    "a log's line after text": b'my thesis\n{"event": "observe", "episode": "a"}\n',
+    "other JSON": b'{"episode": "a", "features": {}}\n',
+    "other events": b'{"event": "login", "episode": "a"}\n',
+    "an observation first": b'{"event": "observe", "episode": "a"}\n',
+    "a broken first line": b'{"event": "start", "episode": \n',
+    "nested": b'{"event": "start", "episode": ' + b"[" * 100_000 + b"\n",
+    "one newline": b"\n",
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_file_that_is_no_decision_log_is_refused_and_left_as_it_is(tmp_path, name):
+    path = tmp_path / "thesis"
+    path.write_bytes(OTHERS[name])
+    with pytest.raises(
+        FileFormatError, match=r"thesis: .*; expected a decision log, or a new file; it is left as it is"
+    ):
+        DecisionLog(path)
+    assert path.read_bytes() == OTHERS[name]
+
+
+@pytest.mark.parametrize("cut", [0, 1, 5, 11, 40])
+def test_a_first_line_that_was_cut_short_is_removed(tmp_path, logged, cut):
+    path = tmp_path / "cut.jsonl"
+    path.write_bytes(logged.read_bytes()[:cut])
+    with warnings.catch_warnings(record=True, action="always") as caught:
         DecisionLog(path).close()
     assert path.read_bytes() == b""
-    path.write_text("y\n" + "x" * 200_000)
-    with pytest.warns(TacitWarning, match="cut short"):
-        DecisionLog(path).close()
-    assert path.read_bytes() == b"y\n"
+    assert len(caught) == bool(cut)
+
+
+def test_a_folder_or_a_pipe_is_no_log(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for path, kind in ((tmp_path, "folder"), (tmp_path / "pipe", "pipe")):
+        with pytest.raises(FileFormatError, match=f"is a {kind}; expected a file in which to log decisions"):
+            DecisionLog(path)
+
+
+def test_a_log_that_keeps_going_holds_what_could_be_written_and_can_be_replayed(tmp_path, router):
+    path = tmp_path / "decisions.jsonl"
+    expected = [router.start([0, 0]).observe([1, 1, 1])] * 2
+    with DecisionLog(path, keep_going=True) as log:
+        first = router.start([0, 0], episode="a", log=log)
+        log._file = FullDisk(log._file)
+        with pytest.warns(TacitWarning, match=r"no room .*; decisions go on, and from here on none is logged"):
+            decided = first.observe([1, 1, 1])
+        log._file = log._file.file
+        assert "no room" in log.failure
+        second = router.start([0, 0], episode="b", log=log)
+        assert [decided, second.observe([1, 1, 1])] == expected
+    assert replay(path, router) == Replay(episodes=1, decisions=0, mismatches=())
 
 
 def test_opening_a_whole_log_again_changes_nothing(logged):
