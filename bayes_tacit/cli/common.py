@@ -171,8 +171,8 @@ def read_episodes(path: Path) -> Episodes:
     return Episodes.read(path)
 
 
-def read_fitted(path: Path) -> MapFit | xr.DataTree:
-    """Read a fit or a posterior, by the file's suffix."""
+def read_fitted(path: Path, *, finite: bool = True) -> MapFit | xr.DataTree:
+    """Read a fit or a posterior, by the file's suffix; draws that are not finite are for the report alone."""
     if path.suffix == ".json":
         from bayes_tacit.estimates.map_fit import MapFit
 
@@ -180,5 +180,5 @@ def read_fitted(path: Path) -> MapFit | xr.DataTree:
     if path.suffix in (".nc", ".zarr"):
         from bayes_tacit.estimates.posterior import load_posterior
 
-        return load_posterior(path)
+        return load_posterior(path, finite=finite)
     raise FileFormatError(f"{path}: suffix is {path.suffix!r}; expected .json (a fit), .nc or .zarr (a posterior)")

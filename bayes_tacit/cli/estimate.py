@@ -189,7 +189,7 @@ def report(
     if posterior.suffix == ".json":
         raise InvalidDataError("a posterior (.nc or .zarr), from sample", field="posterior", value=str(posterior))
     with told(), working("checking the posterior and drawing"):
-        tree = cast("xr.DataTree", read_fitted(posterior))
+        tree = cast("xr.DataTree", read_fitted(posterior, finite=False))
         episodes = read_episodes(data)
         results = run_checks(tree, episodes)
         write_report(tree, episodes, target, alpha=alpha, title=title, results=results)

@@ -118,6 +118,6 @@ def prior_from_json(text: str) -> Prior:
     try:
         settings = json.loads(text)
         return kinds[settings.pop("name")](**settings)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
         expected = f"JSON with the name ({' or '.join(kinds)}) and settings of a prior"
         raise InvalidDataError(expected, field="prior", value=text) from error

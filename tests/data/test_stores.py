@@ -11,6 +11,7 @@ import sys
 import h5py
 import numpy as np
 import pytest
+import xarray as xr
 from posteriors import random_posterior
 
 from bayes_tacit import Counterfactuals, Episodes, load_posterior, save_posterior
@@ -20,12 +21,32 @@ from bayes_tacit.scores.score import handoff_score
 
 @pytest.fixture
 def posterior(example):
-    """A tree that can be written, as the sampler gives it."""
+    return make_posterior(example)
+
+
+@pytest.fixture(scope="module")
+def saved(example, tmp_path_factory):
+    """The same in a file."""
+    path = tmp_path_factory.mktemp("saved") / "p.nc"
+    save_posterior(make_posterior(example), path)
+    return path
+
+
+def make_posterior(example):
+    """Give a tree that can be written, as the sampler gives it."""
     tree = random_posterior(np.random.default_rng(1), example)
     for name in ("sample_stats", "observed_data"):
         tree[name] = tree["posterior"].to_dataset()[["s"]]
-    tree.attrs |= {"format": "bayes_tacit.posterior", "schema_version": 2}
+    tree.attrs |= {"format": "bayes_tacit.posterior", "schema_version": 3, "prior": "{}", "sampler": "nutpie"}
+    tree.attrs |= {"draws": 5, "tune": 5, "chains": 2, "seed": 1, "target_accept": 0.9, "data_fingerprint": "0" * 64}
+    tree.attrs |= {"created_at": "2026-01-01", "verdict_reasons": "[]", "clock": 0, "memory": 1.0}
     return tree
+
+
+def change(path, group, name, values):
+    """Put other numbers into a netCDF file, as another program would."""
+    with h5py.File(path, "r+") as file:
+        file[group][name][...] = values(file[group][name][...])
 
 
 def test_netcdf_whose_numbers_are_in_another_file_is_refused(example, tmp_path):
@@ -132,10 +153,24 @@ def test_a_posterior_does_not_take_the_place_of_a_folder_of_other_things(posteri
         ("schema_version", [2, 2]),
         ("schema_version", 0),
         ("format", 5),
+        ("draws", "many"),
+        ("tune", 0),
+        ("chains", 2.5),
+        ("seed", -1),
+        ("seed", None),
+        ("seed", [1, 2]),
+        ("target_accept", float("nan")),
+        ("target_accept", "0.9"),
+        ("unmarked", "yes"),
+        ("data_fingerprint", None),
+        ("created_at", 3),
+        ("prior", 7),
+        ("sampler", None),
+        ("interrupted", "no"),
     ],
 )
-def test_a_posterior_file_with_a_wrong_attribute_is_refused_by_name(posterior, tmp_path, name, value):
-    save_posterior(posterior, tmp_path / "p.nc")
+def test_a_posterior_file_with_a_wrong_attribute_is_refused_by_name(saved, tmp_path, name, value):
+    shutil.copy(saved, tmp_path / "p.nc")
     with h5py.File(tmp_path / "p.nc", "r+") as file:
         file.attrs.pop(name, None)
         if value is not None:
@@ -177,3 +212,96 @@ def test_a_limit_of_file_size_is_one_clear_error_and_leaves_nothing(posterior, t
     run = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (run.returncode, run.stdout[:7]) == (0, "OSError"), run.stderr
     assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_a_posterior_file_that_another_program_changed_is_refused(saved, tmp_path):
+    shutil.copy(saved, tmp_path / "p.nc")
+    with h5py.File(tmp_path / "p.nc", "r+") as file:
+        file.attrs["seed"] = 2
+    with pytest.raises(FileFormatError, match=r"p\.nc: fingerprint is '\w{64}'; expected the digest of its content"):
+        load_posterior(tmp_path / "p.nc")
+    for group, name in (("posterior", "gamma0"), ("constant_data", "feature_mean"), ("sample_stats", "s")):
+        shutil.copy(saved, tmp_path / "p.nc")
+        change(tmp_path / "p.nc", group, name, lambda values: values * 1.001)
+        with pytest.raises(FileFormatError, match="it was changed after it was saved"):
+            load_posterior(tmp_path / "p.nc")
+
+
+def test_a_posterior_of_version_2_needs_no_digest_and_one_of_version_3_does(posterior, tmp_path):
+    for version in (2, 3):
+        posterior.attrs["schema_version"] = version
+        save_posterior(posterior, tmp_path / "p.nc")
+        with h5py.File(tmp_path / "p.nc", "r+") as file:
+            del file.attrs["fingerprint"]
+        if version == 2:
+            load_posterior(tmp_path / "p.nc")
+    with pytest.raises(FileFormatError, match="fingerprint is None; expected the digest"):
+        load_posterior(tmp_path / "p.nc")
+
+
+@pytest.mark.parametrize("suffix", ["nc", "zarr"])
+def test_the_digest_is_the_same_whatever_the_draws_are_packed_as(posterior, tmp_path, suffix):
+    draws = posterior["posterior"].to_dataset().astype("float32").assign(more=("draw", np.arange(5) % 2 == 0))
+    draws["gamma0"][0, 0] = -np.float32(np.nan)
+    tree = posterior.copy()
+    tree["posterior"] = draws.assign_coords(note=("draw", np.array(list("abcdé"), dtype=object)))
+    save_posterior(tree, tmp_path / f"p.{suffix}")
+    back = load_posterior(tmp_path / f"p.{suffix}", finite=False)
+    xr.testing.assert_equal(back["posterior"].to_dataset(), tree["posterior"].to_dataset())
+
+
+WRONG_DRAWS = {
+    "s": (0.0, np.nan, -1.0, np.inf),
+    "gamma0": (np.nan, -np.inf),
+    "beta": (np.nan,),
+    "w": (-0.1, np.nan, 7.0),
+}
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in WRONG_DRAWS.items() for value in values])
+def test_draws_that_no_score_can_take_are_refused_by_name_unless_any_will_do(posterior, tmp_path, name, value):
+    posterior["posterior"][name][1, 2] = value
+    save_posterior(posterior, tmp_path / "p.nc")
+    with pytest.raises(FileFormatError, match=rf"p\.nc: posterior\['{name}'\] is {value}; expected"):
+        load_posterior(tmp_path / "p.nc")
+    load_posterior(tmp_path / "p.nc", finite=False)
+
+
+def without(dataset, *names):
+    return dataset.drop_vars(names)
+
+
+WRONG_GROUPS = {
+    "no w": ("posterior", lambda group: without(group, "w"), "'w' there or in constant_data"),
+    "no s": ("posterior", lambda group: without(group, "s"), "'s' over chain and draw"),
+    "no beta": ("posterior", lambda group: without(group, "beta"), "'beta' among them"),
+    "text": ("posterior", lambda group: group.assign(more=("draw", list("abcde"))), r"posterior\['more'\] is"),
+    "other dims": ("posterior", lambda group: group.assign(s=group["s"].isel(chain=0)), r"dims of posterior\['s'\]"),
+    "no names": ("posterior", lambda group: without(group, "diagnostic"), "coordinate 'diagnostic' is None"),
+    "weights": ("posterior", lambda group: group.assign(w=group["w"] / 2), "sum of w is 0"),
+    "other features": (
+        "posterior",
+        lambda group: group.assign_coords(feature=["a", "b", "c"]),
+        r"features of posterior is \['a', 'b', 'c'\]",
+    ),
+    "one name twice": (
+        "constant_data",
+        lambda group: group.assign_coords(feature=["a", "a", "b"]),
+        "coordinate 'feature' is",
+    ),
+    "no scale": ("constant_data", lambda group: without(group, "feature_scale"), "feature_mean with feature_scale"),
+    "empty": ("posterior", lambda group: group.isel(draw=slice(0)), "sizes of posterior"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_GROUPS)
+def test_a_group_without_what_scores_need_is_refused(posterior, tmp_path, name):
+    group, altered, said = WRONG_GROUPS[name]
+    tree = xr.DataTree.from_dict(
+        {each: posterior[each].to_dataset() for each in posterior.children}
+        | {group: altered(posterior[group].to_dataset())}
+    )
+    tree.attrs = posterior.attrs
+    save_posterior(tree, tmp_path / "p.nc")
+    with pytest.raises(FileFormatError, match=rf"p\.nc: .*{said}"):
+        load_posterior(tmp_path / "p.nc")

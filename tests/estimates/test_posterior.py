@@ -242,8 +242,8 @@ def test_a_damaged_or_foreign_posterior_is_refused(posterior, tmp_path, suffix):
 
 def test_a_posterior_of_a_newer_schema_is_refused(tree, tmp_path):
     newer = tree.copy()
-    newer.attrs = tree.attrs | {"schema_version": 3}
-    with pytest.raises(FileFormatError, match="schema_version is 3; expected at most 2"):
+    newer.attrs = tree.attrs | {"schema_version": 4}
+    with pytest.raises(FileFormatError, match="schema_version is 4; expected at most 3"):
         save_posterior(newer, tmp_path / "newer.nc")
 
 

@@ -10,12 +10,15 @@ import xarray as xr
 
 from bayes_tacit.data.stores import check_netcdf, check_zarr, write_netcdf
 from bayes_tacit.errors import FileFormatError, MissingFileError
-from bayes_tacit.estimates.posterior.contents import check_contents
+from bayes_tacit.estimates.posterior.digest import digest
+from bayes_tacit.estimates.posterior.schema import check_contents
 from bayes_tacit.files import as_path, atomic_path, is_store, parse_json
 
 FORMAT = "bayes_tacit.posterior"
-SCHEMA_VERSION = 2
-"""In version 1 the prior stood as Python prints it; since 2 it is JSON."""
+SCHEMA_VERSION = 3
+"""In version 1 the prior stood as Python prints it; since 2 it is JSON. Since 3 a file carries its digest."""
+SINCE_DIGEST = 3
+FINGERPRINT = "fingerprint"
 COMPLETE = "bayes_tacit_every_chunk_written"
 GROUPS = ("posterior", "sample_stats", "constant_data", "observed_data")
 
@@ -23,25 +26,41 @@ GROUPS = ("posterior", "sample_stats", "constant_data", "observed_data")
 def save_posterior(tree: xr.DataTree, path: str | os.PathLike[str]) -> None:
     """Write a posterior to a file whose suffix says how: .nc or .zarr.
 
-    The file appears under its name only once it is complete.
+    The file appears under its name only once it is complete. It carries a digest of all that is in it.
     """
     target = as_path(path)
     refuse_unknown_suffix(target)
     _refuse_foreign(tree, "this DataTree")
     plain = tree.map_over_datasets(_without_objects)
-    plain.attrs = tree.attrs
+    plain.attrs = {name: value for name, value in tree.attrs.items() if name not in (FINGERPRINT, COMPLETE)}
+    plain.attrs |= {FINGERPRINT: digest(plain)}
     if target.is_dir() and not _is_ours(target):
         raise FileFormatError(f"{target} exists and is not a posterior in Zarr; it is left as it is")
     with atomic_path(target) as temporary:
         if target.suffix == ".nc":
             write_netcdf(plain, temporary)
         else:
-            plain.attrs = {**tree.attrs, COMPLETE: 1}
+            plain.attrs |= {COMPLETE: 1}
             plain.to_zarr(temporary, consolidated=False, write_empty_chunks=True)
 
 
-def load_posterior(path: str | os.PathLike[str]) -> xr.DataTree:
-    """Read a posterior that `save_posterior` wrote, into memory."""
+def load_posterior(path: str | os.PathLike[str], *, finite: bool = True) -> xr.DataTree:
+    """Read a posterior that `save_posterior` wrote, into memory.
+
+    Parameters
+    ----------
+    path
+        The file, .nc or .zarr.
+    finite
+        Whether draws must be finite numbers within bounds, as scores need them. `report`, which says what is wrong with
+        draws, takes any.
+
+    Raises
+    ------
+    FileFormatError
+        If it is not what `save_posterior` wrote, was changed since, is cut short or from a newer version: with the
+        file, the field, its value and what was expected.
+    """
     source = as_path(path)
     refuse_unknown_suffix(source)
     if not source.exists():
@@ -64,7 +83,13 @@ def load_posterior(path: str | os.PathLike[str]) -> xr.DataTree:
             "posterior written by save_posterior"
         ) from error
     _refuse_foreign(tree, str(source))
-    check_contents(tree, str(source))
+    given = tree.attrs.pop(FINGERPRINT, None)
+    check_contents(tree, str(source), finite=finite)
+    if (given is not None or tree.attrs["schema_version"] >= SINCE_DIGEST) and given != digest(tree):
+        raise FileFormatError(
+            f"{source}: {FINGERPRINT} is {given!r}; expected the digest of its content: it was changed after it was "
+            "saved (to change it, save what you changed by save_posterior)"
+        )
     return tree
 
 
