@@ -34,7 +34,7 @@ Seed = Annotated[int, typer.Option(help="Makes the result repeatable.")]
 AnySeed = Annotated[int, typer.Option("--seed", help="Accepted by every command; nothing here is random.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing output.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
-Family = Annotated[str, typer.Option(help="Threshold family: lognormal or loglogistic.")]
+Family = Annotated[str, typer.Option(help="Threshold family: lognormal, loglogistic, weibull or loggamma.")]
 Timing = Annotated[str, typer.Option(help="post_action, or proposal: marks move to the next proposal.")]
 
 Clock = Annotated[bool, typer.Option("--clock", help="The number of steps counts as one more diagnostic.")]

@@ -20,7 +20,7 @@ from bayes_tacit.errors import InvalidDataError, TacitWarning
 from bayes_tacit.model.crossing import CrossingSteps
 from bayes_tacit.model.evidence import Evidence, Unmarked, Weights, ZeroMass, collect_evidence, typical_log_threshold
 from bayes_tacit.model.evidence.grid import between_nodes
-from bayes_tacit.model.families import family_named
+from bayes_tacit.model.families import Family, family_named
 from bayes_tacit.model.likelihood import threshold_log_likelihood
 from bayes_tacit.model.memory import Memory
 from bayes_tacit.model.priors import Prior, RidgePrior, WeaklyInformativePrior
@@ -33,7 +33,7 @@ def build_model(
     *,
     weights: Weights | None = None,
     floor: float | None = None,
-    family: str = "lognormal",
+    family: str | Family = "lognormal",
     timing: Timing = "post_action",
     zero_mass: ZeroMass | None = None,
     memory: Memory = 1.0,
@@ -45,7 +45,7 @@ def build_model(
     .. math::
         B_i &\sim \mathrm{Bernoulli}(\operatorname{sigmoid}(\gamma_0 + x_i^\top\gamma)) \\
         \log\kappa_i \mid B_i = 1 &\sim \mathrm{Normal}(\beta_0 + x_i^\top\beta, s)
-            \text{ (or logistic)} \\
+            \text{ (or another family)} \\
         R_i(t) &= \sum_{u \le t} w^\top u_i(t), \quad w \text{ on the simplex}
 
     and kappa is known through R(a-1) < kappa <= R(b) for a teacher window [a, b], or through kappa > R(H-1) where
@@ -63,7 +63,8 @@ def build_model(
         The paper's floor on an episode's likelihood, with a `RidgePrior` only: it has no gradient, and under it a flat
         prior's posterior is improper.
     family
-        Distribution of the threshold: "lognormal" as in the paper, or "loglogistic".
+        Distribution of the threshold: "lognormal" as in the paper, "loglogistic", "weibull", "loggamma", or what was
+        registered (`bayes_tacit.model.families.register_family`).
     timing
         "post_action", or "proposal" to align a mark after step t with the proposal at step t + 1.
     zero_mass

@@ -106,11 +106,14 @@ def apply_where(
 NUMPY = SimpleNamespace(
     apply_where=apply_where,
     concatenate=np.concatenate,
+    exp=np.exp,
+    expm1=np.expm1,
     log=np.log,
     log1mexp=log1mexp,
     log1p=np.log1p,
     log_ndtr=special.log_ndtr,
     maximum=np.maximum,
+    minimum=np.minimum,
     softplus=softplus,
     where=np.where,
 )

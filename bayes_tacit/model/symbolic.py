@@ -50,11 +50,14 @@ def apply_where(
 PYTENSOR = SimpleNamespace(
     apply_where=apply_where,
     concatenate=pt.concatenate,
+    exp=pt.exp,
+    expm1=pt.expm1,
     log=pt.log,
     log1mexp=pt.log1mexp,
     log1p=pt.log1p,
     log_ndtr=log_ndtr,
     maximum=pt.maximum,
+    minimum=pt.minimum,
     softplus=pt.softplus,
     where=pt.where,
 )

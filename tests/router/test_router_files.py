@@ -49,7 +49,7 @@ def test_the_schema_is_a_valid_one_and_names_every_key():
         assert tuple(described["required"]) == tuple(described["properties"]) == contents.BY_VERSION[version]
     assert tuple(SCHEMA["$defs"]["timing"]["enum"]) == TIMINGS
     assert tuple(SCHEMA["$defs"]["handoff"]["enum"]) == HANDOFFS
-    assert tuple(SCHEMA["$defs"]["family"]["enum"]) == tuple(FAMILIES)
+    assert all(f"{name}: " in SCHEMA["$defs"]["family"]["description"] for name in FAMILIES)
 
 
 @given(ROUTERS)
@@ -111,7 +111,7 @@ WRONG_VALUES = [
     ("schema_version", 0, "schema_version is 0; expected 1 or 2"),
     ("schema_version", "1", "schema_version is '1'; expected 1 or 2"),
     ("schema_version", True, "schema_version is True; expected 1 or 2"),
-    ("family", "weibull", "family is 'weibull'; expected 'lognormal' or 'loglogistic'"),
+    ("family", "cauchy", "family is 'cauchy'; expected 'lognormal' or 'loglogistic' or 'weibull' or 'loggamma'"),
     ("family", ["lognormal"], r"family is \['lognormal'\]"),
     ("timing", "later", "timing is 'later'; expected 'post_action' or 'proposal'"),
     ("rule", "median", "rule is 'median'; expected 'mean' or"),

@@ -24,7 +24,7 @@ from bayes_tacit.estimates.map_fit.result import MapFit
 from bayes_tacit.estimates.map_fit.standard_errors import incidence_errors, threshold_errors
 from bayes_tacit.estimates.map_fit.values import Restart
 from bayes_tacit.model.evidence import Unmarked, Weights, ZeroMass, collect_evidence
-from bayes_tacit.model.families import family_named
+from bayes_tacit.model.families import Family, family_named
 from bayes_tacit.model.likelihood import log_bounds
 from bayes_tacit.model.numerics import NUMPY
 
@@ -43,7 +43,7 @@ def fit_map(
     seed: int = 0,
     floor: float | None = 1e-12,
     weights: Weights | None = None,
-    family: str = "lognormal",
+    family: str | Family = "lognormal",
     timing: Timing = "post_action",
     zero_mass: ZeroMass | None = None,
     max_iterations: int = 500,
@@ -76,7 +76,8 @@ def fit_map(
     weights
         Simplex weights to hold fixed, in the order of the diagnostics or by their names; by default they are learned.
     family
-        Distribution of the threshold: "lognormal" as in the paper, or "loglogistic".
+        Distribution of the threshold: "lognormal" as in the paper, "loglogistic", "weibull", "loggamma", or what was
+        registered (`bayes_tacit.model.families.register_family`).
     timing
         "post_action", or "proposal" to align a mark after step t with the proposal at step t + 1.
     zero_mass

@@ -12,7 +12,8 @@ from scipy import linalg
 from bayes_tacit.estimates.map_fit.newton import Derivatives, NewtonResult, Objective, minimize_newton
 from bayes_tacit.estimates.map_fit.parts import FLATTEST, Incidence, Threshold
 from bayes_tacit.model.evidence import Evidence
-from bayes_tacit.model.families import LOGNORMAL, Family
+from bayes_tacit.model.families import Family
+from bayes_tacit.model.families.lognormal import LOGNORMAL
 
 Newton = Callable[[Objective, np.ndarray], NewtonResult]
 """`minimize_newton` with its settings made up."""

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 import xarray as xr
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from bayes_tacit.data.timing import Timing
 from bayes_tacit.errors import FileFormatError
@@ -18,6 +18,7 @@ from bayes_tacit.estimates.map_fit.profile import ProfilePoint
 from bayes_tacit.estimates.map_fit.values import FittedValues, Restart
 from bayes_tacit.files import atomic_path, parse_json, read_text
 from bayes_tacit.model.evidence import Unmarked
+from bayes_tacit.model.families import family_named
 from bayes_tacit.validate import sums_to_one
 
 FORMAT = "bayes_tacit.map_fit"
@@ -81,7 +82,7 @@ class _FitRecord(BaseModel):
     weights_fixed: bool
     ridge: Annotated[float, Field(ge=0, allow_inf_nan=False)]
     floor: Positive | None
-    family: Literal["lognormal", "loglogistic"]
+    family: Annotated[str, AfterValidator(lambda name: family_named(name).name)]
     timing: Timing
     seed: int
     data_fingerprint: str

@@ -68,7 +68,7 @@ def sample_posterior(
     chains: int = 4,
     seed: int = 0,
     target_accept: float = 0.9,
-    family: str = "lognormal",
+    family: str | Family = "lognormal",
     weights: Weights | None = None,
     timing: Timing = "post_action",
     zero_mass: ZeroMass | None = None,
@@ -95,7 +95,8 @@ def sample_posterior(
     target_accept
         Acceptance rate that the step size is tuned to; raise it if there are divergences.
     family
-        Distribution of the threshold: "lognormal" as in the paper, or "loglogistic".
+        Distribution of the threshold: "lognormal" as in the paper, "loglogistic", "weibull", "loggamma", or what was
+        registered (`bayes_tacit.model.families.register_family`).
     weights
         Simplex weights to hold fixed; by default they are learned.
     timing

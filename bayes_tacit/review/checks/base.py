@@ -89,9 +89,10 @@ def other_families(family: str) -> str:
     Examples
     --------
     >>> other_families("lognormal")
-    'log-logistic'
+    'log-logistic, Weibull or log-gamma'
     """
-    return " or ".join(other.label for name, other in FAMILIES.items() if name != family)
+    *first, last = (other.label for name, other in FAMILIES.items() if name != family)
+    return f"{', '.join(first)} or {last}"
 
 
 def require_same_data(tree: xr.DataTree, episodes: Episodes) -> None:

@@ -11,7 +11,7 @@ import pandas as pd
 import xarray as xr
 
 from bayes_tacit.errors import InvalidDataError, TacitError
-from bayes_tacit.model.families import LOGLOGISTIC
+from bayes_tacit.model.families.loglogistic import LOGLOGISTIC
 from bayes_tacit.review.checks.base import CheckResult, group_of
 from bayes_tacit.review.plots.checks import draw_loo
 from bayes_tacit.review.plots.rows import lazily
