@@ -18,6 +18,7 @@ STUDIES = {
     "few_outcomes": "simulations.studies.few_outcomes",
     "sbc": "simulations.studies.sbc",
     "unmarked": "simulations.studies.unmarked",
+    "stability": "simulations.studies.stability",
 }
 """Module of each study, in the order in which `all` runs them; the module's `STUDY` is the study."""
 
