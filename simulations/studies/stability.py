@@ -13,8 +13,8 @@ from simulations.stability.constants import Population, constants_of, mean_hessi
 from simulations.stability.contamination import WRONG_MARKS, WRONG_OUTCOMES, Contamination
 from simulations.stability.design import TARGET, TRUE_W, Sample, draw
 from simulations.stability.losses import Records, gradients, scores
-from simulations.studies.stability_page import summarize
 from simulations.studies.recovery import raw_parameters
+from simulations.studies.stability_page import summarize
 from simulations.studies.study import Row, Setting, Study
 
 SIZES = {500: 1.0, 2_000: 1.0, 8_000: 0.5, 32_000: 0.25}

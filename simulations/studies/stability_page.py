@@ -102,12 +102,13 @@ def summarize(table: pd.DataFrame, folder: Path) -> str:
     slope = float(np.polyfit(np.log(clean.index), np.log(clean), 1)[0])
     loose = best.bound("clean", largest, 0.0) / clean[largest]
     reading = (
-        "**Reading.** The rates of the theorem are right and its constants are out of reach. The clean error falls like n "
-        f"to the power {slope:.2f} (the theorem: -0.50), and the error grows about in proportion to the share of marks that "
-        f"are far off; but the bound is {loose:.0f} times the clean error at n = {largest:,}, and its conditions hold only "
-        f"from {_rounded(best.tasks_needed)} tasks on and up to {best.wrong_allowed('neighbour'):.3%} wrong marks, in the "
-        "best coordinates tried. So a practitioner may take from it that a few wrong marks do little harm and that more "
-        "tasks do not cure a fixed share of them; not a number."
+        "**Reading.** The rates of the theorem are right and its constants are out of reach. The clean error falls "
+        f"like n to the power {slope:.2f} (the theorem: -0.50), and the error grows about in proportion to the share "
+        f"of marks that are far off; but the bound is {loose:.0f} times the clean error at n = {largest:,}, and its "
+        f"conditions hold only from {_rounded(best.tasks_needed)} tasks on and up to "
+        f"{best.wrong_allowed('neighbour'):.3%} wrong marks, in the best coordinates tried. So a practitioner may "
+        "take from it that a few wrong marks do little harm and that more tasks do not cure a fixed share of them; "
+        "not a number."
     )
     kinds = "; ".join(f"*{name}*: {words}" for name, words in WRONG_MARKS.items())
     return "\n\n".join(
@@ -120,10 +121,8 @@ def summarize(table: pd.DataFrame, folder: Path) -> str:
             "## How the error scales",
             _scaling_table(fits, best),
             f"Means over replicates, in whitened coordinates; the bound has probability {1 - DELTA:.0%}. A wrong mark "
-            f"may "
-            f"be {kinds}. *{WRONG_OUTCOMES}* flips outcomes of Strong at the same rate of all tasks, of which the "
-            f"theorem "
-            "does not speak.",
+            f"may be {kinds}. *{WRONG_OUTCOMES}* flips outcomes of Strong at the same rate of all tasks, of which the "
+            "theorem does not speak.",
             "## Where the slack comes from",
             _slack_table(fits, constants, 8_000),
             SLACK,
@@ -251,20 +250,14 @@ def _advice(fits: pd.DataFrame, n: int) -> str:
     before = _rows(fits, "clean", 0.0, small)["q_rmse"].mean()
     small_ratio = _rows(fits, "neighbour", SHOWN_RATE, small)["q_rmse"].mean() / before
     return (
-        f"- Marks that are off by one step matter little: a tenth of them multiplies the error of q by "
-        f"{small_ratio:.2f} at "
-        f"n = {small:,} and by {ratio['neighbour']:.2f} at n = {n:,}.\n"
-        "- Marks that are wrong by many steps matter, the more so the more tasks there are, since their bias stays "
-        "while "
-        f"the rest of the error falls: a tenth of them multiplies it by {ratio['anywhere']:.1f} (anywhere) and "
-        f"{ratio['too late']:.1f} (too late) at n = {n:,}.\n"
-        f"- A tenth of the marks chosen to do harm multiplies it by {ratio['worst']:.0f}: the linear term of the "
-        f"theorem is "
-        "real, and it is there because nothing limits what one record can say. Look at the records with the largest "
-        "influence.\n"
-        f"- Wrong outcomes, of which the theorem does not speak, multiply it by {ratio[WRONG_OUTCOMES]:.1f} at the "
-        f"same "
-        "rate."
+        "- Marks that are off by one step matter little: a tenth of them multiplies the error of q by "
+        f"{small_ratio:.2f} at n = {small:,} and by {ratio['neighbour']:.2f} at n = {n:,}.\n- Marks that are wrong by "
+        "many steps matter, the more so the more tasks there are, since their bias stays while the rest of the error "
+        f"falls: a tenth of them multiplies it by {ratio['anywhere']:.1f} (anywhere) and {ratio['too late']:.1f} (too "
+        f"late) at n = {n:,}.\n- A tenth of the marks chosen to do harm multiplies it by {ratio['worst']:.0f}: the "
+        "linear term of the theorem is real, and it is there because nothing limits what one record can say. Look at "
+        "the records with the largest influence.\n- Wrong outcomes, of which the theorem does not speak, multiply it "
+        f"by {ratio[WRONG_OUTCOMES]:.1f} at the same rate."
     )
 
 
