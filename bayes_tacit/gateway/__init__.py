@@ -1,0 +1,37 @@
+"""Sessions of an agent between a cheap and a strong model: who serves each request.
+
+The core (`Engine`, `Sessions`) knows no transport: the server `bayes-tacit serve` and adapters of frameworks share it.
+"""
+
+from bayes_tacit.gateway.defaults import default_router
+from bayes_tacit.gateway.engine import Engine, Verdict
+from bayes_tacit.gateway.forwarding import forwarded
+from bayes_tacit.gateway.identity import Identity, identify
+from bayes_tacit.gateway.kept import Kept
+from bayes_tacit.gateway.log import SessionLog
+from bayes_tacit.gateway.prices import Price, Prices, Usage
+from bayes_tacit.gateway.replies import Reply, read_reply, read_stream
+from bayes_tacit.gateway.sessions import Sessions, Ticket
+from bayes_tacit.gateway.store import FileStore, MemoryStore, Store
+
+__all__ = [
+    "Engine",
+    "FileStore",
+    "Identity",
+    "Kept",
+    "MemoryStore",
+    "Price",
+    "Prices",
+    "Reply",
+    "SessionLog",
+    "Sessions",
+    "Store",
+    "Ticket",
+    "Usage",
+    "Verdict",
+    "default_router",
+    "forwarded",
+    "identify",
+    "read_reply",
+    "read_stream",
+]

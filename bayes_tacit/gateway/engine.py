@@ -1,0 +1,327 @@
+"""The engine: what is kept of a session and one more request in, who serves it out. It knows no transport."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from bayes_tacit import validate
+from bayes_tacit.data.handoffs import HANDOFFS, Handoff
+from bayes_tacit.errors import TacitError
+from bayes_tacit.gateway.checkpoints import AnyRouter, Checkpoints, NotKnownError
+from bayes_tacit.gateway.history import marks_of, root_of
+from bayes_tacit.gateway.kept import Kept, Side
+from bayes_tacit.logs.extractor import LONGEST_MESSAGE, StepExtractor
+from bayes_tacit.logs.messages import Message
+from bayes_tacit.router import Decision
+from bayes_tacit.router.decision import OPENING
+
+ROUTER, SHADOW = "router", "shadow"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Who serves a request, and why.
+
+    Attributes
+    ----------
+    side
+        "cheap" or "strong".
+    step
+        How many steps the session has had; the reply is the next.
+    turn
+        The step that the reply is. It differs from `step` only where a client goes back to an earlier request.
+    latched
+        Whether the session was handed off, now or before.
+    new_handoff
+        Whether it was handed off now.
+    restart
+        Whether Strong begins the task anew, so that Cheap's turns are cut from the conversation.
+    why
+        The reason in a few words.
+    decision, shadow
+        What the router and the one in shadow say; None where nothing is said yet.
+    missing
+        What the router looks at and the session does not have.
+    fault
+        What went wrong in router or extractor; the request is served all the same.
+    by_strong
+        Which of the conversation's turns Strong made, counted from 0 in this request.
+    cut
+        With `restart`, how many of the conversation's turns are cut; None if they are no longer in it.
+    """
+
+    side: Side
+    step: int
+    turn: int
+    latched: bool
+    new_handoff: bool
+    restart: bool
+    why: str
+    decision: Decision | None = None
+    shadow: Decision | None = None
+    missing: tuple[str, ...] = ()
+    fault: str | None = None
+    by_strong: frozenset[int] = frozenset()
+    cut: int | None = None
+
+
+class Engine:
+    """Decides for one request at a time.
+
+    The result of a step first shows in the request after it, so a request is read before it is served: each turn of the
+    assistant in its messages, with the answers of tools, is a step (the timing "post_action"). An adapter of a
+    framework needs three calls, around its own way to keep and to send:
+
+    1. `verdict = engine.consider(kept, messages, tools)` says who serves. `kept` is what was kept after the last
+       request, a new `Kept()` in the first, and is changed in place; keep it with the task (`Kept.to_json`).
+    2. `forwarded(messages, verdict)` of `bayes_tacit.gateway.forwarding` gives the messages to send.
+    3. `engine.served(kept, verdict, verdict.side)` says who did serve; `record` of `bayes_tacit.gateway.replies` adds
+       what the reply tells (log-probabilities, tokens).
+
+    `bayes_tacit.gateway.Sessions` does all of it for many sessions at once, with a store and a log.
+
+    Parameters
+    ----------
+    router
+        Any router.
+    shadow
+        A second one, which decides and is recorded, and hands off nothing.
+    handoff
+        "resume" or "restart", in place of what the router file says.
+    longest
+        Most characters of one message that are read.
+
+    Examples
+    --------
+    >>> from bayes_tacit.gateway import default_router
+    >>> engine, kept = Engine(default_router(signs=2)), Kept()
+    >>> messages = [{"role": "user", "content": "How many rows has t?"}]
+    >>> for number in range(3):
+    ...     verdict = engine.consider(kept, messages)
+    ...     engine.served(kept, verdict, verdict.side)
+    ...     print(verdict.step, verdict.side, "-", verdict.why)
+    ...     call = {"id": str(number), "function": {"name": "sql", "arguments": '{"q": "SELECT"}'}}
+    ...     messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
+    ...     messages.append({"role": "tool", "tool_call_id": str(number), "content": "Error: incomplete input"})
+    0 cheap - nothing to judge before the first step
+    1 cheap - score 1 is below alpha 2
+    2 strong - score 4 reached alpha 2
+    """
+
+    def __init__(
+        self,
+        router: AnyRouter,
+        shadow: AnyRouter | None = None,
+        *,
+        handoff: Handoff | None = None,
+        longest: int = LONGEST_MESSAGE,
+    ) -> None:
+        self.router = router
+        self.shadow = shadow
+        self.handoff: Handoff = router.handoff if handoff is None else validate.choice("handoff", handoff, HANDOFFS)
+        self.checkpoints = Checkpoints(router)
+        self._shadowing = None if shadow is None else Checkpoints(shadow)
+        self._longest = longest
+
+    @property
+    def remarks(self) -> list[str]:
+        """What is to be said before the first request: what routers need that requests do not have by themselves."""
+        said = []
+        for name, one in ((ROUTER, self.checkpoints), (SHADOW, self._shadowing)):
+            if one is None:
+                continue
+            if one.asked:
+                said.append(f"the {name} needs the features {', '.join(one.asked)}, which the caller has to give")
+            if one.needs_logprobs:
+                said.append(f"the {name} needs log-probabilities in the replies; without them nothing is decided")
+            if one.router.timing == "proposal":
+                said.append(f"the {name} was made for proposals; here a step is judged after it was taken")
+        return said
+
+    def consider(
+        self,
+        kept: Kept,
+        messages: Sequence[Message],
+        tools: object = None,
+        features: Mapping[str, float] | None = None,
+    ) -> Verdict:
+        """Read a request and decide who serves it.
+
+        Parameters
+        ----------
+        kept
+            What is kept of the session; changed in place.
+        messages
+            The whole conversation, as the client sends it.
+        tools
+            The tools that are offered: definitions as OpenAI has them, or names.
+        features
+            Features of the task that the caller knows; a feature that is known already stays as it was.
+
+        Returns
+        -------
+        Verdict
+            Nothing that is wrong with messages or router raises: `fault` says it then, and nothing is handed off.
+        """
+        try:
+            marks = self._read(kept, messages, tools, features or {})
+        except Exception as error:
+            return _undecided(kept, fault=f"messages could not be read: {_told(error)}")
+        return self._decide(kept, marks)
+
+    def served(self, kept: Kept, verdict: Verdict, side: Side) -> None:
+        """Keep who made the turn; another side than the verdict's where one has stood in for the other."""
+        if side == "strong":
+            kept.by_strong.add(verdict.turn)
+        else:
+            kept.by_strong.discard(verdict.turn)
+
+    def finish(self, kept: Kept) -> Verdict:
+        """Judge an episode that has ended: a cascade may restart it with Strong, in the session's next request."""
+        if kept.latched:
+            return _undecided(kept)
+        try:
+            decision = self.checkpoints.finish(kept, ROUTER)
+        except Exception as error:
+            return _undecided(kept, fault=f"the router failed: {_told(error)}")
+        if decision is None or not decision.handoff:
+            return _undecided(kept, why="the episode stands")
+        self._latch(kept, decision, kept.marks[-1] if kept.marks else b"")
+        return replace(_undecided(kept, why=decision.reason), decision=decision, new_handoff=True)
+
+    def diagnostics(self, kept: Kept, step: int) -> dict[str, float]:
+        """Name all that is known of a step."""
+        return self.checkpoints.diagnostics(kept, step)
+
+    def _read(
+        self, kept: Kept, messages: Sequence[Message], tools: object, features: Mapping[str, float]
+    ) -> tuple[bytes, ...]:
+        """Bring what is kept up to this request; nothing is changed if that fails."""
+        # An answer that the client began for the model is no turn yet.
+        begun = bool(messages) and messages[-1].get("role") == "assistant" and not messages[-1].get("tool_calls")
+        past = messages[:-1] if begun else messages
+        extractor = StepExtractor(names_of(tools), longest=self._longest)
+        extractor.extend(past)
+        marks = marks_of(past)
+        if kept.root is None:
+            kept.root = root_of(past)
+        given = {name: float(value) for name, value in features.items()}
+        kept.features = {**(kept.features or extractor.features()), **given, **kept.features}
+        _count(kept, marks, extractor)
+        return marks
+
+    def _decide(self, kept: Kept, marks: tuple[bytes, ...]) -> Verdict:
+        turns = len(marks) - 1
+        turn = kept.offset + turns
+        by_strong = frozenset(step - kept.offset for step in kept.by_strong if kept.offset <= step < turn)
+        before, fault, decision, why = kept.latched, None, None, ""
+        missing: tuple[str, ...] = ()
+        shadow = None if before else self._shadow(kept)
+        if not before:
+            try:
+                decision = self.checkpoints.latest(kept, ROUTER)
+                why = "nothing to judge before the first step" if decision is None else decision.reason
+            except NotKnownError as error:
+                missing, why = error.names, f"not decided: {', '.join(error.names)} not known"
+            except Exception as error:
+                fault, why = f"the router failed: {_told(error)}", "the router failed"
+        if decision is not None and decision.handoff:
+            self._latch(kept, decision, marks[-1])
+        once = decision is not None and decision.call == "strong_once"
+        if once and kept.n_steps - 1 in kept.by_strong:
+            once, why = False, "Strong has made its one step"
+        cut = marks.index(kept.restarted) if kept.restarted in marks else None
+        return Verdict(
+            side="strong" if kept.latched or once else "cheap",
+            step=kept.n_steps,
+            turn=turn,
+            latched=kept.latched,
+            new_handoff=kept.latched and not before,
+            restart=kept.restarted is not None,
+            why=_handed_off(kept) if before else why,
+            decision=decision,
+            shadow=shadow,
+            missing=missing,
+            fault=fault,
+            by_strong=by_strong,
+            cut=cut,
+        )
+
+    def _latch(self, kept: Kept, decision: Decision, mark: bytes) -> None:
+        kept.handoff_step = decision.step if decision.handoff_step is None else decision.handoff_step
+        kept.restarted = mark if self.handoff == "restart" else None
+
+    def _shadow(self, kept: Kept) -> Decision | None:
+        if self._shadowing is None:
+            return None
+        try:
+            decision = self._shadowing.latest(kept, SHADOW)
+        except Exception:
+            return None  # what the one in shadow lacks must not touch what is served
+        if decision is not None and kept.shadow_step is None:
+            kept.shadow_step = decision.handoff_step
+        return decision
+
+
+def names_of(tools: object) -> list[str] | None:
+    """Name the tools of a request; None where it offers none, so that no call is of an unknown tool.
+
+    Examples
+    --------
+    >>> names_of([{"type": "function", "function": {"name": "sql"}}, "look", {"type": "web_search"}])
+    ['sql', 'look']
+    """
+    if not isinstance(tools, Sequence) or isinstance(tools, str) or not tools:
+        return None
+    names = []
+    for tool in tools:
+        inner = tool.get("function") or tool.get("custom") or tool if isinstance(tool, Mapping) else {"name": tool}
+        name = inner.get("name") if isinstance(inner, Mapping) else None
+        if isinstance(name, str) and name:
+            names.append(name)
+    return names or None
+
+
+def _count(kept: Kept, marks: tuple[bytes, ...], extractor: StepExtractor) -> None:
+    """Add the steps that this request shows for the first time."""
+    turns, known, before = len(marks) - 1, kept.n_steps, kept.marks
+    if len(before) > turns and before[turns] == marks[-1]:
+        return  # a request that was seen before: a retry, or a step back
+    last = len(before) - 1
+    if before and last <= turns and before[last] == marks[last]:
+        # It goes on from there. The latest step may have had more answers since; earlier ones are over.
+        first = max(0, known - 1 - kept.offset)
+        kept.flags[kept.offset + first :] = extractor.flags[first:]
+    elif turns >= known:
+        kept.offset = 0
+        kept.flags[:] = extractor.flags
+    else:
+        kept.offset = known - turns  # compacted, or begun anew: what was counted stays
+    kept.marks = marks
+    for turn, mean in extractor.nll.items():
+        kept.nll.setdefault(kept.offset + turn, (mean, 1))
+
+
+def _undecided(kept: Kept, *, why: str = "", fault: str | None = None) -> Verdict:
+    said = _handed_off(kept) if kept.latched else why or "not decided"
+    return Verdict(
+        side="strong" if kept.latched else "cheap",
+        step=kept.n_steps,
+        turn=kept.n_steps,
+        latched=kept.latched,
+        new_handoff=False,
+        restart=kept.restarted is not None,
+        why=said,
+        fault=fault,
+    )
+
+
+def _handed_off(kept: Kept) -> str:
+    when = "before the first step" if kept.handoff_step == OPENING else f"at step {kept.handoff_step}"
+    return f"handed off {when}"
+
+
+def _told(error: Exception) -> str:
+    text = str(error) if isinstance(error, TacitError) else f"{type(error).__name__}: {error}"
+    return " ".join(text.split())[:300]

@@ -1,0 +1,291 @@
+"""Many sessions at once: found, decided, recorded. What a server or an adapter calls."""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, NamedTuple
+
+from bayes_tacit.errors import InvalidDataError
+from bayes_tacit.gateway.engine import Engine, Verdict
+from bayes_tacit.gateway.history import marks_of, reply_mark, root_of
+from bayes_tacit.gateway.identity import Identity
+from bayes_tacit.gateway.kept import Kept, Side
+from bayes_tacit.gateway.log import FORMAT, SCHEMA_VERSION, SessionLog
+from bayes_tacit.gateway.prices import Prices
+from bayes_tacit.gateway.replies import Reply, record
+from bayes_tacit.gateway.store import MemoryStore, Store
+from bayes_tacit.logs.messages import Message
+from bayes_tacit.router import Decision
+
+
+class Ticket(NamedTuple):
+    """One request that was decided: what `Sessions.replied` needs to know of it.
+
+    Attributes
+    ----------
+    identity
+        Who asked; its `session` is known now, also where it was inferred.
+    verdict
+        Who serves.
+    """
+
+    identity: Identity
+    verdict: Verdict
+
+
+class Sessions:
+    """Sessions in a store, decided by an engine, with a log.
+
+    Parameters
+    ----------
+    engine
+        Decides.
+    store
+        Keeps sessions; in memory by default.
+    log
+        Where decisions, replies and outcomes are written.
+    prices
+        What calls cost.
+
+    Examples
+    --------
+    >>> from bayes_tacit.gateway import default_router
+    >>> sessions = Sessions(Engine(default_router()))
+    >>> messages = [{"role": "user", "content": "How many rows has t?"}]
+    >>> ticket = sessions.begin(Identity("", "task-1", "mine"), messages)
+    >>> ticket.verdict.side
+    'cheap'
+    >>> sessions.replied(ticket, "cheap", Reply())
+    >>> sessions.outcome("", "task-1", {"success": True})["calls"]
+    {'cheap': 1}
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        store: Store | None = None,
+        log: SessionLog | None = None,
+        prices: Prices | None = None,
+    ) -> None:
+        self.engine = engine
+        self.store: Store = MemoryStore() if store is None else store
+        self.log = log
+        self.prices = Prices() if prices is None else prices
+        self._routers = {
+            "router": engine.router.settings(),
+            "shadow": None if engine.shadow is None else engine.shadow.settings(),
+        }
+
+    def begin(
+        self,
+        identity: Identity,
+        messages: Sequence[Message],
+        tools: object = None,
+        features: Mapping[str, float] | None = None,
+        task: str | None = None,
+    ) -> Ticket:
+        """Decide who serves a request; a handoff is kept before this returns.
+
+        Parameters
+        ----------
+        identity
+            Who asks; without a session, it is inferred from the conversation.
+        messages, tools, features
+            As for `Engine.consider`.
+        task
+            A name for the task, by which the log pairs sessions.
+        """
+        if identity.session is None:
+            identity = identity._replace(session=self._inferred(identity.scope, messages))
+        session = str(identity.session)
+        with self.store.opened(identity.scope, session) as kept:
+            fresh = kept.root is None
+            if task is not None and kept.task is None:
+                kept.task = task
+            verdict = self.engine.consider(kept, messages, tools, features)
+            begun = fresh and kept.root is not None
+            content = self._first(kept, identity) if begun else {}
+            last = self._last_step(kept)
+        if self.log is not None:
+            if begun:
+                self.log.append("session", identity.scope, session, content)
+            self.log.append("step", identity.scope, session, {**_told(verdict), "diagnostics": last})
+        return Ticket(identity, verdict)
+
+    def replied(
+        self,
+        ticket: Ticket,
+        side: Side,
+        reply: Reply | None,
+        *,
+        status: int = 200,
+        seconds: float | None = None,
+        fault: str | None = None,
+    ) -> None:
+        """Keep and log what came of a request.
+
+        Parameters
+        ----------
+        ticket
+            What `begin` gave.
+        side
+            Who did serve.
+        reply
+            What is kept of the reply; None if there was none.
+        status
+            The answer's status, as HTTP has it.
+        seconds
+            How long it took.
+        fault
+            What went wrong with the one who should have served.
+        """
+        identity, verdict = ticket
+        cost = alone = 0.0
+        if reply is not None:
+            with self.store.opened(identity.scope, str(identity.session)) as kept:
+                self.engine.served(kept, verdict, side)
+                record(kept, verdict, reply)
+                cost, alone = self.prices.charge(kept, side, reply.usage)
+        if self.log is not None:
+            known = Reply() if reply is None else reply
+            self.log.append(
+                "reply",
+                identity.scope,
+                str(identity.session),
+                {
+                    "turn": verdict.turn,
+                    "side": side,
+                    "status": status,
+                    "model": known.model,
+                    "finish_reason": known.finish_reason,
+                    "usage": None if known.usage is None else asdict(known.usage),
+                    "nll": known.nll,
+                    "cost": cost,
+                    "strong_cost": alone,
+                    "seconds": seconds,
+                    "fault": fault,
+                },
+            )
+
+    def outcome(self, scope: str, session: str, content: object) -> dict[str, Any] | None:
+        """Keep and log how a session ended; give what is known of it, None if there is no such session.
+
+        Parameters
+        ----------
+        scope, session
+            Which one.
+        content
+            An object with `success` (true or false), `score` (a number), or both, and `task` (a name) if wanted; or
+            with `finished` (true) alone, which asks a policy that judges whole episodes, such as a cascade.
+        """
+        known = _outcome(content)
+        if self.store.found(scope, session) is None:
+            return None
+        closing: Verdict | None = None
+        with self.store.opened(scope, session) as kept:
+            if known.pop("finished", False):
+                closing = self.engine.finish(kept)
+            if known:
+                kept.outcome = known
+                kept.task = known.get("task") or kept.task
+            seen = described(kept)
+        if self.log is not None:
+            if closing is not None:
+                decision = None if closing.decision is None else closing.decision._asdict()
+                self.log.append("finish", scope, session, {"closing": decision, "new_handoff": closing.new_handoff})
+            if known:
+                self.log.append("outcome", scope, session, {"task": None, "success": None, "score": None, **known})
+        return {**seen, "why": closing.why} if closing is not None else seen
+
+    def look(self, scope: str, session: str) -> dict[str, Any] | None:
+        """Give what is known of a session; None if there is no such session."""
+        kept = self.store.found(scope, session)
+        return None if kept is None else described(kept)
+
+    def _inferred(self, scope: str, messages: Sequence[Message]) -> str:
+        """Find the one session that this conversation goes on; a new one if there is none, or it has only begun."""
+        root, marks = root_of(messages), marks_of(messages)
+        turns = [message for message in messages if message.get("role") == "assistant"]
+        best, rank = f"{root}-{secrets.token_hex(6)}", 0
+        for name, kept in self.store.beginning(scope, root) if turns else ():
+            last = len(kept.marks) - 1
+            if last < 0 or last >= len(marks) or kept.marks[last] != marks[last]:
+                continue
+            found = 2  # the same request once more
+            if last < len(turns):
+                found = 1 if kept.reply is None else 3 if kept.reply == reply_mark(turns[last]) else 0
+            if found and found >= rank:  # of several, the one that waits longest
+                best, rank = name, found
+        return best
+
+    def _first(self, kept: Kept, identity: Identity) -> dict[str, object]:
+        return {
+            "format": FORMAT,
+            "schema_version": SCHEMA_VERSION,
+            "source": identity.source,
+            "task": kept.task or kept.root,
+            "features": kept.features,
+            **self._routers,
+            "handoff": self.engine.handoff,
+        }
+
+    def _last_step(self, kept: Kept) -> dict[str, float] | None:
+        return self.engine.diagnostics(kept, kept.n_steps - 1) if kept.n_steps else None
+
+
+def described(kept: Kept) -> dict[str, Any]:
+    """Say what is known of a session, as JSON has it."""
+    return {
+        "steps": kept.n_steps,
+        "latched": kept.latched,
+        "handoff_step": kept.handoff_step,
+        "shadow_step": kept.shadow_step,
+        "calls": kept.calls,
+        "cost": kept.cost,
+        "strong_cost": kept.strong_cost,
+        "features": kept.features,
+        "task": kept.task or kept.root,
+        "outcome": kept.outcome,
+    }
+
+
+def _told(verdict: Verdict) -> dict[str, object]:
+    return {
+        "step": verdict.step,
+        "turn": verdict.turn,
+        "side": verdict.side,
+        "latched": verdict.latched,
+        "new_handoff": verdict.new_handoff,
+        "restart": verdict.restart,
+        "why": verdict.why,
+        "decision": _fields(verdict.decision),
+        "shadow": _fields(verdict.shadow),
+        "missing": verdict.missing,
+        "fault": verdict.fault,
+    }
+
+
+def _fields(decision: Decision | None) -> dict[str, object] | None:
+    return None if decision is None else decision._asdict()
+
+
+def _outcome(content: object) -> dict[str, Any]:
+    """Check what is posted back of a session."""
+    expected = "an object with success (true or false), score (a number) or both, or with finished (true)"
+    if not isinstance(content, Mapping) or not content:
+        raise InvalidDataError(expected, field="outcome", value=content)
+    for key, value in content.items():
+        if key in ("success", "finished"):
+            fits = isinstance(value, bool) and (key == "success" or value)
+        elif key == "score":
+            fits = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        else:
+            fits = key == "task" and isinstance(value, str) and 0 < len(value) <= 256 and value.isprintable()
+        if not fits:
+            raise InvalidDataError(f"{expected}, and task (a name)", field=f"outcome[{key!r}]", value=value)
+    if not {"success", "score", "finished"} & content.keys():
+        raise InvalidDataError(expected, field="outcome", value=dict(content))
+    return dict(content)

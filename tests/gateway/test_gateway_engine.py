@@ -1,0 +1,215 @@
+"""The engine decides as the router does, counts a step once, and never takes a handoff back."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from talks import TASK, TOOLS, all_routers, counting, tacit, talk, turn
+
+from bayes_tacit.errors import InvalidDataError
+from bayes_tacit.gateway import Engine, Kept, default_router
+from bayes_tacit.logs import StepExtractor
+from bayes_tacit.router import PolicyRouter
+from bayes_tacit.router.control import FirstAlarmController
+
+ROUTERS = all_routers()
+
+
+def run(engine, turns, kept=None):
+    """Play a whole conversation, request by request, and give all verdicts."""
+    kept = Kept() if kept is None else kept
+    verdicts = []
+    for end in range(len(turns) + 1):
+        verdicts.append(engine.consider(kept, talk(turns[:end]), TOOLS))
+        engine.served(kept, verdicts[-1], verdicts[-1].side)
+    return verdicts
+
+
+def directly(router, turns):
+    """Ask the router itself, on diagnostics of the whole conversation, as long as Cheap makes the turns."""
+    extractor = StepExtractor(["sql"])
+    extractor.extend(talk(turns))
+    state = router.start({name: extractor.features()[name] for name in router.feature_names})
+    decisions = [state.opening]
+    for step in range(extractor.n_steps):
+        if decisions[-1] is not None and decisions[-1].call != "cheap":
+            break
+        known = extractor.diagnostics(step)
+        decisions.append(state.observe({name: known[name] for name in router.diagnostic_names}))
+    return decisions
+
+
+@pytest.mark.parametrize("name", ROUTERS)
+@pytest.mark.parametrize("turns", ["....!!!!", "!.!.!.!.", "........"])
+def test_every_kind_of_router_decides_as_it_does_on_the_extracted_steps(name, turns):
+    verdicts = run(Engine(ROUTERS[name]), turns)
+    expected = directly(ROUTERS[name], turns)
+    assert [verdict.decision for verdict in verdicts[: len(expected)]] == expected
+    handed = [verdict.latched for verdict in verdicts]
+    assert handed == sorted(handed)
+    assert all(verdict.side == "strong" for verdict in verdicts if verdict.latched)
+
+
+@given(st.text(".!", max_size=12), st.lists(st.integers(0, 12), max_size=6))
+def test_a_request_that_is_sent_again_counts_once(turns, again):
+    engine, kept = Engine(tacit()), Kept()
+    plain = [verdict.decision for verdict in run(engine, turns)]
+    for end in range(len(turns) + 1):
+        for _ in range(1 + again.count(end)):
+            verdict = engine.consider(kept, talk(turns[:end]), TOOLS)
+        assert (verdict.step, verdict.turn) == (end, end)
+        if not verdict.latched:
+            assert verdict.decision == plain[end]
+
+
+def test_an_older_request_changes_neither_the_count_nor_what_follows():
+    engine, kept = Engine(counting(9)), Kept()
+    for turns in ("", ".", "..", "...", "."):
+        verdict = engine.consider(kept, talk(turns))
+    assert (verdict.step, verdict.turn) == (3, 1)
+    assert engine.consider(kept, talk("....")).step == 4
+
+
+def test_a_handoff_stays_whatever_the_client_sends_next():
+    engine = Engine(counting(2))
+    kept = Kept()
+    assert run(engine, "!!", kept)[-1].new_handoff
+    for messages in (talk("!!."), talk("."), TASK, [{"role": "user", "content": "Summary: all went well."}], []):
+        verdict = engine.consider(kept, messages)
+        assert (verdict.side, verdict.latched, verdict.new_handoff) == ("strong", True, False)
+
+
+def test_after_compaction_the_higher_count_stays_and_goes_on():
+    engine, kept = Engine(counting(3)), Kept()
+    run(engine, "!..!..", kept)
+    summary = [{"role": "user", "content": "Summary of six turns."}]
+    assert engine.consider(kept, summary).step == 6
+    later = [*summary, *turn(7)]
+    assert engine.consider(kept, later).step == 7
+    verdict = engine.consider(kept, [*later, *turn(8, bad=True)])
+    assert verdict.step == 8
+    assert verdict.new_handoff
+    assert verdict.decision.score == 3
+
+
+def test_a_system_prompt_that_tells_the_time_does_not_count_steps_twice():
+    engine, kept = Engine(counting(9)), Kept()
+    for end in range(5):
+        clock = [{"role": "system", "content": f"It is {end} o'clock."}]
+        verdict = engine.consider(kept, [*clock, *talk("!" * end)])
+        assert verdict.step == end
+    assert verdict.decision.score == 4
+
+
+def test_marks_of_a_prompt_cache_do_not_change_the_conversation():
+    engine, kept = Engine(counting(9)), Kept()
+    engine.consider(kept, talk(".."))
+    marked = talk("...")
+    marked[1] = {
+        "role": "user",
+        "content": [{"type": "text", "text": TASK[1]["content"], "cache_control": {"type": "ephemeral"}}],
+    }
+    before = kept.marks
+    assert engine.consider(kept, marked).step == 3
+    assert kept.marks[:2] == before[:2]
+
+
+def test_what_is_kept_survives_as_text_in_the_middle_of_an_episode():
+    engine = Engine(tacit(20))
+    whole, kept = Kept(), Kept()
+    for end in range(9):
+        messages = talk(".!!..!!!"[:end])
+        one = engine.consider(whole, messages, TOOLS)
+        other = engine.consider(kept, messages, TOOLS)
+        assert one == other
+        kept = Kept.from_json(kept.to_json())
+        assert kept == whole
+
+
+def test_the_answer_that_a_client_begins_is_no_step():
+    engine, kept = Engine(counting()), Kept()
+    begun = [*talk("!"), {"role": "assistant", "content": "SELECT count"}]
+    assert engine.consider(kept, begun).step == 1
+
+
+def test_messages_that_cannot_be_read_are_a_fault_and_hand_off_nothing():
+    engine, kept = Engine(counting(1)), Kept()
+    answer = {"role": "tool", "tool_call_id": "other", "content": "Error: x"}
+    verdict = engine.consider(kept, [*TASK, answer])
+    assert verdict.side == "cheap"
+    assert "message 2" in verdict.fault
+    assert kept == Kept()
+    assert engine.consider(kept, talk("!")).new_handoff
+
+
+def test_a_router_that_fails_is_a_fault_and_hands_off_nothing(monkeypatch):
+    engine, kept = Engine(counting(1)), Kept()
+    monkeypatch.setattr(engine.checkpoints, "latest", lambda *_: 1 / 0)
+    verdict = engine.consider(kept, talk("!!"))
+    assert (verdict.side, verdict.step) == ("cheap", 2)
+    assert "ZeroDivisionError" in verdict.fault
+    assert not kept.latched
+
+
+def test_a_feature_that_nobody_gave_is_named_and_comes_later():
+    engine, kept = Engine(tacit()), Kept()
+    engine.router.feature_names  # noqa: B018  these two every request has
+    asked = Engine(PolicyRouter(FirstAlarmController(0.5, "tool_error"), ("entities",), ("tool_error",)))
+    verdict = asked.consider(kept, talk("!"))
+    assert verdict.missing == ("features['entities']",)
+    assert (verdict.side, verdict.fault) == ("cheap", None)
+    assert "entities" in asked.remarks[0]
+    assert not engine.remarks
+    assert asked.consider(kept, talk("!"), features={"entities": 3.0}).new_handoff
+    assert asked.consider(kept, talk("!."), features={"entities": 9.0}) is not None
+    assert kept.features["entities"] == 3.0
+
+
+def test_uncertainty_is_needed_at_every_step_of_a_router_that_looks_at_it():
+    router = PolicyRouter(FirstAlarmController(1.5, "uncertainty"), (), ("uncertainty",))
+    engine, kept = Engine(router), Kept()
+    assert "log-probabilities" in engine.remarks[0]
+    engine.consider(kept, talk(""))
+    assert engine.consider(kept, talk(".")).missing == ("diagnostics['uncertainty'] of step 0",)
+    kept.nll[0] = (2.0, 4)
+    assert engine.consider(kept, talk(".")).decision.score == 0.5
+    kept.nll[1] = (8.0, 4)
+    assert engine.consider(kept, talk("..")).new_handoff
+
+
+def test_a_router_of_other_diagnostics_is_refused_with_their_names():
+    with pytest.raises(InvalidDataError, match=r"diagnostics of the router is \['stalled'\]"):
+        Engine(PolicyRouter(FirstAlarmController(0.5, "stalled"), (), ("stalled",)))
+
+
+def test_single_steps_of_strong_are_no_checkpoints_of_cheap():
+    engine, kept = Engine(ROUTERS["step_deferral"]), Kept()
+    sides = [verdict.side for verdict in run(engine, "!!.!.", kept)]
+    # After a bad turn of Cheap's Strong makes one; that one is not judged, and Cheap goes on.
+    assert sides == ["cheap", "strong", "cheap", "cheap", "strong", "cheap"]
+    assert kept.by_strong == {1, 4}
+    assert not kept.latched
+
+
+def test_the_router_in_shadow_is_recorded_and_hands_off_nothing():
+    engine, kept = Engine(counting(9), counting(2)), Kept()
+    verdicts = run(engine, "!!!", kept)
+    assert [verdict.shadow.call for verdict in verdicts[1:]] == ["cheap", "strong", "strong"]
+    assert {verdict.side for verdict in verdicts} == {"cheap"}
+    assert kept.shadow_step == 1
+
+
+def test_a_cascade_restarts_an_episode_that_has_ended():
+    engine, kept = Engine(ROUTERS["cascade"]), Kept()
+    run(engine, "!!!", kept)
+    assert engine.finish(kept).new_handoff
+    verdict = engine.consider(kept, talk("!!!"))
+    assert (verdict.side, verdict.restart) == ("strong", True)
+    standing = Kept()
+    run(engine, "...", standing)
+    assert not engine.finish(standing).latched
+
+
+def test_the_default_router_needs_nothing_that_messages_do_not_show():
+    engine = Engine(default_router(signs=3))
+    assert engine.remarks == []
+    assert [verdict.side for verdict in run(engine, "!!")] == ["cheap", "cheap", "strong"]
