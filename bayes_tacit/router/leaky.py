@@ -1,9 +1,9 @@
-"""Scores of an episode whose past fades: what accumulates are the leaky sums, their peaks, and the steps of a clock."""
+"""Scores of an episode whose past fades, under many draws: what accumulates are leaky sums, their peaks, a clock."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from math import inf, log, nan, sumprod
+from math import inf
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,74 +26,53 @@ def total_length(draws: Draws, diagnostics: int) -> int:
     return 2 * kept * diagnostics + draws.clock
 
 
-class LeakyPointScorer:
-    """Scores under one value of the parameters, in plain floats; the total is (L, P), and the steps of a clock.
+class Leaking(NamedTuple):
+    """How far an episode has come.
+
+    Attributes
+    ----------
+    level, peak
+        (diagnostic,), or (diagnostic, draw) if each draw has its own memory; a clock is the last one, and never fades.
+    risk
+        Mean of R over the draws.
+    """
+
+    level: np.ndarray
+    peak: np.ndarray
+    risk: float
+
+
+class LeakyPosterior:
+    """What all episodes of a router with a memory or a clock share.
 
     Parameters
     ----------
-    weights
-        Those of the diagnostics, and the clock's last if there is one.
-    memory
-        rho.
-    s, distribution, pi, location, fields
-        As for `PointScorer`.
+    draws, quantiles, fields
+        As for `PosteriorScorer`.
     """
 
-    __slots__ = ("_distribution", "_fields", "_location", "_memory", "_pick", "_s", "_tick", "_weights", "pi", "zero")
+    __slots__ = ("by_draw", "clock", "draws", "fields", "mean_weights", "quantiles", "rates", "weights")
 
-    def __init__(
-        self,
-        weights: Sequence[float],
-        memory: float,
-        s: float,
-        distribution: Callable[[float], float],
-        pi: float,
-        location: float,
-        fields: Fields,
-    ) -> None:
+    def __init__(self, draws: Draws, quantiles: Quantiles, fields: Fields) -> None:
         d = len(fields.names)
-        self.pi = pi
-        self.zero: Total = (0.0,) * (d + len(weights))
-        self._weights = weights[:d]
-        self._tick = weights[d] if len(weights) > d else None
-        self._memory = memory
-        self._s = s
-        self._distribution = distribution
-        self._location = location
-        self._fields = fields
-        self._pick = fields.pick
+        self.draws = draws
+        self.quantiles = quantiles
+        self.fields = fields
+        self.clock = (1.0,) * draws.clock
+        self.by_draw = isinstance(draws.memory, np.ndarray)
+        rates = np.ones((d + draws.clock, len(draws) if self.by_draw else 1))
+        rates[:d] = draws.memory
+        self.rates = rates if self.by_draw else rates[:, 0]
+        # By diagnostic first: draws are many, and what is next to each other in memory is added fastest.
+        self.weights = np.ascontiguousarray(draws.w.T) if self.by_draw else draws.w
+        self.mean_weights = draws.w.mean(axis=0)
 
-    def advance(self, total: Total, diagnostics: Given) -> Scored:
-        """Let the sums fade, add the diagnostics of a checkpoint, and keep the peaks."""
-        weights = self._weights
-        try:
-            values = self._pick(diagnostics)
-            check = sumprod(weights, values)
-            for value in values:
-                if value < 0.0:
-                    check = nan
-        except (KeyError, TypeError, ValueError, ArithmeticError):
-            check = nan
-        # NaN, infinity and NumPy's types survive the sum, so one look at it is enough.
-        if type(check) is not float or not check < inf:
-            values = self._fields.read(diagnostics)
-        d, memory = len(weights), self._memory
-        # What is first in the total are the sums, then the peaks; zip ends with the shorter of two.
-        levels = [memory * level + value for level, value in zip(total, values)]  # noqa: B905
-        before = total[d : 2 * d]
-        peaks = [level if level > peak else peak for level, peak in zip(levels, before)]  # noqa: B905
-        cumulative, earlier = sumprod(weights, peaks), sumprod(weights, before)
-        levels += peaks
-        if self._tick is not None:
-            steps = total[-1]
-            cumulative, earlier = cumulative + self._tick * (steps + 1.0), earlier + self._tick * steps
-            levels.append(steps + 1.0)
-        if 0.0 < cumulative < inf:
-            q = self.pi * self._distribution((log(cumulative) - self._location) / self._s)
-            return tuple(levels), cumulative - earlier, cumulative, q, None, None
-        if cumulative == 0.0:
-            return tuple(levels), 0.0, cumulative, 0.0, None, None
-        raise overflow(cumulative)
+    def risk(self, peak: np.ndarray) -> tuple[np.ndarray, float]:
+        """Weigh the peaks: R by draw, and its mean."""
+        if self.by_draw:
+            risk = np.einsum("jd,jd->d", self.weights, peak)
+            return risk, float(np.add.reduce(risk)) / len(risk)
+        return self.weights @ peak, float(self.mean_weights @ peak)
 
 
 class LeakyPosteriorScorer:
@@ -101,47 +80,53 @@ class LeakyPosteriorScorer:
 
     Parameters
     ----------
-    draws, quantiles, pi, location, fields
+    shared
+        What all episodes share.
+    pi, location
         As for `PosteriorScorer`.
     """
 
-    __slots__ = ("_draws", "_fields", "_location", "_memory", "_pi", "_quantiles", "_shape", "pi", "zero")
+    __slots__ = ("_location", "_pi", "_shared", "pi")
 
-    def __init__(
-        self, draws: Draws, quantiles: Quantiles, pi: np.ndarray, location: np.ndarray, fields: Fields
-    ) -> None:
-        own = isinstance(draws.memory, np.ndarray)
+    def __init__(self, shared: LeakyPosterior, pi: np.ndarray, location: np.ndarray) -> None:
         self.pi = float(pi.mean())
-        self._draws = draws
-        self._memory = np.asarray(draws.memory)[..., None]
-        self._shape = (2, len(draws) if own else 1, len(fields.names))
-        self._quantiles = quantiles
+        self._shared = shared
         self._pi = pi
         self._location = location
-        self._fields = fields
-        self.zero: Total = (0.0,) * total_length(draws, len(fields.names))
 
-    def advance(self, total: Total, diagnostics: Given) -> Scored:
+    def resume(self, total: Total | None) -> Leaking:
+        """Go on from the total."""
+        shared = self._shared
+        if total is None:
+            nothing = np.zeros(shared.rates.shape)
+            return Leaking(nothing, nothing, 0.0)
+        d = len(shared.fields.names)
+        numbers = np.array(total)
+        level, peak = numbers[: len(numbers) - len(shared.clock)].reshape(2, -1, d).transpose(0, 2, 1)
+        if shared.clock:
+            steps = np.full((1, level.shape[1]), numbers[-1])
+            level, peak = np.concatenate([level, steps]), np.concatenate([peak, steps])
+        shape = shared.rates.shape
+        peak = np.ascontiguousarray(peak).reshape(shape)
+        return Leaking(np.ascontiguousarray(level).reshape(shape), peak, shared.risk(peak)[1])
+
+    def total(self, state: Leaking) -> Total:
+        """Give what has accumulated: draw by draw, its diagnostics."""
+        d = len(self._shared.fields.names)
+        reached = [each[:d].T.ravel().tolist() for each in (state.level, state.peak)]
+        steps = [float(state.level[d].flat[0])] if self._shared.clock else []
+        return (*reached[0], *reached[1], *steps)
+
+    def advance(self, state: Leaking, diagnostics: Given) -> Scored:
         """Let the sums fade, add the diagnostics of a checkpoint, and keep the peaks."""
-        values = np.array(self._fields.read(diagnostics), dtype=float)
-        draws, d = self._draws, self._shape[-1]
-        state = np.array(total[: len(self.zero) - draws.clock]).reshape(self._shape)
-        level = self._memory * state[0] + values
-        peak = np.maximum(state[1], level)
-        before, risk = self._risk(state[1]), self._risk(peak)
-        reached = (*level.ravel().tolist(), *peak.ravel().tolist())
-        if draws.clock:
-            steps = total[-1]
-            before, risk = before + draws.w[:, d] * steps, risk + draws.w[:, d] * (steps + 1.0)
-            reached = (*reached, steps + 1.0)
-        cumulative = float(risk.mean())
+        shared = self._shared
+        values = np.array((*shared.fields.read(diagnostics), *shared.clock))
+        level = shared.rates * state.level
+        level += values[:, None] if shared.by_draw else values
+        peak = np.maximum(state.peak, level)
+        risk, cumulative = shared.risk(peak)
         if not cumulative < inf:
             raise overflow(cumulative)
-        q = score(self._pi, self._location, draws.s, risk, draws.family)
-        return reached, cumulative - float(before.mean()), cumulative, *summarized(q, self._quantiles)
-
-    def _risk(self, peak: np.ndarray) -> np.ndarray:
-        """Weigh the peaks of the diagnostics, (draw,)."""
-        weights = self._draws.w[:, : self._shape[-1]]
-        risk: np.ndarray = weights @ peak[0] if len(peak) == 1 else (weights * peak).sum(axis=1)
-        return risk
+        q = score(self._pi, self._location, shared.draws.s, risk, shared.draws.family)
+        reached = Leaking(level, peak, cumulative)
+        return reached, cumulative - state.risk, cumulative, *summarized(q, shared.quantiles)

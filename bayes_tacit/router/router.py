@@ -19,7 +19,7 @@ from bayes_tacit.router.control import RouterController
 from bayes_tacit.router.fields import Fields, Given
 from bayes_tacit.router.leaky import total_length
 from bayes_tacit.router.log import DecisionLog
-from bayes_tacit.router.pace import alpha_at
+from bayes_tacit.router.pace import alpha_at, first_levels
 from bayes_tacit.router.policy_router import PolicyRouter
 from bayes_tacit.router.quantiles import quantiles_for, summarized
 from bayes_tacit.router.ranges import Ranges
@@ -339,6 +339,11 @@ class Router(Fitted):
     def diagnostics(self) -> Fields:
         """How the diagnostics of a checkpoint are read."""
         return Fields("diagnostics", self.diagnostic_names, nonnegative=True)
+
+    @cached_property
+    def levels(self) -> tuple[float | None, ...]:
+        """The thresholds of the first steps."""
+        return first_levels(self.alpha, self.pace)
 
     @cached_property
     def scorer(self) -> Callable[[Sequence[float]], Scorer]:

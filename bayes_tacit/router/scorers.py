@@ -6,14 +6,15 @@ import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import inf, log, nan, sumprod
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.model.families import Family
 from bayes_tacit.router.fields import Fields, Given
-from bayes_tacit.router.leaky import LeakyPointScorer, LeakyPosteriorScorer, fades
+from bayes_tacit.router.leaky import LeakyPosterior, LeakyPosteriorScorer, fades
+from bayes_tacit.router.leaky_point import LeakyPoint
 from bayes_tacit.router.quantiles import Quantiles, quantiles_for, summarized
 from bayes_tacit.router.totals import Scored, Total, overflow
 from bayes_tacit.scores.core import Draws, score
@@ -26,15 +27,21 @@ class Scorer(Protocol):
     ----------
     pi
         The incidence, or its posterior mean.
-    zero
-        The total before the first checkpoint.
     """
 
     pi: float
-    zero: Total
 
-    def advance(self, total: Total, diagnostics: Given) -> Scored:
-        """Add the diagnostics of a checkpoint to the total, without changing anything."""
+    @property
+    def advance(self) -> Callable[[Any, Given], Scored]:
+        """Takes the diagnostics of a checkpoint into the state, without changing it: gives another one."""
+        ...
+
+    def resume(self, total: Total | None) -> Any:  # noqa: ANN401
+        """Give the state after what has accumulated; None before the first checkpoint."""
+        ...
+
+    def total(self, state: Any) -> Total:  # noqa: ANN401
+        """Give what has accumulated, in plain numbers."""
         ...
 
 
@@ -55,7 +62,7 @@ class PointScorer:
         How diagnostics are read.
     """
 
-    __slots__ = ("_distribution", "_fields", "_location", "_pick", "_s", "_weights", "pi", "zero")
+    __slots__ = ("_distribution", "_fields", "_location", "_pick", "_s", "_weights", "pi")
 
     def __init__(
         self,
@@ -67,13 +74,20 @@ class PointScorer:
         fields: Fields,
     ) -> None:
         self.pi = pi
-        self.zero: Total = (0.0,)
         self._weights = weights
         self._s = s
         self._distribution = distribution
         self._location = location
         self._fields = fields
         self._pick = fields.pick
+
+    def resume(self, total: Total | None) -> Total:
+        """Go on from the total."""
+        return (0.0,) if total is None else total
+
+    def total(self, state: Total) -> Total:
+        """Give what has accumulated."""
+        return state
 
     def advance(self, total: Total, diagnostics: Given) -> Scored:
         """Add the diagnostics of a checkpoint to the total."""
@@ -114,7 +128,7 @@ class PosteriorScorer:
         How diagnostics are read.
     """
 
-    __slots__ = ("_draws", "_fields", "_location", "_mean_weights", "_pi", "_quantiles", "pi", "zero")
+    __slots__ = ("_draws", "_fields", "_location", "_mean_weights", "_pi", "_quantiles", "pi")
 
     def __init__(
         self,
@@ -126,13 +140,20 @@ class PosteriorScorer:
         fields: Fields,
     ) -> None:
         self.pi = float(pi.mean())
-        self.zero: Total = (0.0,) * len(mean_weights)
         self._draws = draws
         self._mean_weights = mean_weights
         self._quantiles = quantiles
         self._pi = pi
         self._location = location
         self._fields = fields
+
+    def resume(self, total: Total | None) -> Total:
+        """Go on from the total."""
+        return (0.0,) * len(self._mean_weights) if total is None else total
+
+    def total(self, state: Total) -> Total:
+        """Give what has accumulated."""
+        return state
 
     def advance(self, total: Total, diagnostics: Given) -> Scored:
         """Add the diagnostics of a checkpoint to the total."""
@@ -176,7 +197,7 @@ def _point(draws: Draws, mean: np.ndarray, scale: np.ndarray, diagnostics: Field
     standardization = list(zip(mean.tolist(), scale.tolist(), strict=True))
     distribution = DISTRIBUTIONS.get(draws.family.name) or partial(_by_family, draws.family)
     memory = float(np.ravel(draws.memory)[0])
-    leaky = fades(draws)
+    leaky = LeakyPoint(weights, memory, s, distribution, diagnostics) if fades(draws) else None
 
     def scorer(features: Sequence[float]) -> Scorer:
         x = [
@@ -186,8 +207,8 @@ def _point(draws: Draws, mean: np.ndarray, scale: np.ndarray, diagnostics: Field
         logit, location = gamma0 + sumprod(gamma, x), beta0 + sumprod(beta, x)
         if not math.isfinite(logit + location):
             raise _far_out(location)
-        if leaky:
-            return LeakyPointScorer(weights, memory, s, distribution, _logistic(logit), location, diagnostics)
+        if leaky is not None:
+            return leaky.scorer(_logistic(logit), location)
         return PointScorer(weights, s, distribution, _logistic(logit), location, diagnostics)
 
     return scorer
@@ -197,7 +218,8 @@ def _many(
     draws: Draws, rule: str | float, mean: np.ndarray, scale: np.ndarray, diagnostics: Fields
 ) -> Callable[..., Scorer]:
     mean_weights = draws.w.mean(axis=0).tolist()
-    quantiles, leaky = quantiles_for(rule, len(draws)), fades(draws)
+    quantiles = quantiles_for(rule, len(draws))
+    leaky = LeakyPosterior(draws, quantiles, diagnostics) if fades(draws) else None
 
     def scorer(features: Sequence[float]) -> Scorer:
         with np.errstate(over="ignore", invalid="ignore"):
@@ -205,8 +227,8 @@ def _many(
             pi, location = draws.incidence(x), draws.location(x)
         if not np.isfinite(pi + location).all():
             raise _far_out(float(location[~np.isfinite(pi + location)][0]))
-        if leaky:
-            return LeakyPosteriorScorer(draws, quantiles, pi, location, diagnostics)
+        if leaky is not None:
+            return LeakyPosteriorScorer(leaky, pi, location)
         return PosteriorScorer(draws, mean_weights, quantiles, pi, location, diagnostics)
 
     return scorer

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import inf
 from typing import NamedTuple, Protocol
 
 from bayes_tacit.data.handoffs import Handoff
@@ -14,7 +13,6 @@ from bayes_tacit.router.log import DecisionLog
 from bayes_tacit.router.pace import alpha_at
 from bayes_tacit.router.scorers import Scorer
 from bayes_tacit.router.snapshots import Progress, write_snapshot
-from bayes_tacit.router.totals import Total
 
 _new_tuple = tuple.__new__
 
@@ -43,6 +41,11 @@ class Decider(Protocol):
     @property
     def pace(self) -> float:
         """How fast the threshold falls along an episode."""
+        ...
+
+    @property
+    def levels(self) -> tuple[float | None, ...]:
+        """The thresholds of the first steps, as far as they were computed beforehand."""
         ...
 
     @property
@@ -97,12 +100,12 @@ class HandoffState:
 
     __slots__ = (
         "_advance",
-        "_alpha",
+        "_levels",
         "_log",
-        "_pace",
         "_pi",
+        "_scorer",
+        "_state",
         "_strong",
-        "_total",
         "episode",
         "features",
         "finished",
@@ -115,13 +118,13 @@ class HandoffState:
 
     def __init__(self, router: Decider, progress: Progress, log: DecisionLog | None = None) -> None:
         scorer = router.scorer(progress.features)
+        self._scorer = scorer
         self._advance = scorer.advance
-        self._alpha = None if router.alpha == inf else router.alpha
-        self._pace = 0.0 if self._alpha is None else router.pace
+        self._levels = router.levels
         self._strong = STRONG_BY[router.handoff]
         self._pi = scorer.pi
         self._log = log
-        self._total: Total = scorer.zero if progress.total is None else progress.total
+        self._state = scorer.resume(progress.total)
         self.router = router
         self.features = progress.features
         self.shadow = progress.shadow
@@ -169,12 +172,13 @@ class HandoffState:
             )
         step = self.step
         try:
-            total, risk, cumulative, score, lower, upper = self._advance(self._total, diagnostics)
+            state, risk, cumulative, score, lower, upper = self._advance(self._state, diagnostics)
         except InvalidDataError as error:
             raise InvalidDataError(
                 error.expected, episode=self.episode, field=error.field, value=error.value, where=f"step {step}"
             ) from None
-        alpha = alpha_at(step, self._alpha, self._pace) if self._pace else self._alpha  # type: ignore[arg-type]
+        levels = self._levels
+        alpha = levels[step] if step < len(levels) else self._alpha_at(step)
         crossed = self.handoff_step
         if crossed is None and alpha is not None and score >= alpha:
             crossed = step
@@ -188,10 +192,14 @@ class HandoffState:
         if self._log is not None:
             values = self.router.diagnostics.read(diagnostics)
             self._log.observed(self.episode, self.router.diagnostics.by_name(values), decision)
-        self._total = total
+        self._state = state
         self.step = step + 1
         self.handoff_step = crossed
         return decision
+
+    def _alpha_at(self, step: int) -> float | None:
+        """Give the threshold of a late step."""
+        return alpha_at(step, self.router.alpha, self.router.pace)
 
     def _opened(self, opening: Opening | None) -> Decision | None:
         """Decide before the first step."""
@@ -216,9 +224,8 @@ class HandoffState:
         return write_snapshot(self._progress(), self.router.fingerprint)
 
     def _progress(self) -> Progress:
-        return Progress(
-            self.features, self.shadow, self.episode, self.step, self._total, self.handoff_step, self.finished
-        )
+        total = self._scorer.total(self._state)
+        return Progress(self.features, self.shadow, self.episode, self.step, total, self.handoff_step, self.finished)
 
     def _place(self) -> str:
         return f"step {self.step}" if self.episode is None else f"episode {self.episode!r}, step {self.step}"

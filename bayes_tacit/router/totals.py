@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from bayes_tacit.errors import InvalidDataError
 
 Total = tuple[float, ...]
 """What accumulates over an episode."""
 
-Scored = tuple[Total, float, float, float, float | None, float | None]
-"""Total after a checkpoint; its risk, cumulative risk, score, and the ends of the band."""
+Scored = tuple[Any, float, float, float, float | None, float | None]
+"""State after a checkpoint; its risk, cumulative risk, score, and the ends of the band."""
 
 
 def overflow(cumulative: float) -> InvalidDataError:

@@ -15,6 +15,7 @@ from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.model.memory import peaks, with_clock
 from bayes_tacit.router import DecisionLog, Ranges, Start, replay
 from bayes_tacit.router.control import Checkpoint, RouterController
+from bayes_tacit.router.pace import AT_HAND
 
 FIRST_VERSION = """{
   "format": "bayes_tacit.router",
@@ -106,6 +107,24 @@ def test_the_risk_of_a_point_estimate_is_that_of_peaks_taken_anew(memory, clock)
     np.testing.assert_allclose(seen, router.draws.cumulative_risk(u[None])[0, :, 0], rtol=1e-14)
     held = peaks(with_clock(u) if clock else u, np.array([memory] * 3 + [1.0] * clock))
     np.testing.assert_allclose(seen, held @ router.draws.w[0], rtol=1e-14)
+
+
+@pytest.mark.parametrize("clock", [False, True])
+@pytest.mark.parametrize("diagnostics", [1, 4, 23])
+def test_a_memory_gives_the_risk_of_a_table_to_the_last_bit(diagnostics, clock):
+    router = random_router(5, diagnostics=diagnostics, memory=0.7, clock=clock)
+    u = np.random.default_rng(2).exponential(size=(40, diagnostics)) * 3.0
+    u[7:15] = 0.0
+    state = router.start([0.0, 0.0])
+    seen = [state.observe(row.tolist()).cumulative_risk for row in u]
+    assert seen == router.draws.cumulative_risk(u[None])[0, :, 0].tolist()
+
+
+@pytest.mark.parametrize("pace", [0.004, -0.004])
+def test_the_threshold_of_a_late_step_is_computed_when_it_comes(pace):
+    state = random_router(0, alpha=0.5, pace=pace).start([0.0, 0.0])
+    seen = [state.observe([0, 0, 0]).alpha for _ in range(AT_HAND + 5)]
+    np.testing.assert_allclose(seen, 0.5 * np.exp(-pace * np.arange(AT_HAND + 5)), rtol=1e-14)
 
 
 @given(EVERY_ROUTER, FEATURES, ROLLOUTS, st.booleans())
