@@ -4,7 +4,7 @@ The core (`Engine`, `Sessions`) knows no transport: the server `bayes-tacit serv
 """
 
 from bayes_tacit.gateway.defaults import default_router
-from bayes_tacit.gateway.engine import Engine, Verdict
+from bayes_tacit.gateway.engine import Engine, Ruling
 from bayes_tacit.gateway.forwarding import forwarded
 from bayes_tacit.gateway.identity import Identity, identify
 from bayes_tacit.gateway.kept import Kept
@@ -23,12 +23,12 @@ __all__ = [
     "Price",
     "Prices",
     "Reply",
+    "Ruling",
     "SessionLog",
     "Sessions",
     "Store",
     "Ticket",
     "Usage",
-    "Verdict",
     "default_router",
     "forwarded",
     "identify",

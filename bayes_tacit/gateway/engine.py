@@ -20,7 +20,7 @@ ROUTER, SHADOW = "router", "shadow"
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Ruling:
     """Who serves a request, and why.
 
     Attributes
@@ -73,10 +73,10 @@ class Engine:
     assistant in its messages, with the answers of tools, is a step (the timing "post_action"). An adapter of a
     framework needs three calls, around its own way to keep and to send:
 
-    1. `verdict = engine.consider(kept, messages, tools)` says who serves. `kept` is what was kept after the last
+    1. `ruling = engine.consider(kept, messages, tools)` says who serves. `kept` is what was kept after the last
        request, a new `Kept()` in the first, and is changed in place; keep it with the task (`Kept.to_json`).
-    2. `forwarded(messages, verdict)` of `bayes_tacit.gateway.forwarding` gives the messages to send.
-    3. `engine.served(kept, verdict, verdict.side)` says who did serve; `record` of `bayes_tacit.gateway.replies` adds
+    2. `forwarded(messages, ruling)` of `bayes_tacit.gateway.forwarding` gives the messages to send.
+    3. `engine.served(kept, ruling, ruling.side)` says who did serve; `record` of `bayes_tacit.gateway.replies` adds
        what the reply tells (log-probabilities, tokens).
 
     `bayes_tacit.gateway.Sessions` does all of it for many sessions at once, with a store and a log.
@@ -98,9 +98,9 @@ class Engine:
     >>> engine, kept = Engine(default_router(signs=2)), Kept()
     >>> messages = [{"role": "user", "content": "How many rows has t?"}]
     >>> for number in range(3):
-    ...     verdict = engine.consider(kept, messages)
-    ...     engine.served(kept, verdict, verdict.side)
-    ...     print(verdict.step, verdict.side, "-", verdict.why)
+    ...     ruling = engine.consider(kept, messages)
+    ...     engine.served(kept, ruling, ruling.side)
+    ...     print(ruling.step, ruling.side, "-", ruling.why)
     ...     call = {"id": str(number), "function": {"name": "sql", "arguments": '{"q": "SELECT"}'}}
     ...     messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
     ...     messages.append({"role": "tool", "tool_call_id": str(number), "content": "Error: incomplete input"})
@@ -145,7 +145,7 @@ class Engine:
         messages: Sequence[Message],
         tools: object = None,
         features: Mapping[str, float] | None = None,
-    ) -> Verdict:
+    ) -> Ruling:
         """Read a request and decide who serves it.
 
         Parameters
@@ -161,7 +161,7 @@ class Engine:
 
         Returns
         -------
-        Verdict
+        Ruling
             Nothing that is wrong with messages or router raises: `fault` says it then, and nothing is handed off.
         """
         try:
@@ -170,14 +170,14 @@ class Engine:
             return _undecided(kept, fault=f"messages could not be read: {_told(error)}")
         return self._decide(kept, marks)
 
-    def served(self, kept: Kept, verdict: Verdict, side: Side) -> None:
-        """Keep who made the turn; another side than the verdict's where one has stood in for the other."""
+    def served(self, kept: Kept, ruling: Ruling, side: Side) -> None:
+        """Keep who made the turn; another side than the ruling's where one has stood in for the other."""
         if side == "strong":
-            kept.by_strong.add(verdict.turn)
+            kept.by_strong.add(ruling.turn)
         else:
-            kept.by_strong.discard(verdict.turn)
+            kept.by_strong.discard(ruling.turn)
 
-    def finish(self, kept: Kept) -> Verdict:
+    def finish(self, kept: Kept) -> Ruling:
         """Judge an episode that has ended: a cascade may restart it with Strong, in the session's next request."""
         if kept.latched:
             return _undecided(kept)
@@ -211,7 +211,7 @@ class Engine:
         _count(kept, marks, extractor)
         return marks
 
-    def _decide(self, kept: Kept, marks: tuple[bytes, ...]) -> Verdict:
+    def _decide(self, kept: Kept, marks: tuple[bytes, ...]) -> Ruling:
         turns = len(marks) - 1
         turn = kept.offset + turns
         by_strong = frozenset(step - kept.offset for step in kept.by_strong if kept.offset <= step < turn)
@@ -232,7 +232,7 @@ class Engine:
         if once and kept.n_steps - 1 in kept.by_strong:
             once, why = False, "Strong has made its one step"
         cut = marks.index(kept.restarted) if kept.restarted in marks else None
-        return Verdict(
+        return Ruling(
             side="strong" if kept.latched or once else "cheap",
             step=kept.n_steps,
             turn=turn,
@@ -303,9 +303,9 @@ def _count(kept: Kept, marks: tuple[bytes, ...], extractor: StepExtractor) -> No
         kept.nll.setdefault(kept.offset + turn, (mean, 1))
 
 
-def _undecided(kept: Kept, *, why: str = "", fault: str | None = None) -> Verdict:
+def _undecided(kept: Kept, *, why: str = "", fault: str | None = None) -> Ruling:
     said = _handed_off(kept) if kept.latched else why or "not decided"
-    return Verdict(
+    return Ruling(
         side="strong" if kept.latched else "cheap",
         step=kept.n_steps,
         turn=kept.n_steps,

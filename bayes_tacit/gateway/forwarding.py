@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import Any
 
-from bayes_tacit.gateway.engine import Verdict
+from bayes_tacit.gateway.engine import Ruling
 from bayes_tacit.gateway.kept import Side
 from bayes_tacit.logs.messages import Message
 
@@ -26,7 +26,7 @@ FOREIGN_PARTS = frozenset({"thinking", "redacted_thinking", "reasoning", "reason
 _USUAL_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
-def forwarded(messages: Sequence[Message], verdict: Verdict, side: Side | None = None) -> Sequence[Message]:
+def forwarded(messages: Sequence[Message], ruling: Ruling, side: Side | None = None) -> Sequence[Message]:
     """Give the messages for the side that serves; the very same list where nothing has to be changed.
 
     What the other side thought is taken out of its turns: reasoning and signatures. Its calls and the answers to them
@@ -37,30 +37,30 @@ def forwarded(messages: Sequence[Message], verdict: Verdict, side: Side | None =
     ----------
     messages
         The conversation, as the client sent it.
-    verdict
+    ruling
         What `Engine.consider` said of it.
     side
-        Who serves, if it is not the verdict's side.
+        Who serves, if it is not the ruling's side.
 
     Examples
     --------
     >>> from bayes_tacit.gateway import Engine, Kept, default_router
     >>> messages = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yes?", "reasoning": "Hm."}]
-    >>> verdict = Engine(default_router()).consider(Kept(), [*messages, {"role": "user", "content": "Go on"}])
-    >>> forwarded(messages, verdict) is messages, forwarded(messages, verdict, "strong")[1]
+    >>> ruling = Engine(default_router()).consider(Kept(), [*messages, {"role": "user", "content": "Go on"}])
+    >>> forwarded(messages, ruling) is messages, forwarded(messages, ruling, "strong")[1]
     (True, {'role': 'assistant', 'content': 'Yes?'})
     """
-    side = verdict.side if side is None else side
+    side = ruling.side if side is None else side
     turns = [place for place, message in enumerate(messages) if message.get("role") == "assistant"]
     first = 0
-    if side == "strong" and verdict.latched and verdict.cut:
-        first = verdict.cut
+    if side == "strong" and ruling.latched and ruling.cut:
+        first = ruling.cut
         # Where the answer is still to come, all turns are cut and nothing follows the task.
         rest = messages[turns[first] :] if first < len(turns) else ()
         messages = [*messages[: turns[0]], *rest]
         turns = [place for place, message in enumerate(messages) if message.get("role") == "assistant"]
     foreign = {
-        place for turn, place in enumerate(turns, start=first) if (turn in verdict.by_strong) != (side == "strong")
+        place for turn, place in enumerate(turns, start=first) if (turn in ruling.by_strong) != (side == "strong")
     }
     return _without(messages, foreign) if foreign else messages
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bayes_tacit.gateway.engine import Verdict
+from bayes_tacit.gateway.engine import Ruling
 from bayes_tacit.gateway.history import reply_mark
 from bayes_tacit.gateway.kept import Kept
 from bayes_tacit.gateway.prices import Usage
@@ -39,11 +39,11 @@ class Reply:
     nll: tuple[float, int] | None = None
 
 
-def record(kept: Kept, verdict: Verdict, reply: Reply) -> None:
+def record(kept: Kept, ruling: Ruling, reply: Reply) -> None:
     """Keep what the next request will not show of this reply."""
     kept.reply = reply.mark
     if reply.nll is not None:
-        kept.nll[verdict.turn] = reply.nll
+        kept.nll[ruling.turn] = reply.nll
 
 
 def read_reply(content: object) -> Reply:

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import Any, NamedTuple
 
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.gateway.engine import Engine, Verdict
+from bayes_tacit.gateway.engine import Engine, Ruling
 from bayes_tacit.gateway.history import marks_of, reply_mark, root_of
 from bayes_tacit.gateway.identity import Identity
 from bayes_tacit.gateway.kept import Kept, Side
@@ -28,12 +28,12 @@ class Ticket(NamedTuple):
     ----------
     identity
         Who asked; its `session` is known now, also where it was inferred.
-    verdict
+    ruling
         Who serves.
     """
 
     identity: Identity
-    verdict: Verdict
+    ruling: Ruling
 
 
 class Sessions:
@@ -56,7 +56,7 @@ class Sessions:
     >>> sessions = Sessions(Engine(default_router()))
     >>> messages = [{"role": "user", "content": "How many rows has t?"}]
     >>> ticket = sessions.begin(Identity("", "task-1", "mine"), messages)
-    >>> ticket.verdict.side
+    >>> ticket.ruling.side
     'cheap'
     >>> sessions.replied(ticket, "cheap", Reply())
     >>> sessions.outcome("", "task-1", {"success": True})["calls"]
@@ -105,15 +105,15 @@ class Sessions:
             fresh = kept.root is None
             if task is not None and kept.task is None:
                 kept.task = task
-            verdict = self.engine.consider(kept, messages, tools, features)
+            ruling = self.engine.consider(kept, messages, tools, features)
             begun = fresh and kept.root is not None
             content = self._first(kept, identity) if begun else {}
             last = self._last_step(kept)
         if self.log is not None:
             if begun:
                 self.log.append("session", identity.scope, session, content)
-            self.log.append("step", identity.scope, session, {**_told(verdict), "diagnostics": last})
-        return Ticket(identity, verdict)
+            self.log.append("step", identity.scope, session, {**_told(ruling), "diagnostics": last})
+        return Ticket(identity, ruling)
 
     def replied(
         self,
@@ -142,12 +142,12 @@ class Sessions:
         fault
             What went wrong with the one who should have served.
         """
-        identity, verdict = ticket
+        identity, ruling = ticket
         cost = alone = 0.0
         if reply is not None:
             with self.store.opened(identity.scope, str(identity.session)) as kept:
-                self.engine.served(kept, verdict, side)
-                record(kept, verdict, reply)
+                self.engine.served(kept, ruling, side)
+                record(kept, ruling, reply)
                 cost, alone = self.prices.charge(kept, side, reply.usage)
         if self.log is not None:
             known = Reply() if reply is None else reply
@@ -156,7 +156,7 @@ class Sessions:
                 identity.scope,
                 str(identity.session),
                 {
-                    "turn": verdict.turn,
+                    "turn": ruling.turn,
                     "side": side,
                     "status": status,
                     "model": known.model,
@@ -184,7 +184,7 @@ class Sessions:
         known = _outcome(content)
         if self.store.found(scope, session) is None:
             return None
-        closing: Verdict | None = None
+        closing: Ruling | None = None
         with self.store.opened(scope, session) as kept:
             if known.pop("finished", False):
                 closing = self.engine.finish(kept)
@@ -252,19 +252,19 @@ def described(kept: Kept) -> dict[str, Any]:
     }
 
 
-def _told(verdict: Verdict) -> dict[str, object]:
+def _told(ruling: Ruling) -> dict[str, object]:
     return {
-        "step": verdict.step,
-        "turn": verdict.turn,
-        "side": verdict.side,
-        "latched": verdict.latched,
-        "new_handoff": verdict.new_handoff,
-        "restart": verdict.restart,
-        "why": verdict.why,
-        "decision": _fields(verdict.decision),
-        "shadow": _fields(verdict.shadow),
-        "missing": verdict.missing,
-        "fault": verdict.fault,
+        "step": ruling.step,
+        "turn": ruling.turn,
+        "side": ruling.side,
+        "latched": ruling.latched,
+        "new_handoff": ruling.new_handoff,
+        "restart": ruling.restart,
+        "why": ruling.why,
+        "decision": _fields(ruling.decision),
+        "shadow": _fields(ruling.shadow),
+        "missing": ruling.missing,
+        "fault": ruling.fault,
     }
 
 

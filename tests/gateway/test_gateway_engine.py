@@ -15,13 +15,13 @@ ROUTERS = all_routers()
 
 
 def run(engine, turns, kept=None):
-    """Play a whole conversation, request by request, and give all verdicts."""
+    """Play a whole conversation, request by request, and give all rulings."""
     kept = Kept() if kept is None else kept
-    verdicts = []
+    rulings = []
     for end in range(len(turns) + 1):
-        verdicts.append(engine.consider(kept, talk(turns[:end]), TOOLS))
-        engine.served(kept, verdicts[-1], verdicts[-1].side)
-    return verdicts
+        rulings.append(engine.consider(kept, talk(turns[:end]), TOOLS))
+        engine.served(kept, rulings[-1], rulings[-1].side)
+    return rulings
 
 
 def directly(router, turns):
@@ -41,31 +41,31 @@ def directly(router, turns):
 @pytest.mark.parametrize("name", ROUTERS)
 @pytest.mark.parametrize("turns", ["....!!!!", "!.!.!.!.", "........"])
 def test_every_kind_of_router_decides_as_it_does_on_the_extracted_steps(name, turns):
-    verdicts = run(Engine(ROUTERS[name]), turns)
+    rulings = run(Engine(ROUTERS[name]), turns)
     expected = directly(ROUTERS[name], turns)
-    assert [verdict.decision for verdict in verdicts[: len(expected)]] == expected
-    handed = [verdict.latched for verdict in verdicts]
+    assert [ruling.decision for ruling in rulings[: len(expected)]] == expected
+    handed = [ruling.latched for ruling in rulings]
     assert handed == sorted(handed)
-    assert all(verdict.side == "strong" for verdict in verdicts if verdict.latched)
+    assert all(ruling.side == "strong" for ruling in rulings if ruling.latched)
 
 
 @given(st.text(".!", max_size=12), st.lists(st.integers(0, 12), max_size=6))
 def test_a_request_that_is_sent_again_counts_once(turns, again):
     engine, kept = Engine(tacit()), Kept()
-    plain = [verdict.decision for verdict in run(engine, turns)]
+    plain = [ruling.decision for ruling in run(engine, turns)]
     for end in range(len(turns) + 1):
         for _ in range(1 + again.count(end)):
-            verdict = engine.consider(kept, talk(turns[:end]), TOOLS)
-        assert (verdict.step, verdict.turn) == (end, end)
-        if not verdict.latched:
-            assert verdict.decision == plain[end]
+            ruling = engine.consider(kept, talk(turns[:end]), TOOLS)
+        assert (ruling.step, ruling.turn) == (end, end)
+        if not ruling.latched:
+            assert ruling.decision == plain[end]
 
 
 def test_an_older_request_changes_neither_the_count_nor_what_follows():
     engine, kept = Engine(counting(9)), Kept()
     for turns in ("", ".", "..", "...", "."):
-        verdict = engine.consider(kept, talk(turns))
-    assert (verdict.step, verdict.turn) == (3, 1)
+        ruling = engine.consider(kept, talk(turns))
+    assert (ruling.step, ruling.turn) == (3, 1)
     assert engine.consider(kept, talk("....")).step == 4
 
 
@@ -74,8 +74,8 @@ def test_a_handoff_stays_whatever_the_client_sends_next():
     kept = Kept()
     assert run(engine, "!!", kept)[-1].new_handoff
     for messages in (talk("!!."), talk("."), TASK, [{"role": "user", "content": "Summary: all went well."}], []):
-        verdict = engine.consider(kept, messages)
-        assert (verdict.side, verdict.latched, verdict.new_handoff) == ("strong", True, False)
+        ruling = engine.consider(kept, messages)
+        assert (ruling.side, ruling.latched, ruling.new_handoff) == ("strong", True, False)
 
 
 def test_after_compaction_the_higher_count_stays_and_goes_on():
@@ -85,19 +85,19 @@ def test_after_compaction_the_higher_count_stays_and_goes_on():
     assert engine.consider(kept, summary).step == 6
     later = [*summary, *turn(7)]
     assert engine.consider(kept, later).step == 7
-    verdict = engine.consider(kept, [*later, *turn(8, bad=True)])
-    assert verdict.step == 8
-    assert verdict.new_handoff
-    assert verdict.decision.score == 3
+    ruling = engine.consider(kept, [*later, *turn(8, bad=True)])
+    assert ruling.step == 8
+    assert ruling.new_handoff
+    assert ruling.decision.score == 3
 
 
 def test_a_system_prompt_that_tells_the_time_does_not_count_steps_twice():
     engine, kept = Engine(counting(9)), Kept()
     for end in range(5):
         clock = [{"role": "system", "content": f"It is {end} o'clock."}]
-        verdict = engine.consider(kept, [*clock, *talk("!" * end)])
-        assert verdict.step == end
-    assert verdict.decision.score == 4
+        ruling = engine.consider(kept, [*clock, *talk("!" * end)])
+        assert ruling.step == end
+    assert ruling.decision.score == 4
 
 
 def test_marks_of_a_prompt_cache_do_not_change_the_conversation():
@@ -134,9 +134,9 @@ def test_the_answer_that_a_client_begins_is_no_step():
 def test_messages_that_cannot_be_read_are_a_fault_and_hand_off_nothing():
     engine, kept = Engine(counting(1)), Kept()
     answer = {"role": "tool", "tool_call_id": "other", "content": "Error: x"}
-    verdict = engine.consider(kept, [*TASK, answer])
-    assert verdict.side == "cheap"
-    assert "message 2" in verdict.fault
+    ruling = engine.consider(kept, [*TASK, answer])
+    assert ruling.side == "cheap"
+    assert "message 2" in ruling.fault
     assert kept == Kept()
     assert engine.consider(kept, talk("!")).new_handoff
 
@@ -144,9 +144,9 @@ def test_messages_that_cannot_be_read_are_a_fault_and_hand_off_nothing():
 def test_a_router_that_fails_is_a_fault_and_hands_off_nothing(monkeypatch):
     engine, kept = Engine(counting(1)), Kept()
     monkeypatch.setattr(engine.checkpoints, "latest", lambda *_: 1 / 0)
-    verdict = engine.consider(kept, talk("!!"))
-    assert (verdict.side, verdict.step) == ("cheap", 2)
-    assert "ZeroDivisionError" in verdict.fault
+    ruling = engine.consider(kept, talk("!!"))
+    assert (ruling.side, ruling.step) == ("cheap", 2)
+    assert "ZeroDivisionError" in ruling.fault
     assert not kept.latched
 
 
@@ -154,9 +154,9 @@ def test_a_feature_that_nobody_gave_is_named_and_comes_later():
     engine, kept = Engine(tacit()), Kept()
     engine.router.feature_names  # noqa: B018  these two every request has
     asked = Engine(PolicyRouter(FirstAlarmController(0.5, "tool_error"), ("entities",), ("tool_error",)))
-    verdict = asked.consider(kept, talk("!"))
-    assert verdict.missing == ("features['entities']",)
-    assert (verdict.side, verdict.fault) == ("cheap", None)
+    ruling = asked.consider(kept, talk("!"))
+    assert ruling.missing == ("features['entities']",)
+    assert (ruling.side, ruling.fault) == ("cheap", None)
     assert "entities" in asked.remarks[0]
     assert not engine.remarks
     assert asked.consider(kept, talk("!"), features={"entities": 3.0}).new_handoff
@@ -183,7 +183,7 @@ def test_a_router_of_other_diagnostics_is_refused_with_their_names():
 
 def test_single_steps_of_strong_are_no_checkpoints_of_cheap():
     engine, kept = Engine(ROUTERS["step_deferral"]), Kept()
-    sides = [verdict.side for verdict in run(engine, "!!.!.", kept)]
+    sides = [ruling.side for ruling in run(engine, "!!.!.", kept)]
     # After a bad turn of Cheap's Strong makes one; that one is not judged, and Cheap goes on.
     assert sides == ["cheap", "strong", "cheap", "cheap", "strong", "cheap"]
     assert kept.by_strong == {1, 4}
@@ -192,9 +192,9 @@ def test_single_steps_of_strong_are_no_checkpoints_of_cheap():
 
 def test_the_router_in_shadow_is_recorded_and_hands_off_nothing():
     engine, kept = Engine(counting(9), counting(2)), Kept()
-    verdicts = run(engine, "!!!", kept)
-    assert [verdict.shadow.call for verdict in verdicts[1:]] == ["cheap", "strong", "strong"]
-    assert {verdict.side for verdict in verdicts} == {"cheap"}
+    rulings = run(engine, "!!!", kept)
+    assert [ruling.shadow.call for ruling in rulings[1:]] == ["cheap", "strong", "strong"]
+    assert {ruling.side for ruling in rulings} == {"cheap"}
     assert kept.shadow_step == 1
 
 
@@ -202,8 +202,8 @@ def test_a_cascade_restarts_an_episode_that_has_ended():
     engine, kept = Engine(ROUTERS["cascade"]), Kept()
     run(engine, "!!!", kept)
     assert engine.finish(kept).new_handoff
-    verdict = engine.consider(kept, talk("!!!"))
-    assert (verdict.side, verdict.restart) == ("strong", True)
+    ruling = engine.consider(kept, talk("!!!"))
+    assert (ruling.side, ruling.restart) == ("strong", True)
     standing = Kept()
     run(engine, "...", standing)
     assert not engine.finish(standing).latched
@@ -212,4 +212,4 @@ def test_a_cascade_restarts_an_episode_that_has_ended():
 def test_the_default_router_needs_nothing_that_messages_do_not_show():
     engine = Engine(default_router(signs=3))
     assert engine.remarks == []
-    assert [verdict.side for verdict in run(engine, "!!")] == ["cheap", "cheap", "strong"]
+    assert [ruling.side for ruling in run(engine, "!!")] == ["cheap", "cheap", "strong"]

@@ -27,9 +27,9 @@ def thoughtful(number, **more):
 def handed_over(messages, handoff=None):
     """A session of two bad turns of Cheap's, then handed over."""
     engine, kept = Engine(counting(2), handoff=handoff), Kept()
-    verdict = engine.consider(kept, messages)
-    engine.served(kept, verdict, verdict.side)
-    return engine, kept, verdict
+    ruling = engine.consider(kept, messages)
+    engine.served(kept, ruling, ruling.side)
+    return engine, kept, ruling
 
 
 def calls_and_answers(messages):
@@ -45,9 +45,9 @@ def calls_and_answers(messages):
 
 def test_what_cheap_thought_is_stripped_and_what_it_did_stays():
     messages = [*TASK, *thoughtful(0), *thoughtful(1)]
-    _, _, verdict = handed_over(messages)
-    sent = forwarded(messages, verdict)
-    assert verdict.side == "strong"
+    _, _, ruling = handed_over(messages)
+    sent = forwarded(messages, ruling)
+    assert ruling.side == "strong"
     for word in ("Hm.", "signature", "reasoning", "thinking", "extra_content"):
         assert word in str(messages)
         assert word not in str(sent)
@@ -74,14 +74,14 @@ def test_strong_gets_its_own_thoughts_back():
 
 def test_cheap_is_sent_the_very_same_list():
     messages = [*TASK, *thoughtful(0)]
-    verdict = Engine(counting(9)).consider(Kept(), messages)
-    assert forwarded(messages, verdict) is messages
+    ruling = Engine(counting(9)).consider(Kept(), messages)
+    assert forwarded(messages, ruling) is messages
 
 
 def test_a_turn_that_strong_made_in_between_is_stripped_for_cheap():
     engine, kept = Engine(counting(9)), Kept()
-    verdict = engine.consider(kept, TASK)
-    engine.served(kept, verdict, "strong")
+    ruling = engine.consider(kept, TASK)
+    engine.served(kept, ruling, "strong")
     messages = [*TASK, *thoughtful(0), *thoughtful(1)]
     sent = forwarded(messages, engine.consider(kept, messages))
     assert "Hm." not in str(sent[2])
@@ -111,14 +111,14 @@ def test_ids_that_are_used_twice_become_different():
 def test_a_turn_of_thoughts_alone_stays_a_turn():
     thought = {"role": "assistant", "content": [{"type": "thinking", "thinking": "Hm."}]}
     messages = [*TASK, thought, {"role": "user", "content": "Go on."}]
-    verdict = Engine(counting(9)).consider(Kept(), messages)
-    assert forwarded(messages, verdict, "strong")[2] == {"role": "assistant", "content": ""}
+    ruling = Engine(counting(9)).consider(Kept(), messages)
+    assert forwarded(messages, ruling, "strong")[2] == {"role": "assistant", "content": ""}
 
 
 def test_a_restart_cuts_the_history_to_the_task_and_keeps_what_strong_does_then():
     messages = talk("!!")
-    engine, kept, verdict = handed_over(messages, "restart")
-    assert forwarded(messages, verdict) == TASK
+    engine, kept, ruling = handed_over(messages, "restart")
+    assert forwarded(messages, ruling) == TASK
     first = turn(2)
     assert forwarded([*messages, *first], engine.consider(kept, [*messages, *first])) == [*TASK, *first]
     engine.served(kept, engine.consider(kept, [*messages, *first]), "strong")
@@ -129,6 +129,6 @@ def test_a_restart_cuts_the_history_to_the_task_and_keeps_what_strong_does_then(
 def test_after_a_restart_and_a_compaction_nothing_more_is_cut():
     engine, kept, _ = handed_over(talk("!!"), "restart")
     compacted = [{"role": "user", "content": "Summary."}, *turn(5)]
-    verdict = engine.consider(kept, compacted)
-    assert verdict.restart
-    assert [message["role"] for message in forwarded(compacted, verdict)] == ["user", "assistant", "tool"]
+    ruling = engine.consider(kept, compacted)
+    assert ruling.restart
+    assert [message["role"] for message in forwarded(compacted, ruling)] == ["user", "assistant", "tool"]

@@ -89,7 +89,7 @@ def test_two_runs_of_one_task_at_once_do_not_collide(store):
             ticket = sessions.begin(nobody(), messages[name], TOOLS)
             found[name].append(ticket.identity.session)
             said = turn(number, bad=turns[number] == "!", identity=f"{name}_{number}")
-            sessions.replied(ticket, ticket.verdict.side, answered(said[0]))
+            sessions.replied(ticket, ticket.ruling.side, answered(said[0]))
             messages[name] += said
     assert [len(set(ids)) for ids in found.values()] == [1, 1]
     assert found["good"][0] != found["bad"][0]
@@ -116,7 +116,7 @@ def test_a_retry_in_the_middle_is_the_same_session(store):
     sessions.replied(first, "cheap", answered(turn(0)[0]))
     tickets = [sessions.begin(nobody(), talk(".")) for _ in range(3)]
     assert {ticket.identity.session for ticket in tickets} == {first.identity.session}
-    assert {ticket.verdict.step for ticket in tickets} == {1}
+    assert {ticket.ruling.step for ticket in tickets} == {1}
 
 
 def test_a_reply_that_nobody_gave_here_is_another_session(store):
@@ -124,7 +124,7 @@ def test_a_reply_that_nobody_gave_here_is_another_session(store):
     first = sessions.begin(nobody(), talk(""))
     sessions.replied(first, "cheap", answered(turn(0, identity="ours")[0]))
     assert sessions.begin(nobody(), [*TASK, *turn(0, identity="theirs")]).identity.session != first.identity.session
-    assert sessions.begin(nobody("other"), [*TASK, *turn(0, identity="ours")]).verdict.step == 1
+    assert sessions.begin(nobody("other"), [*TASK, *turn(0, identity="ours")]).ruling.step == 1
     assert sessions.begin(nobody(), [*TASK, *turn(0, identity="ours")]).identity.session == first.identity.session
 
 
@@ -220,7 +220,7 @@ def test_the_log_has_every_decision_and_nothing_that_was_said(tmp_path):
     sessions = Sessions(Engine(counting(2), counting(1)), log=log)
     for number in range(4):
         ticket = sessions.begin(identify({"authorization": "Bearer sk-1", "x-session-id": "s"}, {}), talk("!" * number))
-        sessions.replied(ticket, ticket.verdict.side, answered(turn(number)[0]))
+        sessions.replied(ticket, ticket.ruling.side, answered(turn(number)[0]))
     scope = ticket.identity.scope
     sessions.outcome(scope, "s", {"success": True, "score": 0.5, "task": "t-1"})
     text = log.path.read_text()
