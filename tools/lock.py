@@ -11,7 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 SECTIONS: dict[str, list[str]] = {
-    "demo": ["--group", "build"],
+    "demo": ["--group", "build", "--extra", "gateway"],
     "test": [
         "--group",
         "dev",
@@ -19,8 +19,6 @@ SECTIONS: dict[str, list[str]] = {
         "scale",
         "--extra",
         "agents",
-        "--extra",
-        "gateway",
         "--extra",
         "langchain",
         "--extra",
