@@ -9,6 +9,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import attack_tier
 import numpy as np
 import pytest
 import quick_tier
@@ -28,6 +29,18 @@ settings.register_profile("repeatable", deadline=None, derandomize=True)
 settings.register_profile("quick", deadline=None, derandomize=True, max_examples=15)
 settings.register_profile("explore", deadline=None)
 settings.load_profile("repeatable")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    attack_tier.add_option(parser)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    attack_tier.leave_out(config, items)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    attack_tier.print_figures(terminalreporter)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -7,7 +7,7 @@ does not.
 """
 
 from bayes_tacit.agents.accounts import Budget
-from bayes_tacit.agents.errors import ActorError, ReplayError, TornTranscriptError
+from bayes_tacit.agents.errors import ActorError, BrokenTranscriptError, ReplayError, TornTranscriptError
 from bayes_tacit.agents.loop import run_episode
 from bayes_tacit.agents.protocols import (
     Actor,
@@ -50,6 +50,7 @@ from bayes_tacit.router.control import (
 __all__ = [
     "Actor",
     "ActorError",
+    "BrokenTranscriptError",
     "Budget",
     "CascadeController",
     "Checkpoint",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bayes_tacit.errors import TacitError
+from bayes_tacit.errors import FileFormatError, TacitError
 
 
 class ActorError(TacitError, RuntimeError):
@@ -30,3 +30,7 @@ class ReplayError(TacitError, RuntimeError):
 
 class TornTranscriptError(TacitError, ValueError):
     """A transcript has no end: the program that wrote it was stopped."""
+
+
+class BrokenTranscriptError(FileFormatError):
+    """A file in the place of a transcript is none, or is damaged; the message has its line."""

@@ -14,6 +14,8 @@ from bayes_tacit.errors import TacitError
 
 app = typer.Typer(
     add_completion=False,
+    # A traceback with the values of variables could show a key.
+    pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
     help="When should a cheap LLM agent hand over, for good, to the expensive one?",
     epilog="Try it: `bayes-tacit example episodes.jsonl`, then `bayes-tacit fit episodes.jsonl --out fit.json`.",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bayes_tacit.cli.common import CHECK_FAILED, Force, new_file, show
+from bayes_tacit.cli.common import CHECK_FAILED, Force, new_file, show, told
 from bayes_tacit.cli.players import Playing, plays
 
 if TYPE_CHECKING:
@@ -41,7 +41,8 @@ def collect(
     target = None if counterfactuals is None else new_file(counterfactuals, force=force)
     players = playing.players()
     benchmark, tasks = playing.opened(SPLIT)
-    pairs = play(benchmark, playing.out, players, tasks=tasks, workers=playing.workers, progress=shown("rollouts"))
+    with told():
+        pairs = play(benchmark, playing.out, players, tasks=tasks, workers=playing.workers, progress=shown("rollouts"))
     broken = sorted(pair.task.id for pair in pairs if not pair.conclusive)
     counts = Counter(pair.outcome for pair in pairs if pair.conclusive)
     words = ", ".join(f"{counts[outcome]} with AB = {outcome}" for outcome in OUTCOMES)

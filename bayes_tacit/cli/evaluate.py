@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bayes_tacit.cli.common import CHECK_FAILED, show
+from bayes_tacit.cli.common import CHECK_FAILED, show, told
 from bayes_tacit.cli.players import SIGNALS, Playing, plays
 from bayes_tacit.errors import InvalidDataError
 
@@ -46,11 +46,12 @@ def evaluate(
     entries = _entries(routers, deferral or [], SIGNALS[playing.benchmark])
     benchmark, tasks = playing.opened(SPLIT)
     out, workers = playing.out, playing.workers
-    pairs = collect(benchmark, out / "rollouts", players, tasks=tasks, workers=workers, progress=shown("rollouts"))
-    sound = [pair for pair in pairs if pair.conclusive]
-    played = play_policies(
-        benchmark, sound, entries, out / "played", players, workers=workers, progress=shown("policies")
-    )
+    with told():
+        pairs = collect(benchmark, out / "rollouts", players, tasks=tasks, workers=workers, progress=shown("rollouts"))
+        sound = [pair for pair in pairs if pair.conclusive]
+        played = play_policies(
+            benchmark, sound, entries, out / "played", players, workers=workers, progress=shown("policies")
+        )
     whole = [at for at in range(len(sound)) if all(episodes[at].conclusive for episodes in played.values())]
     kept = {sound[at].task.id for at in whole}
     broken = [pair.task.id for pair in pairs if pair.task.id not in kept]

@@ -7,6 +7,7 @@ A `Benchmark` says what the tasks are and how each is played: `bayes_tacit.agent
 from bayes_tacit.agents.playing.benchmark import Benchmark, Task
 from bayes_tacit.agents.playing.collect import Pair, Players, collect, collected
 from bayes_tacit.agents.playing.continuations import Continuations, Continued
+from bayes_tacit.agents.playing.ownership import FolderInUseError
 from bayes_tacit.agents.playing.policies import Entry, outcomes_of, play_policies
 from bayes_tacit.agents.playing.progress import shown
 from bayes_tacit.agents.playing.recorded import RecordedActor
@@ -17,6 +18,7 @@ __all__ = [
     "Continuations",
     "Continued",
     "Entry",
+    "FolderInUseError",
     "Pair",
     "Players",
     "Progress",

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import os
 import re
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from bayes_tacit.agents.accounts import Budget
-from bayes_tacit.agents.errors import TornTranscriptError
+from bayes_tacit.agents.errors import BrokenTranscriptError, TornTranscriptError
 from bayes_tacit.agents.loop import run_episode
 from bayes_tacit.agents.playing.benchmark import Benchmark, Task, file_stem
+from bayes_tacit.agents.playing.ownership import owned
 from bayes_tacit.agents.playing.workers import Progress, work_through
 from bayes_tacit.agents.protocols import Actor, Agent, Environment
 from bayes_tacit.agents.transcript import Transcript, read_transcript
+from bayes_tacit.agents.transcript.storage import set_aside
 from bayes_tacit.data.costs import StepCost
-from bayes_tacit.errors import InvalidDataError, MissingFileError
+from bayes_tacit.errors import InvalidDataError, MissingFileError, TacitWarning
 from bayes_tacit.files import as_path
 from bayes_tacit.router.control import PureController
 
@@ -85,7 +88,8 @@ def collect[T: Task](
     """Play every task with Cheap alone and with Strong alone; what is there already is not played again.
 
     Each finished rollout is a file of its own, so a run that was stopped goes on where it was. A rollout that ended
-    because something broke is played again.
+    because something broke is played again. So is one whose file is damaged, which is kept under a name that ends in
+    `.broken`, with a warning. While a run plays, the folder is its own.
 
     Parameters
     ----------
@@ -111,15 +115,22 @@ def collect[T: Task](
     ------
     InvalidDataError
         If the folder holds rollouts of other players.
+    FolderInUseError
+        If another run plays into the folder.
     """
     wanted = list(benchmark.tasks() if tasks is None else tasks)
     home = as_path(folder)
     home.mkdir(parents=True, exist_ok=True)
     known = {task.id: _known(task, home, players) for task in wanted}
-    missing = [task for task in wanted if known[task.id] is None]
-    work = partial(_play_pair, benchmark=benchmark, folder=home, players=players)
-    for played in work_through(work, missing, workers, progress):
-        known[played.task.id] = played
+    if None in known.values():
+        with owned(home) as held:
+            # Another run may have played some of them until a moment ago.
+            known = {task.id: known[task.id] or _known(task, home, players) for task in wanted}
+            missing = [task for task in wanted if known[task.id] is None]
+            make_room(transcript_path(home, task, agent) for task in missing for agent in AGENTS)
+            work = partial(_play_pair, benchmark=benchmark, folder=home, players=players)
+            for played in work_through(work, missing, workers, progress, held):
+                known[played.task.id] = played
     return [pair for task in wanted if (pair := known[task.id]) is not None]
 
 
@@ -127,6 +138,18 @@ def collected[T: Task](tasks: Iterable[T], folder: str | os.PathLike[str], playe
     """Read the pairs that are there, and play nothing."""
     found = (_known(task, as_path(folder), players) for task in tasks)
     return [pair for pair in found if pair is not None]
+
+
+def make_room(paths: Iterable[Path]) -> None:
+    """Set broken transcripts aside, with a warning each."""
+    for path in paths:
+        try:
+            read_transcript(path)
+        except BrokenTranscriptError as error:
+            aside = set_aside(path)
+            warnings.warn(f"{error}; set aside as {aside.name} and played again", TacitWarning, stacklevel=3)
+        except (MissingFileError, TornTranscriptError):
+            continue
 
 
 def transcript_path(folder: Path, task: Task, agent: Agent) -> Path:
@@ -180,7 +203,7 @@ def _known[T: Task](task: T, folder: Path, players: Players) -> Pair[T] | None:
 def _finished(path: Path, players: Players) -> Transcript | None:
     try:
         transcript = read_transcript(path)
-    except (MissingFileError, TornTranscriptError):
+    except (MissingFileError, TornTranscriptError, BrokenTranscriptError):
         return None
     if dict(transcript.header.info) != players.info() or not same_budget(transcript, players):
         raise InvalidDataError(

@@ -22,6 +22,7 @@ import numpy as np
 from bayes_tacit.agents.loop import run_episode
 from bayes_tacit.agents.playing.benchmark import Benchmark, Task, file_stem
 from bayes_tacit.agents.playing.collect import Pair, Players
+from bayes_tacit.agents.playing.ownership import owned
 from bayes_tacit.agents.playing.workers import Progress, work_through
 from bayes_tacit.agents.protocols import Environment
 from bayes_tacit.agents.transcript import Transcript
@@ -125,16 +126,27 @@ class Continuations[T: Task]:
     def _look_up(self, asked: Sequence[Sequence[Key]]) -> list[dict[Key, Continued]]:
         home = as_path(self.folder)
         home.mkdir(parents=True, exist_ok=True)
+        known, todo = self._on_record(home, asked)
+        if todo:
+            with owned(home) as held:
+                # Another run may have played some of them until a moment ago.
+                known, todo = self._on_record(home, asked)
+                work = partial(_play_all, benchmark=self.benchmark, folder=home, players=self.players)
+                for at, results in work_through(work, todo, self.workers, self.progress, held):
+                    known[at] = results
+        return [{key: known[at][key] for key in keys} for at, keys in enumerate(asked)]
+
+    def _on_record(
+        self, home: Path, asked: Sequence[Sequence[Key]]
+    ) -> tuple[list[dict[Key, Continued]], list[tuple[int, Pair[T], list[Key]]]]:
+        """Give what is kept for each rollout, and what is asked for beyond it."""
         known = [_read(home, pair) for pair in self.pairs]
         todo = []
         for at, (pair, keys) in enumerate(zip(self.pairs, asked, strict=True)):
             missing = [key for key in dict.fromkeys(keys) if key not in known[at]]
             if missing:
                 todo.append((at, pair, missing))
-        work = partial(_play_all, benchmark=self.benchmark, folder=home, players=self.players)
-        for at, results in work_through(work, todo, self.workers, self.progress):
-            known[at] = results
-        return [{key: known[at][key] for key in keys} for at, keys in enumerate(asked)]
+        return known, todo
 
 
 def _play_all[T: Task](

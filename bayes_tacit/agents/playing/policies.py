@@ -16,11 +16,12 @@ from pathlib import Path
 
 import numpy as np
 
-from bayes_tacit.agents.errors import TornTranscriptError
+from bayes_tacit.agents.errors import BrokenTranscriptError, TornTranscriptError
 from bayes_tacit.agents.loop import run_episode
 from bayes_tacit.agents.memory import Remembering
 from bayes_tacit.agents.playing.benchmark import Benchmark, Task, file_stem
-from bayes_tacit.agents.playing.collect import Pair, Players, printed, same_budget
+from bayes_tacit.agents.playing.collect import Pair, Players, make_room, printed, same_budget
+from bayes_tacit.agents.playing.ownership import owned
 from bayes_tacit.agents.playing.workers import Progress, work_through
 from bayes_tacit.agents.transcript import Transcript, read_transcript
 from bayes_tacit.data.outcomes import Outcomes
@@ -91,7 +92,12 @@ def play_policies[T: Task](
     -------
     dict
         By name of the policy, a transcript for each task in their order. One that ended because something broke is not
-        conclusive, and is played again the next time.
+        conclusive, and is played again the next time; so is one whose file is damaged, which is set aside.
+
+    Raises
+    ------
+    FolderInUseError
+        If another run plays into the folder.
     """
     files = {_slug(entry.name) for entry in entries}
     if len(files) < len(entries):
@@ -100,10 +106,14 @@ def play_policies[T: Task](
     home = as_path(folder)
     home.mkdir(parents=True, exist_ok=True)
     found = [_kept(pair, entries, home, players) for pair in pairs]
-    todo = [at for at, known in enumerate(found) if len(known) < len(entries)]
-    work = partial(_play_task, benchmark=benchmark, entries=list(entries), folder=home, players=players)
-    for at, known in work_through(work, [(at, pairs[at]) for at in todo], workers, progress):
-        found[at] = known
+    if any(len(known) < len(entries) for known in found):
+        with owned(home) as held:
+            found = [_kept(pair, entries, home, players) for pair in pairs]
+            todo = [at for at, known in enumerate(found) if len(known) < len(entries)]
+            make_room(_path(home, pairs[at], entry) for at in todo for entry in entries)
+            work = partial(_play_task, benchmark=benchmark, entries=list(entries), folder=home, players=players)
+            for at, known in work_through(work, [(at, pairs[at]) for at in todo], workers, progress, held):
+                found[at] = known
     return {entry.name: [known[entry.name] for known in found] for entry in entries}
 
 
@@ -165,7 +175,7 @@ def _kept[T: Task](pair: Pair[T], entries: Sequence[Entry], folder: Path, player
             continue
         try:
             transcript = read_transcript(_path(folder, pair, entry))
-        except (MissingFileError, TornTranscriptError):
+        except (MissingFileError, TornTranscriptError, BrokenTranscriptError):
             continue
         same = dict(transcript.header.info) == _info(entry, players)
         if same and same_budget(transcript, players) and transcript.conclusive:

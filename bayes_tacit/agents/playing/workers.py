@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager, nullcontext
 from multiprocessing import get_context
+from multiprocessing.connection import Connection
 
 from bayes_tacit import validate
+from bayes_tacit.agents.playing.ownership import Owned
+from bayes_tacit.errors import TacitError
 
 Progress = Callable[[int], AbstractContextManager[Callable[[int], object]]]
 """Opened with the number of tasks there are to play; what it gives is told how many are done after each."""
 
 
 def work_through[T, R](
-    work: Callable[[T], R], items: Iterable[T], workers: int, progress: Progress | None = None
+    work: Callable[[T], R],
+    items: Iterable[T],
+    workers: int,
+    progress: Progress | None = None,
+    folder: Owned | None = None,
 ) -> Iterator[R]:
     """Give the results as they come; with one worker in this process, in order.
+
+    However this process ends, killed or interrupted, its workers end at once.
 
     Parameters
     ----------
@@ -28,12 +41,14 @@ def work_through[T, R](
         Number of processes.
     progress
         Opened if there is anything to do, and told after each item.
+    folder
+        The folder that is written to; it stays locked until the last worker has ended.
     """
     todo, count = list(items), validate.whole("workers", workers, 1)
     if not todo:
         return
     with nullcontext(_nothing) if progress is None else progress(len(todo)) as tell:
-        for done, result in enumerate(_results(work, todo, count), 1):
+        for done, result in enumerate(_results(work, todo, count, folder), 1):
             tell(done)
             yield result
 
@@ -42,16 +57,40 @@ def _nothing(done: int) -> None:
     pass
 
 
-def _results[T, R](work: Callable[[T], R], todo: list[T], workers: int) -> Iterator[R]:
+def _results[T, R](work: Callable[[T], R], todo: list[T], workers: int, folder: Owned | None) -> Iterator[R]:
     if workers == 1:
         yield from map(work, todo)
         return
     # Each process loads an engine's libraries for itself: a forked copy would share their state.
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+    context = get_context("spawn")
+    watched, leash = context.Pipe(duplex=False)
+    with (
+        watched,
+        leash,
+        ProcessPoolExecutor(workers, mp_context=context, initializer=_tied, initargs=(watched, folder)) as pool,
+    ):
         futures = [pool.submit(work, item) for item in todo]
         try:
             for future in as_completed(futures):
                 yield future.result()
+        except BrokenProcessPool:
+            raise TacitError(
+                "a worker was killed, as happens where memory runs out; what it had finished is kept: run it again, "
+                "with fewer workers"
+            ) from None
         except BaseException:
-            pool.shutdown(cancel_futures=True)
+            # Not the tasks that are being played: with a language model one may take an hour.
+            pool.shutdown(wait=False, cancel_futures=True)
+            leash.close()
             raise
+
+
+def _tied(watched: Connection, folder: Owned | None) -> None:  # noqa: ARG001
+    """Have this worker end as soon as nobody holds the other end; being given the folder, it holds its lock, too."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_ends_with, args=(watched,), daemon=True, name="leash").start()
+
+
+def _ends_with(watched: Connection) -> None:
+    watched.poll(None)
+    os._exit(1)

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Mapping
 from os import PathLike
 from typing import TYPE_CHECKING
 
-from bayes_tacit.agents.errors import TornTranscriptError
 from bayes_tacit.agents.transcript.record import Transcript
-from bayes_tacit.agents.transcript.storage import read_transcript
+from bayes_tacit.agents.transcript.storage import read_if_whole
 from bayes_tacit.errors import InvalidDataError, MissingFileError
 from bayes_tacit.files import as_path
 
@@ -135,7 +134,8 @@ def _check_pair(cheap: Transcript, strong: Transcript) -> None:
 def read_pairs(folder: str | PathLike[str]) -> list[tuple[Transcript, Transcript]]:
     """Find the finished Pure Cheap and Pure Strong transcripts (`*.jsonl`) below a folder, paired by episode.
 
-    Transcripts of other policies, torn ones, and those whose partner is missing are passed over.
+    Transcripts of other policies, torn ones, and those whose partner is missing are passed over; broken ones, too, with
+    a warning.
 
     Raises
     ------
@@ -147,12 +147,9 @@ def read_pairs(folder: str | PathLike[str]) -> list[tuple[Transcript, Transcript
         raise MissingFileError(f"{home}: no such folder; expected a folder of transcripts")
     found: dict[str, dict[str, Transcript]] = {}
     for path in sorted(home.rglob("*.jsonl")):
-        try:
-            transcript = read_transcript(path)
-        except TornTranscriptError:
-            continue
-        policy = transcript.header.policy
-        if policy not in ("pure_cheap", "pure_strong"):
+        transcript = read_if_whole(path)
+        policy = None if transcript is None else transcript.header.policy
+        if transcript is None or policy not in ("pure_cheap", "pure_strong"):
             continue
         rollouts = found.setdefault(transcript.episode, {})
         if policy in rollouts:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Iterator
 from functools import cache
+from itertools import count
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from bayes_tacit.agents.errors import TornTranscriptError
+from bayes_tacit.agents.errors import BrokenTranscriptError, TornTranscriptError
 from bayes_tacit.agents.transcript.record import (
     EVENTS,
     FORMAT,
@@ -24,7 +26,7 @@ from bayes_tacit.agents.transcript.record import (
     Transcript,
     line_of,
 )
-from bayes_tacit.errors import FileFormatError, MissingFileError
+from bayes_tacit.errors import FileFormatError, MissingFileError, TacitWarning
 from bayes_tacit.files import as_path
 
 if TYPE_CHECKING:
@@ -89,17 +91,37 @@ def is_finished(path: str | os.PathLike[str]) -> bool:
 
 
 def read_transcripts(folder: str | os.PathLike[str]) -> dict[str, Transcript]:
-    """Read the finished transcripts (`*.jsonl`) of a folder, by file name without suffix."""
+    """Read the finished transcripts (`*.jsonl`) of a folder, by file name without suffix; of a broken one, warn."""
     home = as_path(folder)
     if not home.is_dir():
         raise MissingFileError(f"{home}: no such folder; expected a folder of transcripts")
     found = {}
     for path in sorted(home.glob("*.jsonl")):
-        try:
-            found[path.stem] = read_transcript(path)
-        except TornTranscriptError:
-            continue
+        transcript = read_if_whole(path)
+        if transcript is not None:
+            found[path.stem] = transcript
     return found
+
+
+def read_if_whole(path: str | os.PathLike[str]) -> Transcript | None:
+    """Read a transcript among others: None for a torn one, and, with a warning, for a broken one."""
+    try:
+        return read_transcript(path)
+    except TornTranscriptError:
+        return None
+    except BrokenTranscriptError as error:
+        warnings.warn(f"{error}; passed over", TacitWarning, stacklevel=3)
+        return None
+
+
+def set_aside(path: Path) -> Path:
+    """Rename a broken transcript, so that its episode can be played again and nothing is lost; give the new name."""
+    for number in count(1):
+        aside = path.with_name(f"{path.name}.broken{'' if number == 1 else number}")
+        if not aside.exists():
+            path.rename(aside)
+            return aside
+    raise AssertionError
 
 
 def read_transcript(path: str | os.PathLike[str]) -> Transcript:
@@ -109,21 +131,25 @@ def read_transcript(path: str | os.PathLike[str]) -> Transcript:
     ------
     TornTranscriptError
         If it has no end, or its last line is cut short.
+    BrokenTranscriptError
+        If it is no transcript, or a damaged one.
     FileFormatError
-        If it is no transcript.
+        If it cannot be read, or was written by another version.
     """
     file = as_path(path)
     try:
         text = file.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise MissingFileError(f"{file}: no such file; expected a transcript") from None
-    except (OSError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise BrokenTranscriptError(f"{file}: not UTF-8 text (byte {error.start}); expected a transcript") from None
+    except OSError as error:
         raise FileFormatError(f"{file}: cannot be read ({error}); expected a transcript") from None
     whole, _, rest = text.rpartition("\n")
     lines = whole.split("\n") if whole else []
     records = [_record(line, f"{file}, line {number}") for number, line in enumerate(lines, 1)]
     if records and not isinstance(records[0], Header):
-        raise FileFormatError(f"{file}, line 1: expected the event 'start'")
+        raise BrokenTranscriptError(f"{file}, line 1: expected the event 'start'")
     if rest or not records or not isinstance(records[-1], End):
         raise TornTranscriptError(f"{file}: has no end; the program that wrote it was stopped")
     header, end = records[0], records[-1]
@@ -135,7 +161,9 @@ def read_transcript(path: str | os.PathLike[str]) -> Transcript:
 def _between(records: list[Header | Record | End], file: Path) -> Iterator[Record]:
     for number, record in enumerate(records, 2):
         if not isinstance(record, ResetRecord | ChoiceRecord | StepRecord):
-            raise FileFormatError(f"{file}, line {number}: expected one start and one end, at the start and the end")
+            raise BrokenTranscriptError(
+                f"{file}, line {number}: expected one start and one end, at the start and the end"
+            )
         yield record
 
 
@@ -145,10 +173,10 @@ def _record(line: str, where: str) -> Header | Record | End:
     try:
         content = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise FileFormatError(f"{where}: not valid JSON ({error}); expected a line of a transcript") from None
+        raise BrokenTranscriptError(f"{where}: not valid JSON ({error}); expected a line of a transcript") from None
     event = content.pop("event", None) if isinstance(content, dict) else None
     if event not in EVENTS:
-        raise FileFormatError(f"{where}: event is {event!r}; expected {', '.join(map(repr, EVENTS))}")
+        raise BrokenTranscriptError(f"{where}: event is {event!r}; expected {', '.join(map(repr, EVENTS))}")
     if event == "start":
         _check_version(content, where)
     try:
@@ -156,7 +184,7 @@ def _record(line: str, where: str) -> Header | Record | End:
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
-        raise FileFormatError(f"{where}: {place} is {first['input']!r}; {first['msg']}") from None
+        raise BrokenTranscriptError(f"{where}: {place} is {first['input']!r}; {first['msg']}") from None
 
 
 def _check_version(content: dict[str, Any], where: str) -> None:
