@@ -103,6 +103,23 @@ def test_strong_goes_on_from_what_others_have_done(kitchen):
     ]
 
 
+def test_strong_recognizes_at_a_later_look_what_it_has_noticed_or_seen_handled(kitchen):
+    looks = ["go to countertop 1", "examine countertop 1", "go to shelf 1", "go to countertop 1"]
+    handled = ["go to countertop 1", "take knife 1 from countertop 1", "go to shelf 1", "move knife 1 to shelf 1"]
+    histories = []
+    for actions_taken in (looks, [*handled, "examine shelf 1"]):
+        history = History(kitchen.reset())
+        histories.append([history := history.then(Step("cheap", Proposal(a), kitchen.step(a))) for a in actions_taken])
+    overlooked = 0
+    for seed in range(20):
+        actor = StrongActor(seed)
+        seen = [set(actor._believed(history).contents.get("countertop 1", ())) for history in histories[0]]
+        assert seen[0] <= seen[1] <= seen[3]
+        overlooked += len(seen[0]) < 2
+        assert actor._believed(histories[1][-1]).contents["shelf 1"] == ["knife 1"]
+    assert 5 < overlooked < 20
+
+
 @pytest.mark.parametrize("actor", [StrongActor(), CheapActor(errors=FLAWLESS)], ids=["strong", "cheap"])
 def test_what_stands_at_the_same_spot_is_examined_not_walked_to(actor):
     """A desk and its drawer are one spot: from the drawer no command goes to the desk."""

@@ -10,7 +10,7 @@ from bayes_tacit.agents.alfworld.belief import Belief
 from bayes_tacit.agents.alfworld.draws import pick, uniforms
 from bayes_tacit.agents.alfworld.knowledge import Places, usual_places
 from bayes_tacit.agents.alfworld.plan import approach, next_goal
-from bayes_tacit.agents.alfworld.text import kind, read_task
+from bayes_tacit.agents.alfworld.text import kind, read_task, receptacles
 from bayes_tacit.agents.alfworld.vocabulary import OPENABLE
 from bayes_tacit.agents.protocols import History, Proposal
 
@@ -26,9 +26,10 @@ class StrongActor:
     it draws a receptacle with probability proportional to that chance, to the power `sharpness`.
 
     It is not perfect. It cannot see into what it has not opened, and each time that it reads a list it notices each
-    thing with probability 1 - `overlooks`; what it does not notice it takes to be gone, even if it knew of it. When it
-    has seen everything and found nothing, it looks again where it has not looked for longest. So on some games fifty
-    actions are not enough, and long searches, two objects and crowded rooms are harder than others.
+    thing that is new to it with probability 1 - `overlooks`. What it has noticed once, or has seen taken or put, it
+    recognizes wherever it is shown again. When it has seen everything and found nothing, it looks again where it has
+    not looked for longest. So on some games fifty actions are not enough, and long searches, two objects and crowded
+    rooms are harder than others.
 
     Its likelihood is exact: the probability with which it draws the action, given what it has noticed.
 
@@ -37,7 +38,7 @@ class StrongActor:
     seed
         For what it overlooks and where it looks first.
     overlooks
-        Probability of not noticing a thing in a list.
+        Probability of not noticing a thing in a list that it does not know yet.
     sharpness
         How firmly it prefers the better places.
     places
@@ -53,7 +54,7 @@ class StrongActor:
     def act(self, history: History) -> Proposal:
         """Propose the next action."""
         admissible = history.observation.admissible or ()
-        belief = Belief.of(history, lambda at, place, things: self._noticed(history, at, place, things))
+        belief = self._believed(history)
         goal = next_goal(read_task(history.task), belief, admissible)
         if goal.actions:
             chances = dict.fromkeys(goal.actions, 1 / len(goal.actions))
@@ -62,9 +63,23 @@ class StrongActor:
         action, probability = pick(chances, uniforms(self.seed, history, 1, "strong")[0])
         return Proposal(action, nll=max(0.0, -math.log(probability)))
 
-    def _noticed(self, history: History, at: int, place: str, things: tuple[str, ...]) -> list[str]:
-        draws = uniforms(self.seed, history, len(things), f"strong reads {place}", at)
-        return [thing for thing, draw in zip(things, draws, strict=True) if draw >= self.overlooks]
+    def _believed(self, history: History) -> Belief:
+        """Work out what it knows: what it has noticed or handled once, it does not overlook at a later look."""
+        known: set[str] = set()
+
+        def noticed(at: int, place: str, things: tuple[str, ...]) -> list[str]:
+            draws = uniforms(self.seed, history, len(things), f"strong reads {place}", at)
+            pairs = zip(things, draws, strict=True)
+            found = [thing for thing, draw in pairs if thing in known or draw >= self.overlooks]
+            known.update(found)
+            return found
+
+        belief = Belief(receptacles(history.first.text))
+        for at, step in enumerate(history.steps):
+            belief.see(at, step, noticed)
+            if belief.holding is not None:
+                known.add(belief.holding)
+        return belief
 
     def _search(self, kinds: Iterable[str], belief: Belief, admissible: tuple[str, ...]) -> dict[str, float]:
         """Give the probability of each first step towards a receptacle worth a look."""
