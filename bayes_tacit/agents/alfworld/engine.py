@@ -2,9 +2,9 @@
 
 TextWorld's own `PddlEnv` translates a game four times before its first step (twice on load, twice on reset, each time
 once more for a planner that a player has no use for), and derives every admissible command and the answer from the
-grammar anew at every step. The translation depends only on the game, a command only on what it names, and an answer
-only on the command and the facts that it leads to, so all three are kept. What is played is the package's: its search
-library, its grammar, its names. The tests play both engines side by side.
+grammar anew at every step. The translation depends only on the game, a command only on what it names, what can be done
+only on the facts, and an answer only on the command and the facts that it leads to, so all four are kept. What is
+played is the package's: its search library, its grammar, its names. The tests play both engines side by side.
 
 This module imports TextWorld and ALFWorld; `bayes_tacit.agents.alfworld.environment` imports it when a game is opened.
 """
@@ -17,7 +17,8 @@ import os
 import re
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +26,10 @@ import fast_downward  # type: ignore[import-untyped]
 import textworld
 from textworld.core import GameState
 from textworld.envs.pddl import PddlEnv
-from textworld.envs.pddl.logic import Atom, GameLogic, PddlState
+from textworld.envs.pddl.logic import Atom, PddlState
 from textworld.logic import Proposition, Type, Variable
 
+from bayes_tacit.agents.alfworld.grammar import Grammar, Scope, logic_of
 from bayes_tacit.agents.alfworld.text import NOTHING_HAPPENS
 from bayes_tacit.agents.alfworld.variables import unchanged
 
@@ -64,15 +66,36 @@ class KeptState(PddlState):  # type: ignore[misc]
         facts = [atom.get_fact(self.name2type) for atom in atoms]
         self.add_facts([fact for fact in facts if not fact.is_negation])
         self._first_facts = frozenset(self.facts)
+        self._beginning = self._tables()
         self._changes: set[Foreign] = set()
+
+    def begin_again(self) -> None:
+        """Go back to the beginning."""
+        self.downward_lib.load_sas(self.sas.encode("utf-8"))
+        self._facts, self._vars_by_name, self._vars_by_type, self._var_counts = self._beginning
+        self._beginning = self._tables()
+        self._changes = set()
+
+    def _tables(self) -> tuple[Any, ...]:
+        """Copy what facts are kept in."""
+        facts, by_type = ({key: set(some) for key, some in one.items()} for one in (self._facts, self._vars_by_type))
+        return defaultdict(set, facts), dict(self._vars_by_name), defaultdict(set, by_type), self._var_counts.copy()
 
     @property
     def changes(self) -> frozenset[Foreign]:
         """What is otherwise than at the beginning, except for what was looked at: no text depends on that."""
         return frozenset(self._changes)
 
+    def all_applicable_actions(self) -> list[Foreign]:
+        """List what can be done here; an action knows its own operator, so it can be taken when this is left."""
+        actions: list[Foreign] = super().all_applicable_actions()
+        for action in actions:
+            action.operator = self._operators[action.id]
+        return actions
+
     def apply(self, action: Foreign) -> None:
         """Take an action."""
+        self._operators = {action.id: action.operator}
         for fact in super().apply(action):
             if fact.name.removeprefix("not_") == LOOKED_AT:
                 continue
@@ -84,8 +107,17 @@ class KeptState(PddlState):  # type: ignore[misc]
         return Proposition(atom.predicate, [Variable(name, self.name2type[name]) for name in atom.args])
 
 
+@dataclass(frozen=True, eq=False)
+class Possible:
+    """What can be done in a state, and whether it is the goal."""
+
+    won: bool
+    actions: Mapping[str, Foreign]
+    commands: tuple[str, ...]
+
+
 class KeptPddlEnv(PddlEnv):  # type: ignore[misc]
-    """TextWorld's environment, with one translation a game and one derivation a command."""
+    """TextWorld's environment, with one translation a game, one derivation a command and one listing a state."""
 
     def __init__(self) -> None:
         super().__init__(textworld.EnvInfos(feedback=True, won=True, admissible_commands=True))
@@ -93,12 +125,15 @@ class KeptPddlEnv(PddlEnv):  # type: ignore[misc]
     def load(self, game: str | os.PathLike[str]) -> None:
         """Open a game file."""
         data = json.loads(Path(game).read_text(encoding="utf-8"))
-        self._logic = GameLogic(domain=data["pddl_domain"], grammar=data["grammar"])
+        self._logic = logic_of(data["pddl_domain"], data["grammar"])
+        self._grammar = Grammar(self._logic)
         with _argv_restored():
-            self._translation = fast_downward.pddl2sas(data["pddl_domain"], data["pddl_problem"])
+            task, sas = fast_downward.pddl2sas(data["pddl_domain"], data["pddl_problem"])
         self._commands: dict[tuple[str, tuple[str, ...]], str] = {}
         self._answers: dict[tuple[str, frozenset[Foreign]], str] = {}
-        self._pddl_state = self._first_state()
+        self._known: dict[frozenset[Foreign], Possible] = {}
+        self._pddl_state = KeptState(self.downward_lib, task, sas, self._logic)
+        self._fresh = True
         self._entity_infos = self._get_entity_infos()
         names = Demangler(game_infos=self._entity_infos)
         for info in self._entity_infos.values():
@@ -106,57 +141,59 @@ class KeptPddlEnv(PddlEnv):  # type: ignore[misc]
 
     def reset(self) -> Foreign:
         """Start the game that is open from its beginning."""
-        self._pddl_state = self._first_state()
-        self.state = GameState()
-        self.state.feedback = self._logic.grammar.derive("#intro#", self._context({}))
-        self._gather_infos()
-        return self.state
+        self._begin()
+        return self._shown(self._grammar.derive("#intro#", self._scope({})))
 
     def step(self, command: str) -> tuple[Foreign, int, bool]:
         """Take an action; give the state, the reward, and whether the game is over."""
         action = self._apply(command)
-        feedback = NOTHING_HAPPENS if action is None else self._answer(command.strip(), action)
-        self.state = GameState()
-        self.state.feedback = feedback
-        self._gather_infos()
-        return self.state, int(self.state["won"]), self.state["won"]
+        state = self._shown(NOTHING_HAPPENS if action is None else self._answer(command.strip(), action))
+        return state, int(state["won"]), state["won"]
 
     def bring_to(self, path: Iterable[str]) -> None:
         """Take known actions from the beginning, without their words."""
-        self._pddl_state = self._first_state()
-        self.state = GameState()
-        self._gather_infos()
+        self._begin()
         for command in path:
-            if self._apply(command) is not None:
-                self.state = GameState()
-                self._gather_infos()
+            self._apply(command)
+
+    def _begin(self) -> None:
+        if not self._fresh:
+            self._pddl_state.begin_again()
+        self._fresh = False
+
+    def _shown(self, feedback: str) -> Foreign:
+        possible = self._possible()
+        self.state = GameState()
+        self.state.feedback = feedback
+        self.state["won"], self.state["lost"] = possible.won, False
+        self.state["admissible_commands"] = list(possible.commands)
+        return self.state
 
     def _apply(self, command: str) -> Foreign | None:
         """Take the action that a command stands for; None if there is none."""
-        commands = self.state["_valid_commands"]
-        if command.strip() not in commands:
-            return None
-        action = self.state["_valid_actions"][commands.index(command.strip())]
-        self._pddl_state.apply(action)
+        action = self._possible().actions.get(command.strip())
+        if action is not None:
+            self._pddl_state.apply(action)
         return action
 
     def _answer(self, command: str, action: Foreign) -> str:
         key = command, self._pddl_state.changes
         known = self._answers.get(key)
         if known is None:
-            known = self._answers[key] = self._logic.grammar.derive(action.feedback_rule, self._context(action.mapping))
+            known = self._answers[key] = self._grammar.derive(action.feedback_rule, self._scope(action.mapping))
         return known
 
-    def _first_state(self) -> KeptState:
-        task, sas = self._translation
-        return KeptState(self.downward_lib, task, sas, self._logic)
-
-    def _gather_infos(self) -> None:
-        state = self.state
-        state["won"], state["lost"] = self._pddl_state.check_goal(), False
-        actions = state["_valid_actions"] = self._pddl_state.all_applicable_actions()
-        commands = state["_valid_commands"] = [self._command(action) for action in actions]
-        state["admissible_commands"] = sorted(set(commands))
+    def _possible(self) -> Possible:
+        key = self._pddl_state.changes
+        known = self._known.get(key)
+        if known is None:
+            actions: dict[str, Foreign] = {}
+            for action in self._pddl_state.all_applicable_actions():
+                # Where two actions have the same words, the first is the one that is taken.
+                actions.setdefault(self._command(action), action)
+            won = bool(self._pddl_state.check_goal())
+            known = self._known[key] = Possible(won, actions, tuple(sorted(actions)))
+        return known
 
     def _command(self, action: Foreign) -> str:
         template = action.command_template
@@ -164,19 +201,13 @@ class KeptPddlEnv(PddlEnv):  # type: ignore[misc]
         named = tuple(variable.name for place, variable in action.mapping.items() if place.name in words)
         known = self._commands.get((template, named))
         if known is None:
-            action.command_template = self._logic.grammar.derive(template, self._context(action.mapping))
+            action.command_template = self._grammar.derive(template, self._scope(action.mapping))
             names = {key: info.name for key, info in self._entity_infos.items()}
             known = self._commands[template, named] = action.format_command(names)
         return known
 
-    def _context(self, mapping: Foreign) -> dict[str, Any]:
-        return {
-            "state": self._pddl_state,
-            "facts": list(self._pddl_state.facts),
-            "variables": {place.name: self._entity_infos[variable.name] for place, variable in mapping.items()},
-            "mapping": mapping,
-            "entity_infos": self._entity_infos,
-        }
+    def _scope(self, mapping: Foreign) -> Scope:
+        return Scope(self._pddl_state, self._entity_infos, mapping)
 
 
 def _is_fact(atom: Foreign) -> bool:
