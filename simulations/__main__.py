@@ -83,18 +83,19 @@ def _run_alfworld(arguments: argparse.Namespace, console: Console) -> None:
     # It needs the packages of the agents, which no study does.
     from simulations.alfworld import command
 
-    alone = arguments.study == command.NAME
+    alone = arguments.study in (command.NAME, command.LEARNED)
+    name = arguments.study if alone else command.NAME
     if not alone and not command.has_data(arguments.data):
         console.print("alfworld: left out, since there are no games; expected --data, or the variable ALFWORLD_DATA")
         return
-    for name in ("replicates", "setting", "scheduler", "fresh") if alone else ():
-        if getattr(arguments, name):
-            raise InvalidDataError(f"no --{name} with alfworld", field=name, value=getattr(arguments, name))
-    folder = arguments.out if alone and arguments.out else (arguments.out or RESULTS) / command.NAME
+    for option in ("replicates", "setting", "scheduler", "fresh") if alone else ():
+        if getattr(arguments, option):
+            raise InvalidDataError(f"no --{option} with {name}", field=option, value=getattr(arguments, option))
+    folder = arguments.out if alone and arguments.out else (arguments.out or RESULTS) / name
     seed = validate.whole("seed", 0 if arguments.seed is None else arguments.seed, 0)
     jobs = validate.whole("jobs", arguments.jobs, 1)
-    command.run(arguments.data, folder, kept=arguments.kept, jobs=jobs, seed=seed)
-    console.print(f"{command.NAME}: results in {folder}")
+    command.run(name, arguments.data, folder, kept=arguments.kept, jobs=jobs, seed=seed)
+    console.print(f"{name}: results in {folder}")
 
 
 def _run_intercode(arguments: argparse.Namespace, console: Console) -> None:

@@ -1,17 +1,24 @@
-"""`python -m simulations alfworld`: play what was not played yet, and write the results."""
+"""`python -m simulations alfworld` and `alfworld_learned`: play what was not played yet, and write the results."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
-from bayes_tacit.agents.alfworld import CheapActor, StrongActor
-from bayes_tacit.agents.playing import Players, shown
-from simulations.alfworld.experiment import run_experiment
-from simulations.alfworld.policies import compared_policies
+from bayes_tacit.agents.alfworld import CheapActor, Game, StrongActor
+from bayes_tacit.agents.playing import Players, collect, shown
+from simulations.alfworld.experiment import BENCHMARK, PARTS, continued, run_experiment
+from simulations.alfworld.larger import cross_validate, larger_section
+from simulations.alfworld.learning import learned_pair
+from simulations.alfworld.policies import compared_policies, without_posterior
 from simulations.alfworld.results import write_results
+from simulations.alfworld.splits import Splits, make_splits
+from simulations.alfworld.stories import SCRIPTED, Story, learned_story
 
 NAME = "alfworld"
+LEARNED = "alfworld_learned"
 KEPT = "kept"
 
 
@@ -20,11 +27,13 @@ def has_data(data: Path | None) -> bool:
     return data is not None or bool(os.environ.get("ALFWORLD_DATA"))
 
 
-def run(data: Path | None, folder: Path, *, kept: Path | None, jobs: int, seed: int) -> None:
-    """Run the experiment; how far it is, is shown on standard error.
+def run(name: str, data: Path | None, folder: Path, *, kept: Path | None, jobs: int, seed: int) -> None:
+    """Run the experiment with a pair; how far it is, is shown on standard error.
 
     Parameters
     ----------
+    name
+        "alfworld" for the scripted pair, "alfworld_learned" for the learned one.
     data
         The folder of games; by default what ALFWORLD_DATA says.
     folder
@@ -37,7 +46,35 @@ def run(data: Path | None, folder: Path, *, kept: Path | None, jobs: int, seed: 
         Of both actors, and of the posterior.
     """
     home = folder / KEPT if kept is None else kept
-    players = Players(CheapActor(seed), StrongActor(seed))
+    splits = make_splits(data)
+    games: Sequence[Game] = [game for part in PARTS for game in getattr(splits, part)]
+    if name == LEARNED:
+        games = [*games, *splits.knowledge]
+        learned = learned_pair(sorted(games), home, seed=seed, workers=jobs, report=shown)
+        players, story = Players(learned.cheap, learned.strong), learned_story(learned)
+    else:
+        players, story = Players(CheapActor(seed), StrongActor(seed)), SCRIPTED
+    play(players, story, splits, games, home, folder, jobs=jobs, seed=seed)
+
+
+def play(
+    players: Players,
+    story: Story,
+    splits: Splits,
+    games: Sequence[Game],
+    home: Path,
+    folder: Path,
+    *,
+    jobs: int,
+    seed: int,
+) -> None:
+    """Play the main experiment on the splits and the larger one on all games, and write the page of both."""
     policies = compared_policies(seed)
-    experiment = run_experiment(data, home, players=players, policies=policies, workers=jobs, report=shown)
-    write_results(experiment, home, folder)
+    experiment = run_experiment(
+        None, home, splits=splits, players=players, policies=policies, workers=jobs, report=shown
+    )
+    stage = shown("rollouts, all")
+    pairs = collect(BENCHMARK, home / "rollouts", players, tasks=games, workers=jobs, progress=stage)
+    continuations = partial(continued, home=home, players=players, workers=jobs, report=shown)
+    found = cross_validate(pairs, continuations, partial(without_posterior, seed))
+    write_results(experiment, home, folder, story, larger_section(found, story.games))

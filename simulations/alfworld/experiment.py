@@ -15,6 +15,7 @@ import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
@@ -38,9 +39,10 @@ from bayes_tacit.agents.transcript import Transcript, episodes_from_transcripts
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.data.outcomes import Outcomes
 from bayes_tacit.errors import InvalidDataError, TacitWarning
-from bayes_tacit.policies import Comparison, Policy, World, compare
+from bayes_tacit.policies import Comparison, Policy, Recommendation, World, compare
 from simulations.alfworld.needed import clear_handoffs, needed_handoffs
 from simulations.alfworld.policies import compared_policies
+from simulations.alfworld.recommended import recommended
 from simulations.alfworld.splits import Splits, make_splits
 
 BUDGET_SHARE = 0.9
@@ -74,6 +76,8 @@ class Experiment:
         Fitted policies, chosen settings; its test outcomes are those of the played episodes.
     played
         Transcripts of the test games by policy.
+    recommendation
+        What is recommended from the fit and the development games; None where these are too few to say.
     """
 
     pairs: Mapping[str, list[Pair[Game]]]
@@ -82,6 +86,7 @@ class Experiment:
     test: World
     comparison: Comparison
     played: Mapping[str, list[Transcript]]
+    recommendation: Recommendation | None = None
 
     @property
     def counts(self) -> pd.DataFrame:
@@ -159,22 +164,13 @@ def run_experiment(
         stage = told(f"rollouts, {part}")
         return collect(BENCHMARK, home / "rollouts", players, tasks=of, workers=workers, progress=stage)
 
-    def continuations(part: str, of: Sequence[Pair[Game]]) -> Continuations[Game]:
-        stage = told(f"continuations, {part}")
-        return Continuations(BENCHMARK, of, home / "continuations", players, workers, stage, "proposal")
-
+    continuations = partial(continued, home=home, players=players, workers=workers, report=report)
     pairs = {part: rollouts(part, getattr(games, part)) for part in PARTS}
-    taught = [pair for pair in pairs["fit"] if pair.outcome == "01"]
-    clear = stalled_for(standstill)
-    judged = [clear_handoffs(pair.cheap, clear) for pair in taught]
-    teacher = RuleTeacher(feasible_by(continuations("fit", taught).counterfactuals(judged)), clear)
-    lessons = [teacher.mark(pair.cheap, pair.strong) for pair in taught]
-    marks = {lesson.episode: lesson.mark for lesson in lessons if lesson.mark is not None}
-    training = with_marks(_episodes(pairs["fit"]), marks, evidence)
+    training = taught(pairs["fit"], continuations, evidence, standstill)
     fitted = [policy.fit(training) for policy in policies or compared_policies()]
     worlds = {}
     for part in ("select", "test"):
-        known, episodes = continuations(part, pairs[part]), _episodes(pairs[part])
+        known, episodes = continuations(part, pairs[part]), episodes_of(pairs[part])
         table = known.counterfactuals(needed_handoffs(fitted, episodes))
         worlds[part] = World(episodes, table, players.cost, known.deferral)
     cap = BUDGET_SHARE * float(worlds["select"].counterfactuals.pure_strong.cost.mean())
@@ -187,7 +183,32 @@ def run_experiment(
         for name, expected in comparison.outcomes.items():
             check_played(name, worlds["test"].episodes.ids.tolist(), outcomes[name], expected)
     settled = _with_played(comparison, outcomes)
-    return Experiment(pairs, training, worlds["select"], worlds["test"], settled, played)
+    advice = recommended(comparison.fitted, training, worlds["select"], cap)
+    return Experiment(pairs, training, worlds["select"], worlds["test"], settled, played, advice)
+
+
+def continued(
+    part: str, pairs: Sequence[Pair[Game]], home: Path, players: Players, workers: int = 1, report: Report | None = None
+) -> Continuations[Game]:
+    """Give what comes of handoffs and of single steps in some rollouts, kept where all that is played is."""
+    stage = None if report is None else report(f"continuations, {part}")
+    return Continuations(BENCHMARK, pairs, home / "continuations", players, workers, stage, "proposal")
+
+
+def taught(
+    pairs: Sequence[Pair[Game]],
+    continuations: Callable[[str, Sequence[Pair[Game]]], Continuations[Game]],
+    evidence: Evidence,
+    standstill: int = STANDSTILL,
+) -> Episodes:
+    """Have the rule-based teacher mark the games with AB = 01, by handoffs that are played; give the episodes."""
+    failed = [pair for pair in pairs if pair.outcome == "01"]
+    clear = stalled_for(standstill)
+    judged = [clear_handoffs(pair.cheap, clear) for pair in failed]
+    teacher = RuleTeacher(feasible_by(continuations("fit", failed).counterfactuals(judged)), clear)
+    lessons = [teacher.mark(pair.cheap, pair.strong) for pair in failed]
+    marks = {lesson.episode: lesson.mark for lesson in lessons if lesson.mark is not None}
+    return with_marks(episodes_of(pairs), marks, evidence)
 
 
 def check_played(policy: str, episodes: Sequence[object], played: Outcomes, expected: Outcomes) -> None:
@@ -211,7 +232,7 @@ def _with_played(comparison: Comparison, outcomes: Mapping[str, Outcomes]) -> Co
     return replace(comparison, table=comparison.table.assign(**points), outcomes=MappingProxyType(dict(outcomes)))
 
 
-def _episodes(pairs: Sequence[Pair[Game]]) -> Episodes:
+def episodes_of(pairs: Sequence[Pair[Game]]) -> Episodes:
     """Give the episodes, with what the task router looks at carried along."""
     with warnings.catch_warnings():
         # Marks come later, and only for the fit; a small part need not vary in every feature.

@@ -12,7 +12,7 @@ from bayes_tacit.agents.teacher.rule import AtCheckpoint
 from bayes_tacit.agents.transcript import Transcript
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.policies import FittedPolicy
-from bayes_tacit.policies.base import Setting
+from bayes_tacit.policies.base import Searching, Setting
 
 
 @runtime_checkable
@@ -30,14 +30,15 @@ class HandsOff(Protocol):
 
 
 def needed_handoffs(fitted: Iterable[FittedPolicy], episodes: Episodes) -> list[set[int]]:
-    """Give the steps of each episode at which any candidate hands off.
+    """Give the steps of each episode at which any candidate hands off; all, if a policy searches for its setting.
 
     Policies that restart, or play one agent alone, need the two rollouts only; single steps are replayed by themselves.
     """
+    handing_off = [policy for policy in fitted if isinstance(policy, HandsOff)]
+    if any(isinstance(policy, Searching) for policy in handing_off):
+        return [set(range(length)) for length in episodes.n_steps.tolist()]
     needed: list[set[int]] = [set() for _ in range(len(episodes))]
-    for policy in fitted:
-        if not isinstance(policy, HandsOff):
-            continue
+    for policy in handing_off:
         for _, setting in policy.candidates.iterrows():
             steps = policy.handoffs(episodes, setting).tolist()
             for row, (step, length) in enumerate(zip(steps, episodes.n_steps.tolist(), strict=True)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -15,23 +15,17 @@ from bayes_tacit.agents.pages import write_page
 from bayes_tacit.agents.transcript import Transcript, write_transcript
 from bayes_tacit.policies.comparison import in_words
 from simulations.alfworld.curves import curves, plot_curves
+from simulations.alfworld.estimated import weights
 from simulations.alfworld.experiment import BUDGET_SHARE, PARTS, Experiment
 from simulations.alfworld.kept_time import seconds_spent
-from simulations.alfworld.learned import reliance, weights
 from simulations.alfworld.policies import POSTERIOR, TACIT
+from simulations.alfworld.recommended import advice_table, advice_words
+from simulations.alfworld.stories import Story
 from simulations.studies.table_file import write_table
 from simulations.studies.tables import markdown_table
 
 PAGE, EPISODES, TRAINING, FIGURE = "README.md", "episodes.parquet", "training.nc", "curves.png"
 STAGES = {"rollouts": "paired rollouts", "continuations": "continuations", "played": "policies on the test games"}
-
-SCRIPTED = (
-    "**What this is not.** Both actors are scripts of ours, not language models: Strong plans and searches where "
-    "things usually are, Cheap does so badly by a stated, seeded error process, and both were tuned on valid_seen "
-    "until they won within the ranges that were asked of them (Strong 70 to 95%, Cheap 15 to 45%). The environment is "
-    "the real ALFWorld engine with its official games. So the numbers say how the policies compare for this pair, and "
-    "that everything around them works; they are no claim about language models, and not to be put beside the paper's."
-)
 
 REAL_MODELS = """## With language models
 
@@ -53,8 +47,22 @@ The rule-based teacher then still marks by replayed handoffs; a model or people 
 step from the shell: `bayes-tacit collect`, `teach`, `fit` or `sample`, `select`, `evaluate`."""
 
 
-def write_results(experiment: Experiment, kept: Path, folder: Path) -> None:
-    """Write everything aside, then put it into the folder, the page last."""
+def write_results(experiment: Experiment, kept: Path, folder: Path, story: Story, more: Sequence[str] = ()) -> None:
+    """Write everything aside, then put it into the folder, the page last.
+
+    Parameters
+    ----------
+    experiment
+        What came of it.
+    kept
+        Where all that was played is.
+    folder
+        For the results.
+    story
+        Who plays.
+    more
+        Further sections of the page.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".results-", dir=folder) as aside:
         temporary = Path(aside)
@@ -68,7 +76,7 @@ def write_results(experiment: Experiment, kept: Path, folder: Path) -> None:
             write_page(transcript, temporary / f"{name}.html", words)
             write_transcript(transcript, temporary / f"{name}.jsonl")
             shown.append((name, words))
-        (temporary / PAGE).write_text(_page(experiment, table, kept, shown), encoding="utf-8")
+        (temporary / PAGE).write_text(_page(experiment, table, kept, shown, story, more), encoding="utf-8")
         for path in sorted(temporary.iterdir(), key=lambda path: path.name == PAGE):
             path.replace(folder / path.name)
 
@@ -101,26 +109,36 @@ def telling_episodes(experiment: Experiment) -> Iterator[tuple[str, str, Transcr
             yield name, words, experiment.played[POSTERIOR][int(chosen.to_numpy().argmax())]
 
 
-def _page(experiment: Experiment, curve: pd.DataFrame, kept: Path, shown: list[tuple[str, str]]) -> str:
+def _page(
+    experiment: Experiment,
+    curve: pd.DataFrame,
+    kept: Path,
+    shown: list[tuple[str, str]],
+    story: Story,
+    more: Sequence[str],
+) -> str:
     sizes = {part: len(experiment.pairs[part]) for part in PARTS}
     marked = int(experiment.training.has_window.sum())
     parts = [
-        "# ALFWorld with a scripted pair",
+        f"# {story.title}",
         f"Fitted on {sizes['fit']} games of valid_seen, chosen on {sizes['select']} others under "
         f"{BUDGET_SHARE:.0%} of Pure Strong's cost, evaluated once on {sizes['test']} games of valid_train, by playing "
         "every policy through the loop.",
         _reading(experiment),
-        SCRIPTED,
+        story.is_not,
         f"![Success against cost]({FIGURE})",
         f"## Policies on the {sizes['test']} test games",
         _policies(experiment),
-        "First Alarm, which the paper does not have, hands off for good at the first repeated action.",
+        "First Alarm hands off for good at the first repeated action. The paper has Task Router, Step Deferral, "
+        "Prefix router and TACIT-Switch; the others are the library's. unmarked = due reads a game without a mark as "
+        "due by the end of its rollout; memory by likelihood is chosen by the marks alone.",
         f"Cost in calls of the 4B model (the paper's units: Cheap 1, Strong 6.75, a call of the value head 1.75). The "
         f"cap on the development games was {experiment.comparison.cap:.2f}. Strong share: of all calls; interventions: "
         "games in which Strong was called at all. Every test episode was played with its policy's controller deciding "
         "live, and its success, cost and calls are what the table of continuations says of that decision: the "
         "experiment stops where they differ.",
-        reliance(experiment),
+        *story.reliance(experiment),
+        *_advice(experiment),
         f"## Gain of {TACIT} over each, paired bootstrap, 10,000 resamples",
         _gains(experiment, TACIT),
         f"The same for {POSTERIOR}:",
@@ -129,6 +147,7 @@ def _page(experiment: Experiment, curve: pd.DataFrame, kept: Path, shown: list[t
         "A is Cheap's success alone, B is Strong's.",
         _counts(experiment),
         _rates(experiment),
+        *story.about,
         f"The rule-based teacher marked {marked} of the {experiment.counts['fit']['01']} fit games with "
         "AB = 01, each with one checkpoint: the first at which three steps had told nothing new and a handoff, "
         "replayed, succeeds. That is a best case of a teacher.",
@@ -139,6 +158,7 @@ def _page(experiment: Experiment, curve: pd.DataFrame, kept: Path, shown: list[t
         _curve_table(curve),
         "Each policy's setting is chosen on the development games at each budget, given as a share of Pure Strong's "
         "cost there; success on test games in %, mean cost on test games in brackets.",
+        *more,
         "## Episodes",
         "\n".join(f"- [{name}]({name}.html): {words}" for name, words in shown),
         f"The first of each kind by id, under {POSTERIOR}: the transcript with q(t) and the central 90% of its "
@@ -147,7 +167,7 @@ def _page(experiment: Experiment, curve: pd.DataFrame, kept: Path, shown: list[t
         "## How long it took",
         _times(kept),
         REAL_MODELS,
-        f"Made by `python -m simulations alfworld --data path/to/alfworld` with bayes_tacit {__version__}.",
+        f"Made by `python -m simulations {story.command} --data path/to/alfworld` with bayes_tacit {__version__}.",
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -167,6 +187,26 @@ def _reading(experiment: Experiment) -> str:
         f"{best} with {share(best)}; the difference in success is {100 * gain['success_difference']:+.1f} points, 95% "
         f"interval {100 * gain['success_difference_lower']:+.1f} to {100 * gain['success_difference_upper']:+.1f}."
     )
+
+
+def _advice(experiment: Experiment) -> list[str]:
+    """Say what is recommended from fit and development games, and what came of it on the test games."""
+    advice = experiment.recommendation
+    if advice is None:
+        return []
+    points = {str(row["policy"]): row for row in experiment.comparison.table.to_dict("records")}
+    best = max((name for name in points if not name.startswith("Pure")), key=lambda name: points[name]["success"])
+    named, top = (
+        f"{points[name]['success']:.1%} at a cost of {points[name]['cost']:.2f}" for name in (advice.name, best)
+    )
+    return [
+        "## What is recommended",
+        f"{advice_words(advice)} On the test games {advice.name} solves {named}; the best of all policies there is "
+        f"{best}, {top}.",
+        advice_table(advice),
+        f"Each policy's setting is chosen on four fifths of the {advice.n_tasks} development games and judged on the "
+        "last fifth, in turn; test games are not looked at. Intervals and probabilities: Bayesian bootstrap.",
+    ]
 
 
 def _policies(experiment: Experiment) -> str:

@@ -46,6 +46,7 @@ from simulations.alfworld.kept_time import seconds_spent
 from simulations.alfworld.policies import POSTERIOR, TACIT
 from simulations.alfworld.results import write_results
 from simulations.alfworld.splits import Splits
+from simulations.alfworld.stories import SCRIPTED
 from simulations.studies import registry
 
 pytestmark = pytest.mark.filterwarnings("ignore::bayes_tacit.errors.TacitWarning")
@@ -245,7 +246,7 @@ class _Cells(HTMLParser):
 
 
 def test_results_say_what_was_played(ran, kept, tmp_path):
-    write_results(ran, kept, tmp_path)
+    write_results(ran, kept, tmp_path, SCRIPTED)
     page = (tmp_path / "README.md").read_text()
     for row in ran.comparison.table.to_dict("records"):
         assert f"{round(row['success'] * N_TEST)}/{N_TEST} ({100 * row['success']:.1f}%) | {row['cost']:.2f}" in page
@@ -267,7 +268,7 @@ def test_results_say_what_was_played(ran, kept, tmp_path):
     assert all(f"({name}.html)" in page for name in pages)
     shown = [read_transcript(tmp_path / f"{name}.jsonl") for name in pages]
     assert all(one in ran.played[POSTERIOR] for one in shown)
-    write_results(ran, kept, tmp_path)
+    write_results(ran, kept, tmp_path, SCRIPTED)
     assert (tmp_path / "README.md").read_text() == page
     assert not list(tmp_path.glob(".results-*"))
 

@@ -156,6 +156,15 @@ class KeptPddlEnv(PddlEnv):  # type: ignore[misc]
         for command in path:
             self._apply(command)
 
+    def contents(self) -> dict[str, list[str]]:
+        """Tell what is where, as no player can see it: by receptacle, the things in or on it."""
+        inside: dict[str, list[str]] = {}
+        for fact in self._pddl_state.facts:
+            if fact.name == "inreceptacle":
+                thing, place = (self._entity_infos[one.name].name for one in fact.arguments)
+                inside.setdefault(place, []).append(thing)
+        return {place: sorted(things) for place, things in sorted(inside.items())}
+
     def _begin(self) -> None:
         if not self._fresh:
             self._pddl_state.begin_again()

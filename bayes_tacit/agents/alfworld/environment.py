@@ -79,6 +79,14 @@ class AlfworldEnvironment:
         self._path = path
         return known
 
+    def contents(self) -> dict[str, list[str]]:
+        """Tell what is where when the game begins, by receptacle: what its author knows, and no player sees."""
+        self.reset()
+        assert self._engine is not None
+        self._engine.bring_to(())
+        self._engine_path = ()
+        return self._engine.contents()
+
     def close(self) -> None:
         """Give the engine to the next game; this one can be begun again later."""
         if self._engine is not None:

@@ -87,7 +87,7 @@ def families(
         TunedSwitch(("memory",), learner, known, name="TACIT-Switch with memory"),
         TunedSwitch(STARTED_AND_PACED, learner, known, name="TACIT-Switch with memory, start and pace"),
     ]
-    found += [TunedDeferral(one, name=label("Step Deferral by task", one)) for one in replayed]
+    found += [TunedDeferral(one, timing=timing, name=label("Step Deferral by task", one)) for one in replayed]
     found.append(TunedSwitch(learner=learner, handoff=known))
     if known == "resume":
         found.append(TunedSwitch(learner=learner, handoff="restart", name="Tuned switch, restart"))

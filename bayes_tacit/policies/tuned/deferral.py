@@ -14,7 +14,7 @@ from scipy import special
 from bayes_tacit import validate
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.data.outcomes import Outcomes
-from bayes_tacit.data.timing import NEVER
+from bayes_tacit.data.timing import DEFAULT_TIMING, NEVER, TIMINGS, Timing
 from bayes_tacit.decisions.selection import Choice
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.policies.base import Setting, number_in
@@ -47,10 +47,13 @@ class TunedDeferral:
         Its name; by default the only one.
     n_levels
         How many quantiles of the training values are thresholds.
+    timing
+        What a checkpoint is, as for `StepDeferral`.
     """
 
     diagnostic: str | None = None
     n_levels: int = 81
+    timing: Timing = DEFAULT_TIMING
     name: str = "Step Deferral by task"
     sees: str = "The task's features, and the latest value of one diagnostic."
     decides: str = (
@@ -61,6 +64,7 @@ class TunedDeferral:
     def __post_init__(self) -> None:
         """Check the settings."""
         validate.whole("n_levels", self.n_levels, 2)
+        validate.choice("timing", self.timing, TIMINGS)
 
     def fit(self, training: Episodes) -> FittedTunedDeferral:
         """Take quantiles of the training values, and fit both models' chances."""
@@ -73,7 +77,8 @@ class TunedDeferral:
         for agent in ("cheap", "strong"):
             outcomes = training.dataset[f"{agent}_success"].values
             chances[agent] = NEWTON.fit(seen.feature_names, columns, outcomes, f"{self.name}: ")
-        return FittedTunedDeferral(name, np.append(levels, np.inf), chances, _spread(chances, columns), self.name)
+        levels = np.append(levels, np.inf)
+        return FittedTunedDeferral(name, levels, chances, _spread(chances, columns), self.name, self.timing)
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,6 +99,8 @@ class FittedTunedDeferral:
         Mean and standard deviation of their logits over training episodes, by agent.
     name
         That of the policy.
+    timing
+        What a checkpoint is.
     """
 
     diagnostic: str
@@ -101,6 +108,7 @@ class FittedTunedDeferral:
     chances: Mapping[str, LogisticFit]
     spread: Mapping[str, tuple[float, float]]
     name: str
+    timing: Timing = DEFAULT_TIMING
 
     @property
     def candidates(self) -> pd.DataFrame:
@@ -145,6 +153,7 @@ class FittedTunedDeferral:
             (number_in(setting, "cheap"), number_in(setting, "strong")),
             number_in(setting, "start_weight"),
             start_of(setting),
+            self.timing,
         )
 
     def places(self, episodes: Episodes, setting: Setting) -> np.ndarray:

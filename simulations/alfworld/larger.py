@@ -1,0 +1,166 @@
+"""The paper's larger protocol with the games at hand: windows as ranges, cross-validated over all games.
+
+The paper fits on 1,000 games, chooses on 300 and tests on 274. Here every game is a test game once: the games are dealt
+into parts, and for each part policies are fitted on most of the other games and chosen on the rest of them. A teacher's
+mark is its complete range. What comes of each decision is read from the tables of continuations, each of which was
+played; on the main experiment's test games such tables were checked against episodes that were played live.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from bayes_tacit.agents.alfworld import Game
+from bayes_tacit.agents.playing import Continuations, Pair
+from bayes_tacit.data.episodes import Episodes
+from bayes_tacit.data.outcomes import Outcomes
+from bayes_tacit.decisions.selection import bootstrap
+from bayes_tacit.errors import TacitWarning
+from bayes_tacit.policies import Policy, World, compare
+from simulations.alfworld.experiment import BUDGET_SHARE, STANDSTILL, episodes_of, taught
+from simulations.alfworld.policies import TACIT
+from simulations.alfworld.recommended import PURE, recommended
+from simulations.studies.tables import markdown_table
+
+PARTS, DEALT, CHOSEN_ON = 5, 2027, 0.3
+"""How many parts, the seed of the deal, and the share of the other games that settings are chosen on."""
+
+RECOMMENDED = "Recommended"
+
+COLUMNS = ("success", "cost", "cheap_calls", "strong_calls")
+
+
+@dataclass(frozen=True, eq=False)
+class Larger:
+    """What came of it.
+
+    Attributes
+    ----------
+    outcomes
+        By policy, in the order of the games; each game under what was fitted and chosen without its part.
+    named
+        Which policy was recommended, by part.
+    marked, failed
+        How many games with AB = 01 the teacher marked, and how many there are.
+    wide
+        How many marks span more than one checkpoint.
+    """
+
+    outcomes: Mapping[str, Outcomes]
+    named: tuple[str, ...]
+    marked: int
+    failed: int
+    wide: int
+
+
+def cross_validate(
+    pairs: Sequence[Pair[Game]],
+    continuations: Callable[[str, Sequence[Pair[Game]]], Continuations[Game]],
+    policies: Callable[[], Sequence[Policy]],
+    *,
+    standstill: int = STANDSTILL,
+    parts: int = PARTS,
+) -> Larger:
+    """Hold out each part in turn.
+
+    Parameters
+    ----------
+    pairs
+        Both rollouts of all games.
+    continuations
+        Gives what comes of handoffs, for a stage and some of the pairs.
+    policies
+        Makes the policies, anew for each part.
+    standstill
+        As for `run_experiment`.
+    parts
+        How many.
+    """
+    known, episodes = continuations("all", pairs), taught(pairs, continuations, "range", standstill)
+    world = World(episodes_of(pairs), known.counterfactuals(), known.players.cost, known.deferral)
+    order = np.random.default_rng(DEALT).permutation(len(pairs))
+    columns: dict[str, np.ndarray] = {}
+    named = []
+    for part in range(parts):
+        held_out, others = order[part::parts], np.concatenate([order[at::parts] for at in range(parts) if at != part])
+        chosen_on = others[: round(CHOSEN_ON * len(others))]
+        training = episodes.take(np.sort(others[len(chosen_on) :]))
+        development, test = (world.take(np.sort(rows)) for rows in (chosen_on, held_out))
+        cap = BUDGET_SHARE * float(development.counterfactuals.pure_strong.cost.mean())
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", TacitWarning)
+            found = compare(policies(), training, development, test, cap)
+        outcomes = dict(found.outcomes)
+        advice = recommended(found.fitted, training, development, cap)
+        if advice is not None:
+            outcomes[RECOMMENDED] = outcomes[advice.name]
+            named.append(advice.name)
+        for name, one in outcomes.items():
+            table = columns.setdefault(name, np.full((len(COLUMNS), len(pairs)), np.nan))
+            table[:, np.sort(held_out)] = [getattr(one, column) for column in COLUMNS]
+    return Larger({name: Outcomes(*table) for name, table in columns.items()}, tuple(named), *_marks(episodes))
+
+
+def _marks(episodes: Episodes) -> tuple[int, int, int]:
+    start, end = (episodes.dataset[name].values for name in ("window_start", "window_end"))
+    marked = episodes.has_window
+    return int(marked.sum()), int((episodes.outcomes == "01").sum()), int((end > start)[marked].sum())
+
+
+def larger_table(found: Larger) -> pd.DataFrame:
+    """Give a row for each policy: averages over all games, and TACIT-Switch's gain over it with a 95% interval."""
+    rows = []
+    for name, outcomes in found.outcomes.items():
+        row = {"policy": name, **outcomes.point()}
+        if name != TACIT:
+            interval = bootstrap(found.outcomes[TACIT], outcomes, resamples=10_000, seed=0).loc["success_difference"]
+            row |= {"gain": interval["estimate"], "gain_lower": interval["lower"], "gain_upper": interval["upper"]}
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def larger_section(found: Larger, games: str) -> list[str]:
+    """Give the section of a page."""
+    table = larger_table(found)
+    n = len(found.outcomes[TACIT].success)
+    rows = []
+    for row in table.to_dict("records"):
+        gain = "" if row["policy"] == TACIT else _points(row["gain"], row["gain_lower"], row["gain_upper"])
+        rows.append(
+            [
+                str(row["policy"]),
+                f"{round(row['success'] * n)}/{n} ({100 * row['success']:.1f}%)",
+                f"{row['cost']:.2f}",
+                f"{100 * row['strong_share']:.1f}%",
+                f"{100 * row['intervention_rate']:.1f}%",
+                gain,
+            ]
+        )
+    head = ["policy", "successes", "mean cost", "strong share", "interventions", f"{TACIT} ahead by, points (95%)"]
+    best = table[~table["policy"].isin([*PURE, RECOMMENDED])].sort_values("success").iloc[-1]
+    words = [
+        f"## The larger protocol: {n} games, windows as ranges",
+        f"The paper's larger check fits on 1,000 games, chooses on 300 and tests on 274. {games} So every one of the "
+        f"{n} is a test game once: in {PARTS} parts, policies are fitted on {1 - CHOSEN_ON:.0%} of the other games and "
+        f"chosen on the rest of them under {BUDGET_SHARE:.0%} of Pure Strong's cost there. Marks are complete ranges: "
+        f"{found.marked} of {found.failed} games with AB = 01 are marked, {found.wide} of them with more than one "
+        "checkpoint. What comes of each decision is read from the tables of continuations. The parts share training "
+        "games, so intervals (paired bootstrap over games) are of this deal, not of new training sets.",
+        markdown_table(head, rows),
+        f"The best single policy is {best['policy']} with {best['success']:.1%} at {best['cost']:.2f}.",
+    ]
+    if found.named:
+        counts = {name: found.named.count(name) for name in dict.fromkeys(found.named)}
+        said = ", ".join(f"{name} ({count} of {len(found.named)})" for name, count in counts.items())
+        words[-1] += f" Recommended, by part: {said}."
+    return words
+
+
+def _points(*values: float) -> str:
+    middle, low, high = (f"{100 * value:+.1f}" for value in values)
+    return f"{middle} ({low} to {high})"

@@ -1,0 +1,137 @@
+"""Who plays, in the words of the pages: what each pair is, what it is not, and why policies do what they do with it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from bayes_tacit.agents.alfworld.learned import LearnedPair
+from bayes_tacit.agents.transcript import Transcript
+from simulations.alfworld.experiment import Experiment
+from simulations.alfworld.policies import DEFERRAL
+
+
+@dataclass(frozen=True)
+class Story:
+    """What a page says about its pair.
+
+    Attributes
+    ----------
+    title
+        Of the page.
+    is_not
+        What the page is not.
+    command
+        How it is made.
+    reliance
+        Says why Step Deferral does what it does with this pair; paragraphs.
+    games
+        Which games the larger protocol has, in a sentence.
+    about
+        Paragraphs on how the pair plays alone.
+    """
+
+    title: str
+    is_not: str
+    command: str
+    reliance: Callable[[Experiment], Sequence[str]]
+    games: str
+    about: Sequence[str] = ()
+
+
+def scripted_reliance(experiment: Experiment) -> list[str]:
+    """Say which actions Step Deferral leaves to whom: where Cheap is unsure, and why that pays here."""
+    return [
+        f"**Why {DEFERRAL} does what it does here.** It looks at the likelihood of Cheap's proposal, which for a "
+        "script is exact: low wherever Cheap does not know where to look, and that is what Strong knows better. "
+        f"{shares(experiment)} Cheap opens, takes and puts for a seventh of the price, and by its error process a step "
+        "of Strong's ends its confusion. Strong alone loses where it overlooks the thing at the first look, every "
+        "second time, and has to search everything else before it looks there again; with both, a second pair of eyes "
+        "has read the same list. A language model's likelihood need not say as much, and one step of help need not set "
+        "it right. A permanent handoff pays Strong's price for every action that follows, and comes when actions were "
+        "already wasted: cumulative risk has to grow first."
+    ]
+
+
+def shares(experiment: Experiment) -> str:
+    """Say what Strong does in Step Deferral's episodes."""
+    doing = {agent: executed(experiment.played[DEFERRAL], agent) for agent in ("strong", "cheap")}
+    total = sum(count.total() for count in doing.values())
+    moves = {agent: count["go"] / max(1, count.total()) for agent, count in doing.items()}
+    return (
+        f"On the test games Strong takes {doing['strong'].total() / total:.0%} of the actions in its episodes; "
+        f"{moves['strong']:.0%} of those are moves to a receptacle, {moves['cheap']:.0%} of Cheap's are."
+    )
+
+
+def executed(transcripts: list[Transcript], agent: str) -> Counter[str]:
+    """Count an agent's executed actions by their verb."""
+    return Counter(
+        record.proposal.action.partition(" ")[0]
+        for transcript in transcripts
+        for record in transcript.executed
+        if record.agent == agent
+    )
+
+
+SCRIPTED = Story(
+    title="ALFWorld with a scripted pair",
+    is_not=(
+        "**What this is not.** Both actors are scripts of ours, not language models: Strong plans and searches where "
+        "things usually are, Cheap does so badly by a stated, seeded error process, and both were tuned on valid_seen "
+        "until they won within the ranges that were asked of them (Strong 70 to 95%, Cheap 15 to 45%). The environment "
+        "is the real ALFWorld engine with its official games. So the numbers say how the policies compare for this "
+        "pair, and that everything around them works; they are no claim about language models, and not to be put "
+        "beside the paper's. A pair that learned what it knows plays the same games on "
+        "[another page](../alfworld_learned/README.md)."
+    ),
+    command="alfworld",
+    reliance=scripted_reliance,
+    games=(
+        "At hand are 340 games, and in 66 of them was counted what Strong knows of where things are, so 274 are left."
+    ),
+)
+
+
+def learned_reliance(experiment: Experiment) -> list[str]:
+    """Say which actions Step Deferral leaves to whom."""
+    return [
+        f"**What {DEFERRAL} relies on here.** Cheap's likelihood is its own softmax: how sure it is, not whether it is "
+        f"right. {shares(experiment)}"
+    ]
+
+
+def learned_story(pair: LearnedPair) -> Story:
+    """Say what the learned pair is."""
+    few, many = (sorted({len(games) for games in some}) for some in (pair.cheap_games, pair.strong_games))
+    sizes = [sorted({len(one.weights) for one in actor.rankers}) for actor in (pair.cheap, pair.strong)]
+    return Story(
+        title="ALFWorld with a learned pair",
+        is_not=(
+            "**What this is not.** Both actors learned what they know from the games' own walkthroughs, and nobody "
+            "wrote down what goes wrong with them; but they are linear rankers of admissible commands, not language "
+            "models. They read commands and lists by their words, are never told what to do next, and cannot write a "
+            "command that is not on the list, so the diagnostic of invalid actions is always zero. The numbers say how "
+            "the policies compare for this pair; they are no claim about language models, and not to be put beside the "
+            "paper's. A scripted pair plays the same games on [another page](../alfworld/README.md)."
+        ),
+        command="alfworld_learned",
+        reliance=learned_reliance,
+        games="At hand are 340 games, each of which is played by actors that were not trained on it.",
+        about=[
+            f"**How they learned.** The game files hold no walkthrough, so it is what the package itself gives in its "
+            f"place: a shortest solution by its planner. A ranker gives each admissible command a softmax probability "
+            f"from words that say how it stands to the task, to what is shown and, for Strong, to what was seen before "
+            f"(one weight a word, ridge, maximum likelihood). Each walkthrough is learned as it is and in copies with "
+            f"detours to receptacles where nothing is found, the right command there being the walkthrough's next one; "
+            f"no other expert was asked. Cheap: {_numbers(few)} games, {_numbers(sizes[0])} weights, no memory but the "
+            f"action before. Strong: {_numbers(many)} games, {_numbers(sizes[1])} weights, memory. Games are dealt "
+            f"into {len(pair.strong_games)} folds by the room that the first observation shows, and each is played by "
+            "the rankers that were trained on the other folds.",
+        ],
+    )
+
+
+def _numbers(values: Sequence[int]) -> str:
+    return f"{values[0]:,}" if len(values) == 1 else f"{values[0]:,} to {values[-1]:,}"
