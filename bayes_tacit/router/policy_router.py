@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,13 +13,14 @@ from bayes_tacit import validate
 from bayes_tacit.data.handoffs import DEFAULT_HANDOFF, HANDOFFS, Handoff
 from bayes_tacit.data.timing import TIMINGS, Timing
 from bayes_tacit.router import kinds, storage
+from bayes_tacit.router.common import AnyRouter
 from bayes_tacit.router.contents import ranges_content, read_ranges
 from bayes_tacit.router.control import GoingOn
 from bayes_tacit.router.fields import Fields, Given
 from bayes_tacit.router.log import DecisionLog
 from bayes_tacit.router.policy_state import PolicyState
 from bayes_tacit.router.ranges import Ranges
-from bayes_tacit.router.snapshots import Progress, read_snapshot
+from bayes_tacit.router.snapshots import Progress
 from bayes_tacit.scores.provenance import check_provenance, provenance
 
 KEYS = (
@@ -32,7 +32,7 @@ RESTARTING = ("prefix_router", "cascade")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PolicyRouter:
+class PolicyRouter(AnyRouter[PolicyState]):
     """Decides as a policy does, while an agent runs; `fitted.router(setting)` makes it, `Router.load` reads it.
 
     What is given by name besides its features and diagnostics is left out, so an agent can send all that it has to
@@ -99,30 +99,14 @@ class PolicyRouter:
         threshold = getattr(self.controller, "threshold", None)
         return None if threshold is None else kinds.finite(threshold)
 
-    def start(
-        self,
-        features: Given | None = None,
-        *,
-        shadow: bool = False,
-        episode: str | int | None = None,
-        log: DecisionLog | None = None,
-    ) -> PolicyState:
-        """Begin an episode; as for `Router.start`."""
-        values = self.features.read(self.given(self.features, () if features is None else features))
-        name = None if episode is None else validate.episode_id("episode", episode)
-        progress = Progress(values, validate.flag("shadow", shadow), name)
-        state = PolicyState(self, progress, log)
-        if log is not None:
-            log.started(progress, self.settings(), self.features.by_name(values), state.opening)
-        return state
+    def begun(self, progress: Progress, log: DecisionLog | None) -> PolicyState:
+        """Give the state of an episode that has come so far."""
+        return PolicyState(self, progress, log)
 
-    def restore(self, snapshot: Mapping[str, object], *, log: DecisionLog | None = None) -> PolicyState:
-        """Go on with an episode where `PolicyState.snapshot` left it."""
-        progress = read_snapshot(snapshot, self.fingerprint, features=len(self.feature_names), totals=None)
-        state = PolicyState(self, progress, log)
-        if log is not None:
-            log.restored(progress, self.fingerprint)
-        return state
+    @property
+    def accumulated(self) -> None:
+        """How many numbers accumulate: that depends on the episode."""
+        return None
 
     def settings(self) -> dict[str, object]:
         """Say in a log whose decisions these are."""
@@ -134,10 +118,6 @@ class PolicyRouter:
             "timing": self.timing,
             "handoff": self.handoff,
         }
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write one JSON file, as `router.schema.json` describes it; every number is read back exactly."""
-        storage.save(self.to_json(), path)
 
     def to_json(self) -> str:
         """Give the content of the file that `save` writes."""
@@ -163,16 +143,6 @@ class PolicyRouter:
     def fingerprint(self) -> str:
         """SHA-256 of everything in it: equal for routers that are equal."""
         return hashlib.sha256(json.dumps(self._content(), sort_keys=True).encode()).hexdigest()
-
-    @cached_property
-    def features(self) -> Fields:
-        """How the features of a task are read."""
-        return Fields("features", self.feature_names, nonnegative=False)
-
-    @cached_property
-    def diagnostics(self) -> Fields:
-        """How the diagnostics of a checkpoint are read."""
-        return Fields("diagnostics", self.diagnostic_names, nonnegative=True)
 
     def given(self, fields: Fields, given: Given) -> Given:
         """Leave out what is given by name and not looked at."""
@@ -205,12 +175,6 @@ class PolicyRouter:
             "numbers": kinds.KINDS[self.policy].write(self.controller),
             "provenance": self.provenance,
         }
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, PolicyRouter) and self.fingerprint == other.fingerprint
-
-    def __hash__(self) -> int:
-        return hash(self.fingerprint)
 
     def __repr__(self) -> str:
         counts = {"diagnostic": len(self.diagnostic_names), "feature": len(self.feature_names)}

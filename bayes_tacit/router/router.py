@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
@@ -15,8 +15,8 @@ from bayes_tacit import validate
 from bayes_tacit.data.handoffs import DEFAULT_HANDOFF, HANDOFFS, Handoff
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.router import contents, storage
+from bayes_tacit.router.common import AnyRouter
 from bayes_tacit.router.control import RouterController
-from bayes_tacit.router.fields import Fields, Given
 from bayes_tacit.router.leaky import total_length
 from bayes_tacit.router.log import DecisionLog
 from bayes_tacit.router.pace import alpha_at, first_levels
@@ -24,7 +24,7 @@ from bayes_tacit.router.policy_router import PolicyRouter
 from bayes_tacit.router.quantiles import quantiles_for, summarized
 from bayes_tacit.router.ranges import Ranges
 from bayes_tacit.router.scorers import Scorer, scorers
-from bayes_tacit.router.snapshots import Progress, read_snapshot
+from bayes_tacit.router.snapshots import Progress
 from bayes_tacit.router.start import Start
 from bayes_tacit.router.state import HandoffState, Opening
 from bayes_tacit.scores.fitted import DRAWS, Fitted
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class Router(Fitted):
+class Router(AnyRouter[HandoffState], Fitted):
     """Decides at each checkpoint of an episode whether Strong takes over: as soon as the score reaches alpha.
 
     The score is q(t) = pi F(R(t)) under a point estimate, and the posterior mean or a posterior quantile of q(t) under
@@ -229,51 +229,14 @@ class Router(Fitted):
             return Opening(float(scores[0]), None, None, self.at_start.threshold)
         return Opening(*summarized(scores, quantiles_for(self.rule, len(scores))), self.at_start.threshold)
 
-    def start(
-        self,
-        features: Given | None = None,
-        *,
-        shadow: bool = False,
-        episode: str | int | None = None,
-        log: DecisionLog | None = None,
-    ) -> HandoffState:
-        """Begin an episode.
+    def begun(self, progress: Progress, log: DecisionLog | None) -> HandoffState:
+        """Give the state of an episode that has come so far."""
+        return HandoffState(self, progress, log)
 
-        Parameters
-        ----------
-        features
-            The task's features, as they were before standardization: by name, or as numbers in the fitted order.
-        shadow
-            Decide and record, but never hand off.
-        episode
-            A name for messages and the log; needed with a log.
-        log
-            Where to write every decision. Episodes that run at the same time need different names in it.
-        """
-        values = self.features.read(() if features is None else features)
-        name = None if episode is None else validate.episode_id("episode", episode)
-        progress = Progress(values, validate.flag("shadow", shadow), name)
-        state = HandoffState(self, progress, log)
-        if log is not None:
-            log.started(progress, self.settings(), self.features.by_name(values), state.opening)
-        return state
-
-    def restore(self, snapshot: Mapping[str, object], *, log: DecisionLog | None = None) -> HandoffState:
-        """Go on with an episode where `HandoffState.snapshot` left it, to the last bit.
-
-        Parameters
-        ----------
-        snapshot
-            The snapshot, taken under this very router.
-        log
-            Where to write every decision from here on.
-        """
-        totals = total_length(self.draws, len(self.diagnostic_names))
-        progress = read_snapshot(snapshot, self.fingerprint, features=len(self.feature_names), totals=totals)
-        state = HandoffState(self, progress, log)
-        if log is not None:
-            log.restored(progress, self.fingerprint)
-        return state
+    @property
+    def accumulated(self) -> int:
+        """How many numbers accumulate over an episode."""
+        return total_length(self.draws, len(self.diagnostic_names))
 
     def settings(self) -> dict[str, object]:
         """Say in a log whose decisions these are."""
@@ -292,10 +255,6 @@ class Router(Fitted):
             return super().thinned(most)
         at_start = self.at_start.thinned(validate.whole("draws", most, 1))
         return replace(self, draws=self.draws.thinned(most), at_start=at_start)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write one JSON file, as `router.schema.json` describes it; every number is read back exactly."""
-        storage.save(self.to_json(), path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Router | PolicyRouter:
@@ -331,16 +290,6 @@ class Router(Fitted):
         return RouterController(self)
 
     @cached_property
-    def features(self) -> Fields:
-        """How the features of a task are read."""
-        return Fields("features", self.feature_names, nonnegative=False)
-
-    @cached_property
-    def diagnostics(self) -> Fields:
-        """How the diagnostics of a checkpoint are read."""
-        return Fields("diagnostics", self.diagnostic_names, nonnegative=True)
-
-    @cached_property
     def levels(self) -> tuple[float | None, ...]:
         """The thresholds of the first steps."""
         return first_levels(self.alpha, self.pace)
@@ -349,12 +298,6 @@ class Router(Fitted):
     def scorer(self) -> Callable[[Sequence[float]], Scorer]:
         """Makes the scorer of an episode from its features."""
         return scorers(self.draws, self.rule, self.feature_mean, self.feature_scale, self.diagnostics)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Router) and self.fingerprint == other.fingerprint
-
-    def __hash__(self) -> int:
-        return hash(self.fingerprint)
 
     def __reduce__(self) -> tuple[object, ...]:
         return Router.from_json, (self.to_json(),)
