@@ -48,17 +48,13 @@ class Playing:
     first: Annotated[int | None, typer.Option(help="Only the first so many, by id.")] = None
     cheap: Annotated[
         str,
-        typer.Option(
-            help="Who plays Cheap: scripted (ALFWorld), an endpoint's address, or a folder of rollouts to replay."
-        ),
+        typer.Option(help="Who plays Cheap: scripted, an endpoint's address, or a folder of rollouts to replay."),
     ] = SCRIPTED
     cheap_model: Annotated[str | None, typer.Option(help="Name of the model behind that endpoint.")] = None
     cheap_key: Annotated[str | None, typer.Option(help="Environment variable that holds its key.")] = None
     strong: Annotated[
         str,
-        typer.Option(
-            help="Who plays Strong: scripted (ALFWorld), an endpoint's address, or a folder of rollouts to replay."
-        ),
+        typer.Option(help="Who plays Strong: scripted, an endpoint's address, or a folder of rollouts to replay."),
     ] = SCRIPTED
     strong_model: Annotated[str | None, typer.Option(help="Name of the model behind that endpoint.")] = None
     strong_key: Annotated[str | None, typer.Option(help="Environment variable that holds its key.")] = None
@@ -165,18 +161,23 @@ class Seat:
                 field=f"--{self.agent}-model, --{self.agent}-key",
                 value=(self.model, self.key_variable),
             )
-        if self.who == SCRIPTED and benchmark == ALFWORLD:
-            from bayes_tacit.agents.alfworld import CheapActor, StrongActor
-
-            return CheapActor(seed) if self.agent == "cheap" else StrongActor(seed)
+        if self.who == SCRIPTED:
+            return self._scripted(benchmark, seed)
         if Path(self.who).is_dir():
             from bayes_tacit.agents.playing import RecordedActor
 
             return RecordedActor(Path(self.who), self.agent)
-        expected = "http://... or https://..., or a folder of rollouts"
-        if benchmark == ALFWORLD:
-            expected = f"scripted, or {expected}"
+        expected = "scripted, http://... or https://..., or a folder of rollouts"
         raise InvalidDataError(expected, field=f"--{self.agent}", value=shown_address(self.who))
+
+    def _scripted(self, benchmark: str, seed: int) -> Actor:
+        if benchmark == ALFWORLD:
+            from bayes_tacit.agents.alfworld import CheapActor, StrongActor
+
+            return CheapActor(seed) if self.agent == "cheap" else StrongActor(seed)
+        from bayes_tacit.agents.dabench.analyst import CarefulAnalyst, HastyAnalyst
+
+        return HastyAnalyst(seed) if self.agent == "cheap" else CarefulAnalyst()
 
     def _model(self, benchmark: str, model: str, seed: int) -> Actor:
         from bayes_tacit.agents.endpoint import Endpoint, EndpointActor, whole_answer

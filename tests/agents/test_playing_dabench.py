@@ -168,7 +168,7 @@ def test_the_commands_play_dabench(data, recorded, tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ((), "--cheap is 'scripted'; expected http://... or https://..., or a folder of rollouts"),
+        (("--cheap", "nobody"), "--cheap is 'nobody'; expected scripted, http://... or https://..., or a folder of"),
         (("--cheap", "{folder}", "--strong", "{folder}", "--split", "x"), "--split is 'x'; expected none"),
         (("--cheap", "{folder}", "--strong", "{folder}", "--data", "nowhere"), "no such file"),
         (("--cheap", "{folder}", "--strong", "{folder}", "--strong-model", "x"), "expected none with --strong"),

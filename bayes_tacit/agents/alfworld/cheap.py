@@ -6,10 +6,10 @@ import math
 from dataclasses import dataclass, replace
 
 from bayes_tacit.agents.alfworld.belief import Belief
-from bayes_tacit.agents.alfworld.draws import pick, uniforms
 from bayes_tacit.agents.alfworld.plan import approach, next_goal
 from bayes_tacit.agents.alfworld.text import Task, kind, number, read_task
 from bayes_tacit.agents.alfworld.vocabulary import FOOD, KITCHENWARE, TOILETRIES
+from bayes_tacit.agents.draws import pick, uniforms
 from bayes_tacit.agents.protocols import History, Proposal
 
 CHECKS = ("look", "inventory")

@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from bayes_tacit.agents.alfworld.belief import Belief
-from bayes_tacit.agents.alfworld.draws import pick, uniforms
 from bayes_tacit.agents.alfworld.knowledge import Places, usual_places
 from bayes_tacit.agents.alfworld.plan import approach, next_goal
 from bayes_tacit.agents.alfworld.text import kind, read_task, receptacles
 from bayes_tacit.agents.alfworld.vocabulary import OPENABLE
+from bayes_tacit.agents.draws import pick, uniforms
 from bayes_tacit.agents.protocols import History, Proposal
 
 
