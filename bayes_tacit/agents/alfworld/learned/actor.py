@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from bayes_tacit import validate
-from bayes_tacit.agents.alfworld.draws import uniforms
 from bayes_tacit.agents.alfworld.learned.ranker import Ranker
 from bayes_tacit.agents.alfworld.text import receptacles
+from bayes_tacit.agents.draws import uniforms
 from bayes_tacit.agents.errors import ActorError
 from bayes_tacit.agents.protocols import History, Proposal
 
