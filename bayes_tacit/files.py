@@ -72,7 +72,9 @@ def parse_json(text: str | bytes, where: str, expected: str) -> Any:  # noqa: AN
     bayes_tacit.errors.FileFormatError: fit.json: not valid JSON (the key 'a' is there twice); expected a fit
     """
     try:
-        return json.loads(text, object_pairs_hook=_each_key_once, parse_constant=_no_constant)
+        # Bytes are decoded here: JSON's own reader would take UTF-16 and UTF-32, too.
+        known = text if isinstance(text, str) else text.decode("utf-8-sig")
+        return json.loads(known, object_pairs_hook=_each_key_once, parse_constant=_no_constant)
     except RecursionError:
         raise FileFormatError(f"{where}: not valid JSON (nested too deeply); expected {expected}") from None
     except ValueError as error:

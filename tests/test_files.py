@@ -323,6 +323,10 @@ def test_text_from_outside_is_utf8_with_or_without_a_mark(tmp_path):
         ('"schema_version": 2', '"schema_version": true'),
         ('"n_episodes": 1200', '"n_episodes": -1200'),
         ('"n_timed": 840', '"n_timed": 840, "n_timed": 840'),
+        ('"n_timed": 840', '"n_timed": 1201'),
+        ('"seed": 0', '"seed": -1'),
+        ('"subgoals"', '"entities"'),
+        ('"subgoals"', '""'),
     ],
 )
 def test_a_fit_with_a_key_twice_or_a_count_that_is_none_is_refused(example_fit, tmp_path, old, new):

@@ -164,6 +164,20 @@ def working(what: str) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def about(*files: Path) -> Iterator[None]:
+    """Say which files were read where something in them is wrong and the error names none of them."""
+    try:
+        yield
+    except InvalidDataError as error:
+        if any(str(file) in str(error) for file in files):
+            raise
+        where = ", ".join([*filter(None, [error.where]), f"in {' and '.join(map(str, files))}"])
+        raise InvalidDataError(
+            error.expected, episode=error.episode, field=error.field, value=error.value, where=where
+        ) from error
+
+
 def read_episodes(path: Path) -> Episodes:
     """Read episodes, telling what is odd about them."""
     from bayes_tacit.data.episodes import Episodes

@@ -15,6 +15,7 @@ from bayes_tacit.cli.common import (
     Fitted,
     Force,
     Seed,
+    about,
     new_file,
     read_episodes,
     read_fitted,
@@ -114,21 +115,25 @@ def select(
         estimate = read_fitted(fitted)
         if isinstance(estimate, MapFit) and decision_rule != "mean":
             raise InvalidDataError("a posterior, or no rule: a fit has one score", field="--rule", value=rule)
-        parameters = as_draws(estimate).thinned()
+        with about(fitted):
+            parameters = as_draws(estimate).thinned()
         episodes = read_episodes(data)
         timing = parameters.timing
-        scores = decisive_scores(parameters, episodes, decision_rule)
+        with about(fitted, data):
+            scores = decisive_scores(parameters, episodes, decision_rule)
         trained = scores
         if training is not None:
             fitted_on = read_episodes(training)
             warn_of_other_data(estimate, fitted_on)
-            trained = decisive_scores(parameters, fitted_on, decision_rule)
+            with about(fitted, training):
+                trained = decisive_scores(parameters, fitted_on, decision_rule)
         given = None if alpha is None else Candidates(np.array([validate.threshold("--alpha", alpha)]))
         asked = Asked(scores, given or _candidates(candidates, n, trained, timing), timing, cap)
         steps = steps_of(episodes, strong_steps)
         if counterfactuals is not None:
             cost = cast("StepCost", prices)
-            known = Counterfactuals.read(counterfactuals, cost=cost).match(episodes)
+            with about(counterfactuals, data):
+                known = Counterfactuals.read(counterfactuals, cost=cost).match(episodes)
             if cheap_cost is not None or strong_cost is not None:
                 known = known.with_cost(cost)
             found = from_counterfactuals(asked, _of_kind(known, kind, counterfactuals), seed)

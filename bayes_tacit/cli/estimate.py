@@ -21,6 +21,7 @@ from bayes_tacit.cli.common import (
     Seed,
     Timing,
     Unmarked,
+    about,
     memory_from,
     new_file,
     read_episodes,
@@ -160,10 +161,11 @@ def _score_table(fitted: Path, data: Path, probability: float) -> pd.DataFrame:
 
     validate.probability("--probability", probability)
     estimate, episodes = read_fitted(fitted), read_episodes(data)
-    if isinstance(estimate, MapFit):
-        scores = handoff_score(estimate, episodes).to_dataset(name="score")
-    else:
-        scores = credible_band(estimate, episodes, probability=probability).rename(mean="score")
+    with about(fitted, data):
+        if isinstance(estimate, MapFit):
+            scores = handoff_score(estimate, episodes).to_dataset(name="score")
+        else:
+            scores = credible_band(estimate, episodes, probability=probability).rename(mean="score")
     table = scores.to_dataframe().reset_index()
     return table.dropna(subset="score").reset_index(drop=True)
 

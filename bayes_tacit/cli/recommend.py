@@ -19,6 +19,7 @@ from bayes_tacit.cli.common import (
     Seed,
     Timing,
     Unmarked,
+    about,
     new_file,
     read_episodes,
     show,
@@ -95,7 +96,8 @@ def recommend(
         steps = steps_of(kept, strong_steps)
         result: Recommendation | LogsRecommendation
         if known:
-            world = _world(kept, counterfactuals, cost, steps, handoff)
+            with about(*filter(None, (data, counterfactuals))):
+                world = _world(kept, counterfactuals, cost, steps, handoff)
             result = _judged(training, world, cap, folds, seed, fitting, 0 if plot is None else BUDGETS)
         else:
             result = _from_logs(training, kept, cap, cost, step_budget, steps, fitting)

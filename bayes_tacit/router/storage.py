@@ -7,8 +7,8 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileError
-from bayes_tacit.files import as_path, atomic_path
+from bayes_tacit.errors import FileFormatError, InvalidDataError
+from bayes_tacit.files import atomic_path, parse_json, regular_file
 
 FORMAT = "bayes_tacit.router"
 SCHEMA_VERSION = 2
@@ -44,13 +44,11 @@ def save(text: str, path: str | os.PathLike[str]) -> None:
 
 def load[R: Marked](path: str | os.PathLike[str], make: Callable[[dict[str, Any], int], R]) -> R:
     """Read a file that `save` wrote, unless it is too large."""
+    source = regular_file(path, EXPECTED.removeprefix("expected "))
     try:
-        with as_path(path).open("rb") as file:
+        with source.open("rb") as file:
             too_large = os.fstat(file.fileno()).st_size > LARGEST
-            # What is no regular file does not tell its size.
             content = b"" if too_large else file.read(LARGEST + 1)
-    except FileNotFoundError:
-        raise MissingFileError(f"{path}: no such file; {EXPECTED}") from None
     except OSError as error:
         raise FileFormatError(f"{path}: cannot be read ({error.strerror}); {EXPECTED}") from error
     if too_large or len(content) > LARGEST:
@@ -60,10 +58,7 @@ def load[R: Marked](path: str | os.PathLike[str], make: Callable[[dict[str, Any]
 
 def from_json[R: Marked](text: str | bytes, where: str, make: Callable[[dict[str, Any], int], R]) -> R:
     """Make the router that the text describes from its content and schema version, checking all of it."""
-    try:
-        content = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_each_key_once)
-    except (ValueError, RecursionError) as error:
-        raise FileFormatError(f"{where}: not valid JSON ({error}); {EXPECTED}") from None
+    content = parse_json(text, where, EXPECTED.removeprefix("expected "))
     try:
         router = make(content, _version(content))
         if content["fingerprint"] != router.fingerprint:
@@ -93,16 +88,3 @@ def _version(content: object) -> int:
     if type(version) is not int or version < 1:
         raise InvalidDataError(f"1 or {SCHEMA_VERSION}", field="schema_version", value=version)
     return version
-
-
-def _no_constant(name: str) -> float:
-    raise ValueError(f"{name} is not a number")
-
-
-def _each_key_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    content: dict[str, object] = {}
-    for key, value in pairs:
-        if key in content:
-            raise ValueError(f"the key {key!r} is given twice")
-        content[key] = value
-    return content

@@ -194,3 +194,13 @@ def test_memory_clock_and_missing_windows_are_chosen_on_the_command_line(example
         refused = call("fit", episodes, "--out", "other.json", "--memory", given, cwd=tmp_path)
         assert refused.returncode == 2
         assert "a number from 0 to 1" in refused.stderr
+
+
+def test_an_error_about_two_files_names_both(example_folder, tmp_path):
+    lines = (example_folder / "episodes.jsonl").read_text().replace('"entities"', '"size"')
+    (tmp_path / "other.jsonl").write_text(lines)
+    fit = example_folder / "fit.json"
+    for words in (("score", fit, "other.jsonl"), ("select", fit, "other.jsonl", "--alpha", "0.3")):
+        done = call(*words, "--out", "out.csv" if words[0] == "score" else "out.json", cwd=tmp_path)
+        assert done.returncode == 2
+        assert f"in {fit} and other.jsonl: features of the episodes is ['size', " in done.stderr

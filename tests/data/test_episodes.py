@@ -510,3 +510,17 @@ def test_summary_prints_as_a_page():
         "Notes",
         "  constant features: 'food'",
     ]
+
+
+@pytest.mark.filterwarnings("ignore::bayes_tacit.errors.TacitWarning")
+def test_means_of_the_largest_numbers_are_finite(example):
+    few = example.take(range(3))
+    usual = few.summary()
+    dataset = few.dataset.copy(deep=True)
+    dataset["diagnostics"][..., 0] = np.where(dataset["diagnostics"][..., 0] >= 0, 1e308, np.nan)
+    dataset["features"][:, 0] = [1e308, -1e308, 1.5e308]
+    found = Episodes(dataset).summary()
+    assert found.diagnostics[0].mean == pytest.approx(1e308)
+    assert found.features[0].mean == pytest.approx(0.5e308)
+    assert found.features[0].sd == pytest.approx(np.std([1, -1, 1.5]) * 1e308)
+    assert (found.features[1:], found.diagnostics[1:]) == (usual.features[1:], usual.diagnostics[1:])

@@ -2,6 +2,7 @@ import dataclasses
 import importlib.resources
 import json
 import math
+import os
 import tracemalloc
 
 import jsonschema
@@ -237,7 +238,7 @@ def test_a_file_cut_anywhere_is_refused(tmp_path):
         ("[" * 200_000, "not valid JSON"),
         ('{"alpha": NaN}', "not valid JSON .NaN is not a number"),
         ('{"alpha": -Infinity}', "not valid JSON .-Infinity is not a number"),
-        ('{"alpha": 0.3, "alpha": 0.4}', "not valid JSON .the key 'alpha' is given twice"),
+        ('{"alpha": 0.3, "alpha": 0.4}', "not valid JSON .the key 'alpha' is there twice"),
         ('{"seed": ' + "9" * 5000 + "}", "not valid JSON"),
     ],
 )
@@ -272,15 +273,18 @@ def test_a_huge_file_is_refused_without_reading_it(tmp_path):
 
 def test_an_endless_file_is_refused(monkeypatch):
     monkeypatch.setattr(storage, "LARGEST", 1000)
-    with pytest.raises(FileFormatError, match="/dev/zero: larger than 1,000 bytes"):
+    with pytest.raises(FileFormatError, match="/dev/zero is a pipe or device; expected a router"):
         Router.load("/dev/zero")
 
 
 def test_no_file_and_a_folder_are_refused(tmp_path):
     with pytest.raises(MissingFileError, match=r"none.json: no such file"):
         Router.load(tmp_path / "none.json")
-    with pytest.raises(FileFormatError, match="cannot be read"):
+    with pytest.raises(FileFormatError, match=r"is a folder; expected a router written by Router\.save"):
         Router.load(tmp_path)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(FileFormatError, match="pipe is a pipe or device; expected a router"):
+        Router.load(tmp_path / "pipe")
     with pytest.raises(MissingFileError, match="no such folder"):
         random_router().save(tmp_path / "none" / "router.json")
 
@@ -311,3 +315,10 @@ def test_parameters_given_by_hand_are_checked_as_well(field, value, message):
 def test_a_router_needs_a_diagnostic():
     with pytest.raises(InvalidDataError, match="number of diagnostics is 0; expected at least one"):
         dataclasses.replace(random_router(), diagnostic_names=())
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-32"])
+def test_a_router_in_another_encoding_is_refused(tmp_path, encoding):
+    (tmp_path / "router.json").write_text(random_router().to_json(), encoding=encoding)
+    with pytest.raises(FileFormatError, match=r"router\.json: not valid JSON"):
+        Router.load(tmp_path / "router.json")

@@ -159,20 +159,27 @@ def outcome_labels(dataset: xr.Dataset) -> Array:
 def _features(dataset: xr.Dataset) -> tuple[FeatureSummary, ...]:
     values = dataset["features"].values
     with np.errstate(over="ignore", invalid="ignore"):
-        columns = (values.mean(axis=0), values.std(axis=0), values.min(axis=0), values.max(axis=0))
+        columns = [values.mean(axis=0), values.std(axis=0), values.min(axis=0), values.max(axis=0)]
+        if not all(np.isfinite(column).all() for column in columns[:2]):
+            # The sum of large values may be infinite; their mean and deviation are not.
+            scale = np.abs(values).max(axis=0, initial=1)
+            columns[:2] = [(values / scale).mean(axis=0) * scale, (values / scale).std(axis=0) * scale]
     rows = zip(dataset["feature"].values, *(column.tolist() for column in columns), strict=True)
     return tuple(FeatureSummary(*row) for row in rows)
 
 
 def _diagnostics(dataset: xr.Dataset) -> tuple[DiagnosticSummary, ...]:
-    total, nonzero = np.zeros(dataset.sizes["diagnostic"]), np.zeros(dataset.sizes["diagnostic"])
+    total, mean, nonzero = (np.zeros(dataset.sizes["diagnostic"]) for _ in range(3))
+    n = int(dataset["n_steps"].sum())
     with np.errstate(over="ignore"):
         for block in blocks(dataset):
             values = dataset["diagnostics"].isel(episode=block).values
             total += np.nansum(values, axis=(0, 1))
+            mean += np.nansum(values / n, axis=(0, 1))
             nonzero += (values > 0).sum(axis=(0, 1))
-    n = int(dataset["n_steps"].sum())
-    rows = zip(dataset["diagnostic"].values, (total / n).tolist(), (nonzero / n).tolist(), strict=True)
+    # The sum of large values may be infinite; their mean is not.
+    means = np.where(np.isfinite(total), total / n, mean)
+    rows = zip(dataset["diagnostic"].values, means.tolist(), (nonzero / n).tolist(), strict=True)
     return tuple(DiagnosticSummary(*row) for row in rows)
 
 

@@ -31,6 +31,7 @@ Finite = Annotated[float, Field(allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=0)]
 Weight = Annotated[float, Field(ge=0, le=1)]
+Name = Annotated[str, Field(min_length=1)]
 
 
 class _RestartRecord(BaseModel):
@@ -61,8 +62,8 @@ class _FitRecord(BaseModel):
     format: Literal["bayes_tacit.map_fit"]
     schema_version: Literal[2]
     written_by: str
-    diagnostic_names: list[str]
-    feature_names: list[str]
+    diagnostic_names: Annotated[list[Name], Field(min_length=1)]
+    feature_names: list[Name]
     feature_mean: list[Finite]
     feature_scale: list[Positive]
     w: list[Weight]
@@ -84,7 +85,7 @@ class _FitRecord(BaseModel):
     floor: Positive | None
     family: Annotated[str, AfterValidator(lambda name: family_named(name).name)]
     timing: Timing
-    seed: int
+    seed: Count
     data_fingerprint: str
     memory: Annotated[float, Field(ge=0, le=1)]
     clock: bool
@@ -96,10 +97,15 @@ class _FitRecord(BaseModel):
         for name in ("feature_mean", "feature_scale", "gamma", "beta"):
             if len(getattr(self, name)) != len(self.feature_names):
                 raise ValueError(
-                    f"{name} has {len(getattr(self, name))} numbers for {len(self.feature_names)} features"
+                    f"{name} has {len(getattr(self, name))} numbers for {len(self.feature_names)} feature_names"
                 )
         if len(self.w) != len(self.diagnostic_names):
-            raise ValueError(f"w has {len(self.w)} numbers for {len(self.diagnostic_names)} diagnostics")
+            raise ValueError(f"w has {len(self.w)} numbers for {len(self.diagnostic_names)} diagnostic_names")
+        for name in ("feature_names", "diagnostic_names"):
+            if len(set(getattr(self, name))) < len(getattr(self, name)):
+                raise ValueError(f"{name} has one of them twice")
+        if self.n_timed > self.n_episodes:
+            raise ValueError(f"n_timed is {self.n_timed} of n_episodes {self.n_episodes}")
         if not sums_to_one(sum(self.w)):
             raise ValueError(f"w sums to {sum(self.w)}, expected 1")
         return self
@@ -154,7 +160,8 @@ def load(path: str | os.PathLike[str]) -> dict[str, Any]:
         record = _FitRecord.model_validate_json(json.dumps(content))
     except ValidationError as error:
         first = error.errors()[0]
-        field = ".".join(map(str, first["loc"])) or "the file"
+        # Keys of the file are others' text.
+        field = ".".join(map(str, first["loc"])).encode("unicode_escape").decode() or "the file"
         raise FileFormatError(f"{path}: {field}: {first['msg']}; expected a fit written by MapFit.save") from error
     values = record.model_dump(exclude={"format", "schema_version", "written_by"})
     for name in ("w", "gamma", "beta", "feature_mean", "feature_scale"):

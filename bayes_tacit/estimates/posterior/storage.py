@@ -100,7 +100,8 @@ def refuse_unknown_suffix(path: Path) -> None:
 
 
 def _refuse_foreign(tree: xr.DataTree, name: str) -> None:
-    if tree.attrs.get("format") != FORMAT:
+    given = tree.attrs.get("format")
+    if not isinstance(given, str) or given != FORMAT:
         raise FileFormatError(f"{name}: format is {tree.attrs.get('format')!r}; expected {FORMAT!r}")
     version = tree.attrs.get("schema_version")
     if isinstance(version, bool) or not isinstance(version, int | np.integer) or version < 1:
