@@ -24,6 +24,7 @@ def test_version_and_help_of_every_command(tmp_path):
         "select",
         "report",
         "route",
+        "monitor",
         "example",
         "collect",
         "teach",

@@ -5,17 +5,16 @@ from __future__ import annotations
 import base64
 import itertools
 import re
-import shutil
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
-from html.parser import HTMLParser
 from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import xarray as xr
+from pages import CHROMIUM, Page, opened
 from simulate import quietly, simulate_model
 
 from bayes_tacit import Episodes, crossing_probability, fit_map, judge, report, run_checks, sample_posterior
@@ -24,42 +23,6 @@ from bayes_tacit.html.rendering import prose, render
 from bayes_tacit.review.checks import headline
 from bayes_tacit.review.reporting import contents
 from bayes_tacit.review.reporting.write import PARTS
-
-VOID = {"meta", "link", "img", "br"}
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-
-
-class Page(HTMLParser):
-    """Collects what is on a page, and refuses tags that are not closed in order."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(convert_charrefs=True)
-        self.open: list[str] = []
-        self.tags: list[tuple[str, dict[str, str]]] = []
-        self.words: list[str] = []
-        self.content = path.read_text(encoding="utf-8")
-        self.feed(self.content)
-        self.close()
-        assert self.open == []
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append((tag, dict(attrs)))
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        if self.open and self.open[-1] != "style":
-            self.words.append(data)
-
-    @property
-    def text(self) -> str:
-        return " ".join(self.words)
-
-    def all(self, tag: str) -> list[dict[str, str]]:
-        return [attrs for name, attrs in self.tags if name == tag]
 
 
 @pytest.fixture(scope="module")
@@ -290,33 +253,10 @@ def test_a_disk_that_is_full_leaves_the_old_file(posterior, example, tmp_path, m
     assert [entry.name for entry in tmp_path.iterdir()] == ["report.html"]
 
 
-PROBE = """
-<script>
-window.addEventListener("load", () => {
-  const pictures = [...document.images];
-  const bad = pictures.filter((image) => !image.complete || image.naturalWidth === 0 || image.naturalHeight === 0);
-  const wide = document.documentElement.scrollWidth > document.documentElement.clientWidth;
-  document.title = `pictures ${pictures.length} bad ${bad.length} wide ${wide}`;
-});
-</script>
-"""
-
-
 @pytest.mark.skipif(CHROMIUM is None, reason="needs a browser: apt-get install chromium")
 @pytest.mark.parametrize("width", [1366, 500])
 def test_it_opens_in_chromium_without_errors_and_with_its_pictures(written, tmp_path, width):
-    probed = tmp_path / "probed.html"
-    probed.write_text(written.read_text(encoding="utf-8").replace("</head>", f"{PROBE}</head>"), encoding="utf-8")
-    command = [
-        *(CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
-        *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
-        *(f"--user-data-dir={tmp_path / 'profile'}", f"--window-size={width},900"),
-        *("--enable-logging=stderr", "--virtual-time-budget=10000", "--dump-dom", probed.as_uri()),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
-    title = re.search("<title>(.*?)</title>", done.stdout)[1]
-    assert title == "pictures 18 bad 0 wide false"
-    assert [line for line in done.stderr.splitlines() if "CONSOLE" in line] == []
+    assert opened(written, tmp_path, width) == ("pictures 18 bad 0 wide false", [])
 
 
 def sick(tree: xr.DataTree, sickness: str) -> xr.DataTree:

@@ -12,12 +12,12 @@ import xarray as xr
 
 from bayes_tacit import validate
 from bayes_tacit.data.episodes import Episodes
-from bayes_tacit.errors import FileFormatError, MissingFileError
+from bayes_tacit.errors import FileFormatError
 from bayes_tacit.estimates.map_fit import MapFit
 from bayes_tacit.estimates.posterior.storage import FORMAT
-from bayes_tacit.files import as_path, atomic_path
 from bayes_tacit.html.rendering import render
 from bayes_tacit.review.checks import CheckResult, headline, run_checks
+from bayes_tacit.review.pages import save_page, writable_page
 from bayes_tacit.review.reporting import sections
 from bayes_tacit.review.reporting.contents import choose, parameter_table
 
@@ -91,7 +91,7 @@ def report(
     >>> episodes = load_example()
     >>> report(sample_posterior(episodes), episodes, "report.html", alpha=0.3)  # doctest: +SKIP
     """
-    target = _writable(path, overwrite)
+    target = writable_page(path, overwrite=overwrite)
     if not isinstance(tree, xr.DataTree) or tree.attrs.get("format") != FORMAT:
         given = tree.attrs.get("format") if isinstance(tree, xr.DataTree) else type(tree).__name__
         raise FileFormatError(f"the posterior's format is {given!r}; expected {FORMAT!r}, from sample_posterior")
@@ -101,13 +101,7 @@ def report(
     results = run_checks(tree, episodes, fit) if results is None else results
     heading = "Posterior of the handoff model" if title is None else title
     page = _page(heading, tree, episodes, shown, results, alpha)
-    try:
-        with atomic_path(target) as temporary:
-            temporary.write_text(page, encoding="utf-8")
-    except MissingFileError:
-        raise
-    except OSError as error:
-        raise FileFormatError(f"{target}: cannot be written ({error.strerror})") from error
+    save_page(target, page)
     return target
 
 
@@ -135,19 +129,3 @@ def _page(
         data=sections.data(episodes),
         provenance=sections.provenance(tree),
     )
-
-
-def _writable(path: str | os.PathLike[str], overwrite: bool) -> Path:
-    """Refuse a path that cannot be written before anything is computed."""
-    target = as_path(path)
-    if target.suffix not in (".html", ".htm"):
-        raise FileFormatError(f"{target}: suffix is {target.suffix!r}; expected .html or .htm")
-    if target.is_dir():
-        raise FileFormatError(f"{target}: is a folder; expected a file to write")
-    if not target.resolve().parent.is_dir():
-        raise MissingFileError(f"{target.parent}: no such folder; expected the folder in which to write {target.name}")
-    if target.exists() and not overwrite:
-        raise FileFormatError(f"{target}: exists; expected a new name, or overwrite=True")
-    if not os.access(target.resolve().parent, os.W_OK):
-        raise FileFormatError(f"{target}: cannot be written (no permission in {target.resolve().parent})")
-    return target
