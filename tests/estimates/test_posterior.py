@@ -117,7 +117,7 @@ def test_nothing_is_compiled_twice_for_the_same_shape_of_model(monkeypatch, exam
 
 def test_pointwise_log_likelihood_is_pymcs(tree, episodes):
     model = build_model(episodes)
-    logp = model.compile_logp(vars=model.observed_RVs, sum=False)
+    logp = model.compile_logp(vars=model.observed_RVs, sum=False, mode="FAST_COMPILE")
     posterior = tree["posterior"].isel(chain=1, draw=17)
     logits = np.log(posterior["w"].values)
     point = {name: posterior[name].values for name in ("gamma0", "gamma", "beta0", "beta")}
