@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from logged import serve, trained
 from scipy import stats
-from served import serve, trained
 from talks import TOOLS, counting, talk
 
 from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileError

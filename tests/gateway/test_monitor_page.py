@@ -10,8 +10,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from command_line import call
+from logged import serve, trained
 from pages import CHROMIUM, Page, opened
-from served import serve, trained
 from talks import TASK, TOOLS, counting
 
 from bayes_tacit.errors import FileFormatError
