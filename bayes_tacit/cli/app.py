@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from bayes_tacit.cli import collect, data, decide, estimate, evaluate, logs, monitor, recommend, route, teach
+from bayes_tacit.cli import collect, data, decide, estimate, evaluate, logs, monitor, recommend, route, serve, teach
 from bayes_tacit.cli.common import BAD_INPUT, shown
 from bayes_tacit.errors import TacitError
 
@@ -53,6 +53,7 @@ for command in (
     decide.select,
     recommend.recommend,
     route.route,
+    serve.serve,
     monitor.monitor,
     collect.collect,
     teach.teach,

@@ -22,11 +22,14 @@ class Usage:
         Tokens in and out.
     cached
         How many of those in were cached; None where the server does not say.
+    estimated
+        Whether nobody counted, and they were taken from the letters.
     """
 
     prompt: int
     completion: int
     cached: int | None = None
+    estimated: bool = False
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,8 @@ class Reply:
         Its tokens, if the server says.
     nll
         Sum of negative log-likelihoods and number of tokens that have one; None without log-probabilities.
+    letters
+        How long its text and the arguments of its calls are.
     """
 
     mark: str | None = None
@@ -37,6 +39,7 @@ class Reply:
     finish_reason: str | None = None
     usage: Usage | None = None
     nll: tuple[float, int] | None = None
+    letters: int = 0
 
 
 def record(kept: Kept, ruling: Ruling, reply: Reply) -> None:
@@ -54,7 +57,7 @@ def read_reply(content: object) -> Reply:
     >>> reply = read_reply({"model": "m", "choices": [{"message": {"content": "Hi"}, "finish_reason": "stop"}],
     ...                     "usage": {"prompt_tokens": 9, "completion_tokens": 1}})
     >>> reply.model, reply.finish_reason, reply.usage
-    ('m', 'stop', Usage(prompt=9, completion=1, cached=None))
+    ('m', 'stop', Usage(prompt=9, completion=1, cached=None, estimated=False))
     """
     if not isinstance(content, Mapping):
         return Reply()
@@ -67,6 +70,7 @@ def read_reply(content: object) -> Reply:
         finish_reason=_text(choice.get("finish_reason")),
         usage=_usage(content.get("usage")),
         nll=_nll(_logprobs(choice)),
+        letters=_letters(message),
     )
 
 
@@ -115,6 +119,7 @@ def read_stream(raw: bytes) -> Reply:
         finish_reason=_text(said.get("finish_reason")),
         usage=_usage(said.get("usage")),
         nll=_nll(tokens),
+        letters=_letters(message),
     )
 
 
@@ -129,6 +134,17 @@ def _add_calls(calls: dict[object, dict[str, Any]], deltas: object) -> None:
         call["id"] = call["id"] or delta.get("id")
         for key in ("name", "arguments"):
             call["function"][key] += _text(function.get(key)) or ""
+
+
+def _letters(message: object) -> int:
+    if not isinstance(message, Mapping):
+        return 0
+    calls = message.get("tool_calls")
+    said = len(_text(message.get("content")) or "")
+    for call in calls if isinstance(calls, list) else ():
+        function = call.get("function") if isinstance(call, Mapping) else None
+        said += len(_text(function.get("arguments")) or "") if isinstance(function, Mapping) else 0
+    return said
 
 
 def _text(value: object) -> str | None:

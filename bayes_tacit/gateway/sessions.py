@@ -50,6 +50,11 @@ class Sessions:
     prices
         What calls cost.
 
+    Attributes
+    ----------
+    lost_lines
+        Lines that the log could not take.
+
     Examples
     --------
     >>> from bayes_tacit.gateway import default_router
@@ -59,6 +64,7 @@ class Sessions:
     >>> ticket.ruling.side
     'cheap'
     >>> sessions.replied(ticket, "cheap", Reply())
+    1.0
     >>> sessions.outcome("", "task-1", {"success": True})["calls"]
     {'cheap': 1}
     """
@@ -74,6 +80,7 @@ class Sessions:
         self.store: Store = MemoryStore() if store is None else store
         self.log = log
         self.prices = Prices() if prices is None else prices
+        self.lost_lines = 0
         self._routers = {
             "router": engine.router.settings(),
             "shadow": None if engine.shadow is None else engine.shadow.settings(),
@@ -106,13 +113,16 @@ class Sessions:
             if task is not None and kept.task is None:
                 kept.task = task
             ruling = self.engine.consider(kept, messages, tools, features)
+            # Until the reply is known: the next request may be read elsewhere before that.
+            self.engine.served(kept, ruling, ruling.side)
+            kept.reply = None
             begun = fresh and kept.root is not None
             content = self._first(kept, identity) if begun else {}
             last = self._last_step(kept)
         if self.log is not None:
             if begun:
-                self.log.append("session", identity.scope, session, content)
-            self.log.append("step", identity.scope, session, {**_told(ruling), "diagnostics": last})
+                self._write("session", identity.scope, session, content)
+            self._write("step", identity.scope, session, {**_told(ruling), "diagnostics": last})
         return Ticket(identity, ruling)
 
     def replied(
@@ -124,8 +134,8 @@ class Sessions:
         status: int = 200,
         seconds: float | None = None,
         fault: str | None = None,
-    ) -> None:
-        """Keep and log what came of a request.
+    ) -> float:
+        """Keep and log what came of a request; give its cost.
 
         Parameters
         ----------
@@ -151,7 +161,7 @@ class Sessions:
                 cost, alone = self.prices.charge(kept, side, reply.usage)
         if self.log is not None:
             known = Reply() if reply is None else reply
-            self.log.append(
+            self._write(
                 "reply",
                 identity.scope,
                 str(identity.session),
@@ -169,6 +179,7 @@ class Sessions:
                     "fault": fault,
                 },
             )
+        return cost
 
     def outcome(self, scope: str, session: str, content: object) -> dict[str, Any] | None:
         """Keep and log how a session ended; give what is known of it, None if there is no such session.
@@ -195,15 +206,23 @@ class Sessions:
         if self.log is not None:
             if closing is not None:
                 decision = None if closing.decision is None else closing.decision._asdict()
-                self.log.append("finish", scope, session, {"closing": decision, "new_handoff": closing.new_handoff})
+                self._write("finish", scope, session, {"closing": decision, "new_handoff": closing.new_handoff})
             if known:
-                self.log.append("outcome", scope, session, {"task": None, "success": None, "score": None, **known})
+                self._write("outcome", scope, session, {"task": None, "success": None, "score": None, **known})
         return {**seen, "why": closing.why} if closing is not None else seen
 
     def look(self, scope: str, session: str) -> dict[str, Any] | None:
         """Give what is known of a session; None if there is no such session."""
         kept = self.store.found(scope, session)
         return None if kept is None else described(kept)
+
+    def _write(self, event: str, scope: str, session: str, content: Mapping[str, object]) -> None:
+        """Log a line; a full disk does not keep a request from being served."""
+        try:
+            if self.log is not None:
+                self.log.append(event, scope, session, content)
+        except OSError:
+            self.lost_lines += 1
 
     def _inferred(self, scope: str, messages: Sequence[Message]) -> str:
         """Find the one session that this conversation goes on; a new one if there is none, or it has only begun."""

@@ -1,0 +1,203 @@
+"""Two models on this machine that speak OpenAI's chat protocol, and a gateway before them, on real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from contextlib import contextmanager
+from typing import Any
+
+import uvicorn
+
+
+class Running:
+    """An ASGI application behind uvicorn, in a thread of its own, on a free port of this machine."""
+
+    def __init__(self, app: Any) -> None:
+        config = uvicorn.Config(app, host="127.0.0.1", port=0, log_level="critical", timeout_graceful_shutdown=1)
+        self.server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._ready = threading.Event()
+        self._thread.start()
+        if not self._ready.wait(20):
+            raise TimeoutError
+
+    def _run(self) -> None:
+        asyncio.run(self._serve())
+
+    async def _serve(self) -> None:
+        serving = asyncio.ensure_future(self.server.serve())
+        while not self.server.started and not serving.done():
+            await asyncio.sleep(0.005)
+        self._ready.set()
+        await serving
+
+    @property
+    def url(self) -> str:
+        port = self.server.servers[0].sockets[0].getsockname()[1]
+        return f"http://127.0.0.1:{port}/v1"
+
+    def stop(self) -> None:
+        self.server.should_exit = True
+        self._thread.join(10)
+
+
+class FakeModel:
+    """A model whose last user or tool message may be a command; else it makes the call `sql`, numbered.
+
+    | command | what it does |
+    | --- | --- |
+    | `status N` | answers with this status |
+    | `say TEXT` | says it |
+    | `stall` | says nothing until the test ends |
+    | `break` | breaks off in the middle |
+    | `redirect` | sends elsewhere |
+
+    Attributes
+    ----------
+    requests
+        Path, headers and body of all that came.
+    failing
+        A status for every chat request, while it is set.
+    cancelled
+        Set when a client left in the middle.
+    """
+
+    def __init__(self, name: str, delay: float = 0.0) -> None:
+        self.name = name
+        self.delay = delay
+        self.requests: list[dict[str, Any]] = []
+        self.failing: int | None = None
+        self.cancelled = threading.Event()
+        self.release = threading.Event()
+
+    async def __call__(self, scope, receive, send) -> None:
+        if scope["type"] == "lifespan":
+            for kind in ("startup", "shutdown"):
+                await receive()
+                await send({"type": f"lifespan.{kind}.complete"})
+            return
+        raw = b""
+        while True:
+            message = await receive()
+            raw += message.get("body", b"")
+            if not message.get("more_body"):
+                break
+        headers = {name.decode(): value.decode("latin-1") for name, value in scope["headers"]}
+        try:
+            body = json.loads(raw) if raw else None
+        except ValueError:
+            body = None
+        self.requests.append({"path": scope["path"], "headers": headers, "raw": raw, "body": body})
+        if scope["path"].endswith("/models"):
+            await respond(send, 200, {"object": "list", "data": [{"id": self.name, "object": "model"}]})
+            return
+        await self._chat(body, receive, send)
+
+    async def _chat(self, body: Any, receive, send) -> None:
+        if self.delay:
+            await asyncio.sleep(self.delay)
+        if self.failing is not None:
+            await respond(send, self.failing, {"error": {"message": f"{self.name} is down", "code": None}})
+            return
+        if not isinstance(body, dict) or not isinstance(body.get("messages"), list):
+            await respond(send, 400, {"error": {"message": "messages: expected a list", "type": "invalid"}})
+            return
+        last = body["messages"][-1] if body["messages"] else {}
+        said = last.get("content") if isinstance(last, dict) else None
+        command, _, rest = said.partition(" ") if isinstance(said, str) else ("", "", "")
+        if command == "status":
+            await respond(send, int(rest), {"error": {"message": f"told to answer {rest}", "type": "told"}})
+        elif command == "redirect":
+            await respond(send, 307, {}, [(b"location", b"http://127.0.0.1:9/v1/chat/completions")])
+        elif command == "stall":
+            await self._stall(receive)
+        elif body.get("stream"):
+            await self._stream(body, command, rest, send, receive)
+        else:
+            content = json.dumps(self.whole(body, command, rest)).encode()
+            length = [(b"content-type", b"application/json"), (b"content-length", str(len(content)).encode())]
+            await send({"type": "http.response.start", "status": 200, "headers": length})
+            half = command == "break"
+            await send({"type": "http.response.body", "body": content[: len(content) // 2] if half else content})
+
+    def message(self, body: dict[str, Any], command: str, rest: str) -> dict[str, Any]:
+        turns = sum(isinstance(one, dict) and one.get("role") == "assistant" for one in body["messages"])
+        if command == "say" or not body.get("tools"):
+            return {"role": "assistant", "content": rest or f"{self.name} says hello", "refusal": None}
+        function = {"name": "sql", "arguments": json.dumps({"query": f"SELECT {turns}"})}
+        call = {"id": f"{self.name}_{len(self.requests)}", "type": "function", "function": function}
+        return {"role": "assistant", "content": None, "refusal": None, "tool_calls": [call]}
+
+    def whole(self, body: dict[str, Any], command: str, rest: str) -> dict[str, Any]:
+        message = self.message(body, command, rest)
+        choice: dict[str, Any] = {"index": 0, "message": message, "logprobs": None}
+        choice["finish_reason"] = "tool_calls" if message.get("tool_calls") else "stop"
+        if body.get("logprobs"):
+            choice["logprobs"] = {"content": [{"token": "a", "logprob": -0.5, "bytes": [97], "top_logprobs": []}]}
+        usage = {"prompt_tokens": len(json.dumps(body["messages"])) // 4, "completion_tokens": 7, "total_tokens": 7}
+        base = {"id": "c1", "created": 1, "model": body.get("model", "?"), "system_fingerprint": self.name}
+        return {"object": "chat.completion", **base, "choices": [choice], "usage": usage}
+
+    async def _stream(self, body: dict[str, Any], command: str, rest: str, send, receive) -> None:
+        whole = self.whole(body, command, rest)
+        message = whole["choices"][0]["message"]
+        base = {"object": "chat.completion.chunk", "id": "c1", "created": 1, "model": whole["model"]}
+        deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
+        deltas += [{"content": letter} for letter in message["content"] or ""]
+        for call in message.get("tool_calls", ()):
+            function = call["function"]
+            deltas.append({"tool_calls": [{"index": 0, **call, "function": {**function, "arguments": ""}}]})
+            deltas += [{"tool_calls": [{"index": 0, "function": {"arguments": one}}]} for one in function["arguments"]]
+        start = [(b"content-type", b"text/event-stream")]
+        await send({"type": "http.response.start", "status": 200, "headers": start})
+        for number, delta in enumerate(deltas):
+            chunk = {**base, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
+            await send_event(send, chunk)
+            if command == "break" and number == 1:
+                return
+            if command == "say" and rest == "slowly":
+                waiting = asyncio.ensure_future(receive())
+                done, _ = await asyncio.wait({waiting}, timeout=5)
+                if done:
+                    self.cancelled.set()
+                    return
+        last = {"index": 0, "delta": {}, "finish_reason": whole["choices"][0]["finish_reason"]}
+        await send_event(send, {**base, "choices": [last]})
+        if (body.get("stream_options") or {}).get("include_usage"):
+            await send_event(send, {**base, "choices": [], "usage": whole["usage"]})
+        await send({"type": "http.response.body", "body": b"data: [DONE]\n\n"})
+
+    async def _stall(self, receive) -> None:
+        waiting = asyncio.ensure_future(receive())
+        while not self.release.is_set():
+            done, _ = await asyncio.wait({waiting}, timeout=0.02)
+            if done:
+                self.cancelled.set()
+                return
+        waiting.cancel()
+
+
+async def send_event(send, chunk: dict[str, Any]) -> None:
+    await send({"type": "http.response.body", "body": f"data: {json.dumps(chunk)}\n\n".encode(), "more_body": True})
+
+
+async def respond(send, status: int, content: object, headers: list[tuple[bytes, bytes]] | None = None) -> None:
+    raw = json.dumps(content).encode()
+    about = [(b"content-type", b"application/json"), (b"content-length", str(len(raw)).encode()), *(headers or ())]
+    await send({"type": "http.response.start", "status": status, "headers": about})
+    await send({"type": "http.response.body", "body": raw})
+
+
+@contextmanager
+def running(*apps: Any):
+    """Serve applications while the block runs."""
+    served = [Running(app) for app in apps]
+    try:
+        yield served
+    finally:
+        for one in served:
+            one.server.should_exit = True
+        for one in served:
+            one.stop()
