@@ -7,8 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 SMALLEST = 1e-12
-MOST_GROUPS = 2000
-"""Episodes beyond this number are flipped in groups: their sums are as normal as they will be."""
 
 
 @dataclass(frozen=True)
@@ -57,21 +55,29 @@ class Residuals:
         expected = np.where(never, 1.0, left) * hazard
         return cls(np.where(known, observed, 0.0), np.where(known, expected, 0.0))
 
-    def within(self, members: np.ndarray) -> np.ndarray:
-        """Sum observed less expected over some checkpoints of each episode: (episode,)."""
-        difference: np.ndarray = np.where(members, self.observed - self.expected, 0.0).sum(axis=1)
-        return difference
+    @property
+    def difference(self) -> np.ndarray:
+        """Observed less expected, (episode, step)."""
+        return self.observed - self.expected
 
 
-def largest_under_chance(sums: np.ndarray, draws: int, rng: np.random.Generator) -> np.ndarray:
-    """Draw the largest standardized column total of (episode, column) sums if each episode's sign were chance.
+def log_mass(crossed: np.ndarray, first: np.ndarray, last: np.ndarray, n_steps: np.ndarray) -> np.ndarray:
+    """Give the log probability of each window under F (episode, step): what an episode says of the parameters.
 
-    The parameters were fitted to the same data, which makes the true totals smaller than these.
+    Examples
+    --------
+    >>> log_mass(np.array([[0.5, 0.75]] * 2), np.array([1, 2]), np.array([1, 2]), np.array([2, 2])).round(2)
+    array([-1.39, -1.39])
     """
-    groups = min(len(sums), MOST_GROUPS)
-    joined = np.zeros((groups, sums.shape[1]))
-    np.add.at(joined, rng.permutation(len(sums)) % groups, sums)
-    scale = np.sqrt((sums**2).sum(axis=0))
-    signs = rng.choice([-1.0, 1.0], size=(draws, groups))
-    largest: np.ndarray = np.abs(signs @ joined / scale).max(axis=1)
-    return largest
+    below, upto = window_ends(crossed, first, last, n_steps)
+    return np.log(np.maximum(upto - below, SMALLEST))
+
+
+def window_ends(
+    crossed: np.ndarray, first: np.ndarray, last: np.ndarray, n_steps: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Give F just before each window and at its end; a window past the rollout ends at 1."""
+    row = np.arange(len(crossed))
+    never = first >= n_steps
+    before = np.where(first > 0, crossed[row, np.minimum(first, n_steps) - 1], 0.0)
+    return before, np.where(never, 1.0, crossed[row, np.minimum(last, n_steps - 1)])
