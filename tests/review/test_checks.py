@@ -9,7 +9,15 @@ import pytest
 import xarray as xr
 from simulate import quietly
 
-from bayes_tacit import Episodes, WeaklyInformativePrior, build_model, compare_models, fit_map, run_checks
+from bayes_tacit import (
+    Episodes,
+    WeaklyInformativePrior,
+    build_model,
+    compare_models,
+    fit_map,
+    load_example,
+    run_checks,
+)
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.estimates.posterior.log_likelihood import pointwise_log_likelihood
 from bayes_tacit.model.evidence import collect_evidence
@@ -27,6 +35,9 @@ from bayes_tacit.review.checks import (
 )
 from bayes_tacit.review.checks.log_prior import log_prior, prior_of
 from bayes_tacit.review.checks.predictive import envelope
+from bayes_tacit.review.checks.timed import TimedEpisodes
+from bayes_tacit.review.predictions import probability_crossed
+from bayes_tacit.scores.sources import as_draws
 
 NAMES = [
     "Sampler",
@@ -90,21 +101,17 @@ def test_crossing_steps_fail_if_the_model_crosses_at_another_time(posterior, exa
     outside = result.table[~result.table["inside"]]
     late = outside["predicted"] < outside["observed_least"]
     assert (late if direction == "late" else ~late).all()
-    assert "Try the log-logistic family" in result.advice
+    assert "Try the log-logistic" in result.advice
 
 
-def test_crossing_steps_fail_if_only_the_episodes_are_mixed_up(posterior, example, rng):
-    """Shares over all episodes are then right; each episode's own place in its predictive distribution is not."""
-    draws = posterior["posterior_predictive"]["threshold"].values
-    n_steps = example.n_steps[posterior["constant_data"]["timed_position"].values]
-    other = rng.permutation(len(n_steps))
-    relative = draws[..., other] / n_steps[other]
-    mixed = changed(
-        posterior, "posterior_predictive", threshold=np.minimum(np.ceil(relative * n_steps), n_steps).astype(int)
-    )
-    result = check_crossing_steps(mixed, example)
-    assert result.passed is False
-    assert "p = 0.002" in result.sentence
+def test_crossing_steps_fail_if_the_spread_of_thresholds_is_wrong(posterior, example):
+    """The mean PIT sees it, though shares by position may not."""
+    for factor, word in ((0.6, "sure"), (1.7, "unsure")):
+        other = changed(posterior, "posterior", s=posterior["posterior"]["s"].values * factor)
+        result = check_crossing_steps(other, example)
+        assert result.passed is False
+        assert "p = 0.0005" in result.sentence
+        assert f"The model is too {word} of when episodes cross" in result.advice
 
 
 def test_many_episodes_without_a_mark_are_told(posterior, example, monkeypatch):
@@ -143,19 +150,21 @@ def test_observed_share_that_crossed_is_that_of_the_data(results, example):
 
 @pytest.mark.parametrize("width", [1, 3])
 def test_a_right_model_seldom_fails_whatever_the_windows(rng, width):
-    """Of 200 data sets drawn from the predictive distribution, with windows from a fixed partition of the steps."""
-    n, horizon, draws = 60, 12, 300
-    rate = rng.uniform(0.2, 0.7, size=n)
-    predictive = rng.binomial(horizon, rate, size=(draws, n))
+    """Of 200 data sets drawn from a fitted distribution, with windows from a fixed partition of the steps."""
+    n, horizon = 60, 12
+    fitted = as_draws(fit_map(load_example()))
+    u = rng.gamma(0.5, 0.8, size=(n, horizon, 4))
+    x = rng.normal(size=(n, 3))
     n_steps = np.full(n, horizon)
+    crossed = probability_crossed(fitted.draws, x, u)
     failures = 0
     for _ in range(200):
-        step = rng.binomial(horizon, rate)
+        step = (crossed < rng.random((n, 1))).sum(axis=1)
         never = step >= horizon
         first = np.where(never, horizon, step // width * width)
         last = np.where(never, horizon, np.minimum(first + width - 1, horizon - 1))
-        on_time = crossing_steps._timing(predictive, first, last, n_steps)["inside"].all()
-        failures += not (on_time and crossing_steps._calibration(predictive, first, last).p_value >= 0.01)
+        seen = TimedEpisodes(fitted, x, u, first, last, n_steps)
+        failures += crossing_steps._calibration(seen).p_value < 0.02
     assert failures <= 10
 
 

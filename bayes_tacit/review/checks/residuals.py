@@ -23,10 +23,13 @@ class Residuals:
     ----------
     observed, expected
         (episode, step); both zero where nothing can be expected any more.
+    variance
+        (episode, step): of the observed crossing if its step were known, given what was seen before.
     """
 
     observed: np.ndarray
     expected: np.ndarray
+    variance: np.ndarray
 
     @classmethod
     def of(cls, crossed: np.ndarray, first: np.ndarray, last: np.ndarray, n_steps: np.ndarray) -> Residuals:
@@ -53,7 +56,7 @@ class Residuals:
         # A window without mass under the model says nothing of where in it the crossing was.
         known = never | np.isfinite(width)
         expected = np.where(never, 1.0, left) * hazard
-        return cls(np.where(known, observed, 0.0), np.where(known, expected, 0.0))
+        return cls(*(np.where(known, part, 0.0) for part in (observed, expected, expected * (1 - hazard))))
 
     @property
     def difference(self) -> np.ndarray:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+TINY = 1e-24
 MOST_GROUPS = 2000
 """Episodes beyond this number get signs in groups: their sums are as normal as they will be."""
 SMALLEST_SHARE = 0.1
@@ -48,20 +49,21 @@ class Totals:
         moved: np.ndarray,
         flips: int,
         rng: np.random.Generator,
-        weight: np.ndarray | float = 1.0,
+        least: np.ndarray | float = 0.0,
     ) -> Totals:
         """Sum (episode, total) parts.
 
-        `moved` is what each episode does to a total by way of the parameters, and `weight` how often it counts in the
-        variance.
+        `moved` is what each episode does to a total by way of the parameters, and `least` the smallest variance that
+        the sums of parts, before the fit, are believed to have.
         """
-        after = np.sqrt(weight) * (parts + moved)
+        before = (parts**2).sum(axis=0)
+        after = (parts + moved) * np.sqrt(np.maximum(1.0, least / np.maximum(before, TINY)))
         groups = min(len(after), MOST_GROUPS)
         joined = np.zeros((groups, after.shape[1]))
         np.add.at(joined, rng.permutation(len(after)) % groups, after)
         signs = rng.choice([-1.0, 1.0], size=(flips, groups))
-        variance = np.maximum((after**2).sum(axis=0), SMALLEST_SHARE * (parts**2).sum(axis=0))
-        return cls(parts.sum(axis=0), np.sqrt(np.maximum(variance, 1e-24)), signs @ joined)
+        variance = np.maximum((after**2).sum(axis=0), SMALLEST_SHARE * np.maximum(before, least))
+        return cls(parts.sum(axis=0), np.sqrt(np.maximum(variance, TINY)), signs @ joined)
 
     @property
     def z(self) -> np.ndarray:
