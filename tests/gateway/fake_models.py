@@ -15,7 +15,9 @@ class Running:
     """An ASGI application behind uvicorn, in a thread of its own, on a free port of this machine."""
 
     def __init__(self, app: Any) -> None:
-        config = uvicorn.Config(app, host="127.0.0.1", port=0, log_level="critical", timeout_graceful_shutdown=1)
+        config = uvicorn.Config(
+            app, host="127.0.0.1", port=0, log_level="critical", ws="none", timeout_graceful_shutdown=1
+        )
         self.server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._ready = threading.Event()
@@ -145,7 +147,9 @@ class FakeModel:
         message = whole["choices"][0]["message"]
         base = {"object": "chat.completion.chunk", "id": "c1", "created": 1, "model": whole["model"]}
         deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
-        deltas += [{"content": letter} for letter in message["content"] or ""]
+        text = message["content"] or ""
+        size = len(text) // 50 + 1
+        deltas += [{"content": text[start : start + size]} for start in range(0, len(text), size)]
         for call in message.get("tool_calls", ()):
             function = call["function"]
             deltas.append({"tool_calls": [{"index": 0, **call, "function": {**function, "arguments": ""}}]})

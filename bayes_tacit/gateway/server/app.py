@@ -108,7 +108,7 @@ def create_app(settings: Settings) -> Starlette:
         Route("/metrics", _answered(_metrics), methods=["GET"]),
         Route("/health", _answered(_health), methods=["GET"]),
     ]
-    missing = {404: _nothing_here, 405: _nothing_here}
+    missing = {404: _nothing_here, 405: _nothing_here, 500: _broken}
     app = Starlette(routes=routes, lifespan=lifespan, exception_handlers=missing)
     app.state.remarks, app.state.close = remarks_of(settings, engine), close
     return app
@@ -219,6 +219,11 @@ async def _nothing_here(request: Request, error: Exception) -> Response:
     known = "/v1/chat/completions, /v1/models, /v1/decision, /v1/sessions/ID, /metrics and /health are"
     said = f"{request.method} {request.url.path[:200]} is not served here; {known}"
     return Response(error_body(status, said), status, media_type="application/json")
+
+
+async def _broken(_: Request, error: Exception) -> Response:
+    said = f"the gateway failed ({type(error).__name__})"
+    return Response(error_body(500, said), 500, media_type="application/json")
 
 
 async def _body(request: Request, desk: Desk) -> dict[str, Any]:

@@ -49,6 +49,7 @@ def serve(settings: Settings, host: str, port: int, workers: int = 1) -> None:
         workers=workers,
         log_level="warning",
         access_log=False,
+        ws="none",
         server_header=False,
         timeout_keep_alive=KEPT_OPEN,
         timeout_graceful_shutdown=10,

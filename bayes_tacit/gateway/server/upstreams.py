@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 from collections.abc import Iterable
@@ -37,6 +38,10 @@ HERE = frozenset(
 """Headers that belong to one connection, or to nobody else's business, and are not passed on."""
 
 
+LONG = 2**20
+"""Bytes from which on a body is sent in pieces."""
+
+
 class Upstreams:
     """Connections to both servers, kept open between requests; made inside a running loop."""
 
@@ -64,10 +69,10 @@ class Upstreams:
         """Send a chat request on, and wait for the beginning of the answer."""
         url, sent = f"{self._sides[side].url}/chat/completions", self._headers(side, headers)
         try:
-            return await self._client.post(url, data=body, headers=sent, allow_redirects=False)
+            return await self._client.post(url, data=_sendable(body), headers=sent, allow_redirects=False)
         except aiohttp.ServerDisconnectedError:
             # A connection that was kept open and is closed by now; not one byte of an answer came.
-            return await self._client.post(url, data=body, headers=sent, allow_redirects=False)
+            return await self._client.post(url, data=_sendable(body), headers=sent, allow_redirects=False)
 
     async def models(self, side: Side, headers: Headers) -> tuple[int, bytes]:
         """Ask a server for its models."""
@@ -89,6 +94,11 @@ class Upstreams:
         ]
         passed.append(("accept-encoding", "identity"))
         return passed if key is None else [*passed, ("authorization", f"Bearer {key}")]
+
+
+def _sendable(body: bytes) -> bytes | io.BytesIO:
+    """Give a long body to be sent in pieces, between which others are served."""
+    return body if len(body) < LONG else io.BytesIO(body)
 
 
 def passed_back(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
