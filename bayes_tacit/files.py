@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import hashlib
 import json
+import math
 import os
 import re
 import secrets
@@ -72,13 +73,27 @@ def parse_json(text: str | bytes, where: str, expected: str) -> Any:  # noqa: AN
     bayes_tacit.errors.FileFormatError: fit.json: not valid JSON (the key 'a' is there twice); expected a fit
     """
     try:
-        # Bytes are decoded here: JSON's own reader would take UTF-16 and UTF-32, too.
-        known = text if isinstance(text, str) else text.decode("utf-8-sig")
-        return json.loads(known, object_pairs_hook=_each_key_once, parse_constant=_no_constant)
-    except RecursionError:
-        raise FileFormatError(f"{where}: not valid JSON (nested too deeply); expected {expected}") from None
+        return strict_json(text)
     except ValueError as error:
         raise FileFormatError(f"{where}: not valid JSON ({error}); expected {expected}") from None
+
+
+def strict_json(text: str | bytes, *, finite: bool = False) -> Any:  # noqa: ANN401
+    """Parse JSON as `parse_json` does, for who has words of its own: whatever is wrong with it is a ValueError.
+
+    With `finite`, a number that is too large for double precision is wrong, too; a schema may refuse it later.
+    """
+    # Bytes are decoded here: JSON's own reader would take UTF-16 and UTF-32, too.
+    known = text if isinstance(text, str) else text.decode("utf-8-sig")
+    try:
+        return json.loads(
+            known,
+            object_pairs_hook=_each_key_once,
+            parse_constant=_no_constant,
+            parse_float=_finite if finite else None,
+        )
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
 
 
 def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -88,6 +103,13 @@ def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
             raise ValueError(f"the key {key[:80]!r} is there twice")
         out[key] = value
     return out
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text[:80]} is too large a number")
+    return number
 
 
 def _no_constant(name: str) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from bayes_tacit.cli.common import CHECK_FAILED, AsJson, Force, Seed, new_file, read_episodes, show, told
+from bayes_tacit.cli.common import CHECK_FAILED, AsJson, Force, Seed, about, new_file, read_episodes, show, told
 from bayes_tacit.errors import InvalidDataError, MissingFileError
 
 if TYPE_CHECKING:
@@ -95,7 +95,8 @@ def teach(
             lessons = _by_model(pairs, settings, timeout, attempts, seed, cast("Path", keep), retry_failed)
             found = {name: lesson.mark for name, lesson in lessons.items() if lesson.mark is not None}
             failed = [name for name, lesson in lessons.items() if lesson.error is not None]
-        episodes = with_marks(before, found, cast("Evidence", evidence))
+        with about(*filter(None, (rollouts, marks))):
+            episodes = with_marks(before, found, cast("Evidence", evidence))
     episodes.write(target)
     due = int((episodes.outcomes == "01").sum())
     text = f"{len(episodes)} episodes, {due} with AB = 01, {len(found)} of them marked; written to {out}"

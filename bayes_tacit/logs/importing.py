@@ -263,11 +263,26 @@ def _read_columns(path: Path) -> Columns:
                 rows[row[key]] = {name: row[name] for name in names}
     except (UnicodeDecodeError, csv.Error) as error:
         raise FileFormatError(f"{path}: not a CSV in UTF-8 ({error}); expected a table of tasks") from None
+    if not rows:
+        raise FileFormatError(f"{path}: no rows; expected a table of tasks")
     numeric = [name for name in names if all(_is_number(row[name]) for row in rows.values())]
+    for name in names:
+        # A column of numbers with one that is none would pass for texts, and its numbers would be lost.
+        for task, row in rows.items():
+            if name not in numeric and _is_no_number(row[name]):
+                raise InvalidDataError("a finite number", episode=task, field=name, value=row[name], where=str(path))
     return {
         task: {name: float(text) if name in numeric else text for name, text in row.items()}
         for task, row in rows.items()
     }
+
+
+def _is_no_number(text: str) -> bool:
+    """Tell whether a text is how a number is written that is not finite."""
+    try:
+        return not math.isfinite(float(text))
+    except ValueError:
+        return False
 
 
 def _is_number(text: str) -> bool:

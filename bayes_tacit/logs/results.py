@@ -6,7 +6,10 @@ import csv
 from pathlib import Path
 
 from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileError
-from bayes_tacit.logs.documents import decoded
+from bayes_tacit.files import parse_json
+
+OTHERS = ("submitted_ids", "completed_ids", "unresolved_ids", "error_ids", "empty_patch_ids", "incomplete_ids")
+"""Lists of a report with tasks that were tried."""
 
 _WORDS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 
@@ -26,22 +29,19 @@ def read_results(path: Path) -> dict[str, bool]:
 
 
 def _of_report(path: Path) -> dict[str, bool]:
-    content = decoded(path.read_bytes(), str(path))
+    content = parse_json(path.read_bytes(), str(path), "a report of SWE-bench")
     resolved = content.get("resolved_ids", content.get("resolved")) if isinstance(content, dict) else None
     if not isinstance(resolved, list):
         raise FileFormatError(f"{path}: has no list resolved_ids; expected a report of SWE-bench")
-    others = [
-        name
-        for key in (
-            "submitted_ids",
-            "completed_ids",
-            "unresolved_ids",
-            "error_ids",
-            "empty_patch_ids",
-            "incomplete_ids",
-        )
-        for name in content.get(key) or ()
-    ]
+    others: list[object] = []
+    for key in OTHERS:
+        given = content.get(key) or []
+        if not isinstance(given, list):
+            raise FileFormatError(f"{path}: {key} is {repr(given)[:80]}; expected a list of tasks")
+        others += given
+    for name in (*resolved, *others):
+        if isinstance(name, bool) or not isinstance(name, str | int):
+            raise FileFormatError(f"{path}: a task is {repr(name)[:80]}; expected a text or a whole number")
     return {**{str(name): False for name in others}, **{str(name): True for name in resolved}}
 
 
@@ -54,6 +54,8 @@ def _of_table(path: Path) -> dict[str, bool]:
                 raise FileFormatError(f"{path}: columns are {table.fieldnames}; expected task and success")
             for row in table:
                 where = f"{path}:{table.line_num}"
+                if None in row:
+                    raise InvalidDataError("as many values as columns", field="row", value=row["task"], where=where)
                 task, word = row["task"], (row["success"] or "").strip().lower()
                 if word not in _WORDS:
                     raise InvalidDataError(

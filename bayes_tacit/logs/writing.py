@@ -188,7 +188,7 @@ def _members(values: Mapping[str, Any]) -> str:
 def _row_of(columns: Columns, task: str, place: str) -> Mapping[str, float | str]:
     if task not in columns:
         raise InvalidDataError(
-            "a row of that task in the table of tasks", episode=task, field="task", value=task, where=place
+            "a row of that task in the table of --tasks", episode=task, field="task", value=task, where=place
         )
     return columns[task]
 

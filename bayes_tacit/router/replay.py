@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import warnings
 from collections.abc import Iterator, Mapping
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bayes_tacit import validate
 from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileError, TacitError, TacitWarning
-from bayes_tacit.files import as_path
+from bayes_tacit.files import as_path, strict_json
 from bayes_tacit.router.decision import Decision
 from bayes_tacit.router.log import SCHEMA_VERSION
 
@@ -162,8 +161,8 @@ def _lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, dict[str, Any]]]
     with source.open("rb") as file:
         for number, line in enumerate(file, start=1):
             try:
-                content = json.loads(line)
-            except (ValueError, RecursionError) as error:
+                content = strict_json(line)
+            except ValueError as error:
                 if line.endswith(b"\n"):
                     raise FileFormatError(f"{path}, line {number}: not valid JSON ({error})") from None
                 warnings.warn(f"{path}, line {number}: cut short, left out", TacitWarning, stacklevel=3)

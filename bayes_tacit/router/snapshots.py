@@ -84,7 +84,7 @@ def read_snapshot(snapshot: object, router: str, *, features: int, totals: int |
 def _read(snapshot: object, router: str, features: int, totals: int | None) -> Progress:
     content = validate.record("", snapshot, (*HEADER, *Progress._fields, "checksum"))
     validate.choice("format", content["format"], (FORMAT,))
-    if content["schema_version"] != SCHEMA_VERSION:
+    if type(content["schema_version"]) is not int or content["schema_version"] != SCHEMA_VERSION:
         raise InvalidDataError(f"{SCHEMA_VERSION}", field="schema_version", value=content["schema_version"])
     if content["router"] != router:
         expected = f"{router!r}: the snapshot was taken under another router"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Mapping
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bayes_tacit.errors import FileFormatError, MissingFileError
-from bayes_tacit.files import as_path, read_text
+from bayes_tacit.files import as_path, read_text, strict_json
 
 QUESTIONS, LABELS, TABLES = "da-dev-questions.jsonl", "da-dev-labels.jsonl", "da-dev-tables"
 
@@ -81,6 +80,8 @@ def read_questions(folder: str | os.PathLike[str]) -> list[Question]:
             concepts, number = tuple(content["concepts"]), content["id"]
         except (KeyError, TypeError) as error:
             raise FileFormatError(f"{where}: {error!r}; expected a question of DABench") from None
+        if not isinstance(content["concepts"], list):
+            raise FileFormatError(f"{where}: concepts is {content['concepts']!r}; expected a list of texts")
         if not all(isinstance(text, str) for text in (*texts.values(), *concepts)):
             raise FileFormatError(f"{where}: expected text in every field")
         if Path(texts["file_name"]).name != texts["file_name"]:
@@ -112,7 +113,7 @@ def _lines(path: Path) -> list[tuple[str, Any]]:
     out = []
     for number, line in enumerate(read_text(path, f"a folder with {QUESTIONS} and {LABELS}").splitlines(), 1):
         try:
-            out.append((f"{path}, line {number}", json.loads(line)))
-        except (ValueError, RecursionError) as error:
+            out.append((f"{path}, line {number}", strict_json(line)))
+        except ValueError as error:
             raise FileFormatError(f"{path}, line {number}: not valid JSON ({error})") from None
     return out

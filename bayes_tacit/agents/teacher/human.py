@@ -36,8 +36,16 @@ def read_marks(path: str | os.PathLike[str]) -> dict[str, Mark]:
             missing = [name for name in COLUMNS if name not in (table.fieldnames or ())]
             if missing:
                 raise FileFormatError(f"{file}: no column {missing[0]!r}; expected {', '.join(COLUMNS)}")
+            names = list(table.fieldnames or ())
+            if any("\0" in name for name in names):
+                raise FileFormatError(f"{file}, line 1: a name has a NUL character; expected {', '.join(COLUMNS)}")
+            repeated = [name for name in (*COLUMNS, "recommended") if names.count(name) > 1]
+            if repeated:
+                raise FileFormatError(f"{file}: column {repeated[0]!r} is there twice; expected it once")
             for row in table:
                 where = f"{file}, line {table.line_num}"
+                if any("\0" in cell for cell in row.values() if isinstance(cell, str)):
+                    raise InvalidDataError("text without NUL characters", field="a cell", value="\0", where=where)
                 episode = (row["episode"] or "").strip()
                 if not episode or episode in seen:
                     raise InvalidDataError("an id that comes once", field="episode", value=episode, where=where)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 import warnings
 from collections.abc import Iterator
+from dataclasses import fields
 from functools import cache
 from itertools import count
 from pathlib import Path
@@ -27,7 +27,7 @@ from bayes_tacit.agents.transcript.record import (
     line_of,
 )
 from bayes_tacit.errors import FileFormatError, MissingFileError, TacitWarning
-from bayes_tacit.files import as_path
+from bayes_tacit.files import as_path, regular_file, strict_json
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -136,11 +136,9 @@ def read_transcript(path: str | os.PathLike[str]) -> Transcript:
     FileFormatError
         If it cannot be read, or was written by another version.
     """
-    file = as_path(path)
+    file = regular_file(path, "a transcript")
     try:
         text = file.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise MissingFileError(f"{file}: no such file; expected a transcript") from None
     except UnicodeDecodeError as error:
         raise BrokenTranscriptError(f"{file}: not UTF-8 text (byte {error.start}); expected a transcript") from None
     except OSError as error:
@@ -171,16 +169,19 @@ def _record(line: str, where: str) -> Header | Record | End:
     from pydantic import ValidationError
 
     try:
-        content = json.loads(line)
-    except (ValueError, RecursionError) as error:
+        content = strict_json(line, finite=True)
+    except ValueError as error:
         raise BrokenTranscriptError(f"{where}: not valid JSON ({error}); expected a line of a transcript") from None
     event = content.pop("event", None) if isinstance(content, dict) else None
-    if event not in EVENTS:
+    if not isinstance(event, str) or event not in EVENTS:
         raise BrokenTranscriptError(f"{where}: event is {event!r}; expected {', '.join(map(repr, EVENTS))}")
     if event == "start":
         _check_version(content, where)
+    unknown = sorted(content.keys() - {field.name for field in fields(EVENTS[event])})
+    if unknown:
+        raise BrokenTranscriptError(f"{where}: {unknown[0]!r} is unknown; expected the keys of the event {event!r}")
     try:
-        return _adapter(event).validate_python(content)
+        return _adapter(event).validate_json(line, strict=True)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))

@@ -12,7 +12,7 @@ from typing import Any
 
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.logs.documents import Document, decoded
-from bayes_tacit.logs.readers.base import Found, called, required
+from bayes_tacit.logs.readers.base import Found, called, optional, required
 
 NAME = "atif"
 PATTERN = "trajectory*.json"
@@ -53,7 +53,7 @@ def _messages(step: object, number: int) -> Iterator[dict[str, Any]]:
     if source != "agent":
         yield {"role": source, "content": step.get("message")}
         return
-    metrics = step.get("metrics") or {}
+    metrics = optional(step, "metrics")
     usage = {name: metrics.get(name) for name in ("prompt_tokens", "completion_tokens")}
     said: dict[str, Any] = {"role": "assistant", "content": step.get("message"), "logprobs": metrics.get("logprobs")}
     if any(value is not None for value in (*usage.values(), metrics.get("cost_usd"))):
@@ -64,7 +64,7 @@ def _messages(step: object, number: int) -> Iterator[dict[str, Any]]:
             one.get("arguments"),
             one.get("tool_call_id") or f"{number}.{at}",
         )
-        for at, one in enumerate(step.get("tool_calls") or ())
+        for at, one in enumerate(required(step, "tool_calls", list, "a list") if step.get("tool_calls") else ())
     ]
     results = required(step["observation"], "results", list, "a list") if step.get("observation") else []
     if results and not calls:
@@ -72,6 +72,8 @@ def _messages(step: object, number: int) -> Iterator[dict[str, Any]]:
         calls = [called("act", {"text": step.get("message")}, f"{number}")]
     yield said | ({"tool_calls": calls} if calls else {})
     for at, result in enumerate(results):
+        if not isinstance(result, Mapping):
+            raise InvalidDataError(f"an object, in step {number}", field="a result", value=result)
         identity = result.get("source_call_id") or calls[min(at, len(calls) - 1)]["id"]
         yield {"role": "tool", "tool_call_id": identity, "content": result.get("content"), **_error(result)}
 
@@ -98,7 +100,7 @@ def _outcome(document: Document) -> dict[str, Any]:
         )
     result = decoded(file.read_bytes(), str(file))
     task = required(result, "task_name", str, f"the name of the task, in {file}")
-    rewards = (result.get("verifier_result") or {}).get("rewards") or {}
+    rewards = optional(optional(result, "verifier_result"), "rewards")
     score = rewards.get("reward", next(iter(rewards.values()), None))
     # A trial that broke off before it was verified did not succeed.
     return {

@@ -47,6 +47,20 @@ def required(record: object, key: str, kind: type, expected: str) -> Any:  # noq
     return value
 
 
+def optional(record: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    """Give an object of a record, empty where there is none.
+
+    Examples
+    --------
+    >>> optional({"info": {"cost": 1}}, "info"), optional({}, "info")
+    ({'cost': 1}, {})
+    """
+    value = record.get(key)
+    if value is not None and not isinstance(value, Mapping):
+        raise InvalidDataError("an object", field=key, value=value)
+    return value or {}
+
+
 def called(name: str, arguments: object, identity: str) -> dict[str, Any]:
     """Give a call in OpenAI's format."""
     return {"id": identity, "type": "function", "function": {"name": name, "arguments": arguments}}

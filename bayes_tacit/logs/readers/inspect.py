@@ -9,7 +9,7 @@ from typing import Any
 
 from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingDependencyError
 from bayes_tacit.logs.documents import Document, Progress, documents_of, files_of
-from bayes_tacit.logs.readers.base import Found, called, required
+from bayes_tacit.logs.readers.base import Found, called, optional, required
 
 NAME = "inspect"
 PATTERN = "*.eval"
@@ -60,19 +60,20 @@ def rollouts(document: Document) -> Iterator[Found]:
     samples = [content]
     if "samples" in content:
         samples = required(content, "samples", list, "a list of samples")
-        model = (content.get("eval") or {}).get("model")
+        model = optional(content, "eval").get("model")
     for sample in samples:
         # A sample that broke off has no score and no say about the agent.
         if isinstance(sample, Mapping) and sample.get("error") and not sample.get("scores"):
             continue
-        identity = sample.get("id") if isinstance(sample, Mapping) else None
-        yield f"sample {identity!r}, epoch {sample.get('epoch')}", _rollout(sample, model)
+        if not isinstance(sample, Mapping):
+            raise InvalidDataError("an object", field="a sample", value=sample)
+        yield f"sample {sample.get('id')!r}, epoch {sample.get('epoch')}", _rollout(sample, model)
 
 
 def _rollout(sample: Mapping[str, Any], model: object) -> dict[str, Any]:
     messages = required(sample, "messages", list, "a list of messages")
-    attachments = sample.get("attachments") or {}
-    usage = list((sample.get("model_usage") or {}).values())
+    attachments = optional(sample, "attachments")
+    usage = list(optional(sample, "model_usage").values())
     tokens = {name: sum(one.get(name) or 0 for one in usage) for name in ("input_tokens", "output_tokens")}
     costs = [one["total_cost"] for one in usage if one.get("total_cost") is not None]
     return {

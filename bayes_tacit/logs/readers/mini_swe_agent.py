@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from bayes_tacit.logs.documents import Document
-from bayes_tacit.logs.readers.base import Found, called, required
+from bayes_tacit.logs.readers.base import Found, called, optional, required
 
 NAME = "mini-swe-agent"
 PATTERN = "*.traj.json"
@@ -28,14 +28,14 @@ def rollouts(document: Document) -> Iterator[Found]:
     content = document.content
     messages = required(content, "messages", list, "a list of messages")
     info = required(content, "info", dict, "an object with model_stats")
-    stats = info.get("model_stats") or {}
-    config = info.get("config") or {}
+    stats = optional(info, "model_stats")
+    config = optional(info, "config")
     yield (
         "",
         {
             "task": content.get("instance_id") or document.path.name.removesuffix(".traj.json"),
             "success": info.get("resolved"),
-            "model": (config.get("model") or {}).get("model_name"),
+            "model": optional(config, "model").get("model_name"),
             "messages": list(_messages(messages)),
             "cost": stats.get("instance_cost"),
         },
@@ -47,7 +47,7 @@ def _messages(messages: list[Any]) -> Iterator[Any]:
     for number, message in enumerate(messages):
         role = message.get("role") if isinstance(message, Mapping) else None
         if role == "assistant":
-            said = {**message, **_spent(message.get("extra") or {})}
+            said = {**message, **_spent(optional(message, "extra"))}
             written = None
             if not message.get("tool_calls"):
                 written = f"bash-{number}"
@@ -62,7 +62,7 @@ def _messages(messages: list[Any]) -> Iterator[Any]:
 
 
 def _spent(extra: Mapping[str, Any]) -> dict[str, Any]:
-    response = extra.get("response") or {}
+    response = optional(extra, "response")
     choices = response.get("choices") or [{}]
     found = {
         "usage": response.get("usage"),
@@ -74,7 +74,7 @@ def _spent(extra: Mapping[str, Any]) -> dict[str, Any]:
 
 def _calls(message: Mapping[str, Any], identity: str) -> dict[str, Any]:
     """Give the command that is written in a message as a call; more than one block is no command."""
-    extra = message.get("extra") or {}
+    extra = optional(message, "extra")
     actions = [one["command"] for one in extra.get("actions") or () if isinstance(one, Mapping) and "command" in one]
     text = message.get("content")
     if not actions and isinstance(text, str):

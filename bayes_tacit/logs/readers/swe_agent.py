@@ -10,7 +10,7 @@ from typing import Any
 
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.logs.documents import Document
-from bayes_tacit.logs.readers.base import Found, required, turn
+from bayes_tacit.logs.readers.base import Found, optional, required, turn
 
 NAME = "swe-agent"
 PATTERN = "*.traj"
@@ -27,7 +27,7 @@ def rollouts(document: Document) -> Iterator[Found]:
     content = document.content
     steps = required(content, "trajectory", list, "a list of steps")
     info = content.get("info") if isinstance(content.get("info"), Mapping) else {}
-    stats = info.get("model_stats") or {}
+    stats = optional(info, "model_stats")
     messages = _prompt(content.get("history"))
     for number, step in enumerate(steps):
         action = required(step, "action", str, f"a text, in step {number}")
