@@ -23,7 +23,8 @@ from bayes_tacit.model.evidence.grid import between_nodes
 from bayes_tacit.model.families import Family, family_named
 from bayes_tacit.model.likelihood import threshold_log_likelihood
 from bayes_tacit.model.memory import Memory
-from bayes_tacit.model.priors import Prior, RidgePrior, WeaklyInformativePrior
+from bayes_tacit.model.priors import Prior, RidgePrior, Site, WeaklyInformativePrior, checked_prior
+from bayes_tacit.model.settings import settings_to_json
 from bayes_tacit.model.symbolic import PYTENSOR
 
 
@@ -56,7 +57,8 @@ def build_model(
     episodes
         Training episodes; their features are standardized with their own mean and scale, kept as constant data.
     prior
-        `WeaklyInformativePrior()` by default; `RidgePrior` for the paper's estimate.
+        `WeaklyInformativePrior()` by default; `RidgePrior` for the paper's estimate; or one of your own
+        (`bayes_tacit.model.priors.register_prior`).
     weights
         Simplex weights to hold fixed; by default they are learned.
     floor
@@ -97,9 +99,7 @@ def build_model(
     >>> [variable.name for variable in build_model(load_example()).observed_RVs]
     ['strong_success', 'threshold']
     """
-    prior = WeaklyInformativePrior() if prior is None else prior
-    if not isinstance(prior, RidgePrior | WeaklyInformativePrior):
-        raise InvalidDataError("a RidgePrior or a WeaklyInformativePrior", field="prior", value=prior)
+    prior = WeaklyInformativePrior() if prior is None else checked_prior(prior)
     if floor is not None:
         floor = validate.number("floor", floor, "a number between 0 and 1, or None", above=0, below=1)
         if not isinstance(prior, RidgePrior):
@@ -108,7 +108,7 @@ def build_model(
             )
     evidence = collect_evidence(episodes, timing=timing, weights=weights, memory=memory, clock=clock, unmarked=unmarked)
     evidence = evidence.settle_zero_mass(zero_mass, floor)
-    if isinstance(prior, RidgePrior):
+    if not prior.proper:
         evidence.refuse_gaps()
     crossing = CrossingSteps(episodes, evidence, family_named(family), timing)
     return state_model(model_data(episodes, evidence, crossing), evidence, crossing, prior, floor)
@@ -126,10 +126,12 @@ def state_model(
         "feature": list(evidence.feature_names),
         "diagnostic": list(evidence.diagnostic_names),
         "risk": ["risk"],
+        "setting": [settings_to_json(evidence, crossing.family.name, crossing.timing, prior)],
     }
     with pm.Model(coords=coords) as model:
+        pm.Data("settings", np.ones(1), dims="setting")
         data = _register(values, evidence)
-        rho = None if evidence.grid is None else _memory(prior)
+        rho = None if evidence.grid is None else prior.state(Site("rho", evidence.n))
         gamma0, gamma, beta0, beta, s = _coefficients(prior, evidence, data, rho)
         w = _weights(prior, evidence)
         logit = gamma0 + data["features"] @ gamma
@@ -197,37 +199,16 @@ def _register(values: dict[str, np.ndarray], evidence: Evidence) -> dict[str, Te
     return {name: pm.Data(name, value, dims=dims.get(name)) for name, value in values.items()}
 
 
-def _memory(prior: Prior) -> TensorVariable:
-    """Give a learned memory its prior."""
-    if isinstance(prior, RidgePrior):
-        return pm.Uniform("rho", 0.0, 1.0)
-    return pm.Beta("rho", prior.memory_kept, prior.memory_lost)
-
-
 def _coefficients(
     prior: Prior, evidence: Evidence, data: dict[str, TensorVariable], rho: TensorVariable | None
 ) -> tuple[TensorVariable, ...]:
     typical = data["typical_log_threshold"]
     center = typical if rho is None else between_nodes(rho, data["memory_nodes"], typical)[0]
-    if isinstance(prior, RidgePrior):
-        scale = prior.coefficient_scale(evidence.n)
-        gamma0 = pm.Flat("gamma0")
-        beta0 = pm.Flat("beta0", initval=float(np.mean(typical.get_value())))
-        s = pm.HalfFlat("s")
-        gamma, beta = (_slopes(name, scale, evidence) for name in ("gamma", "beta"))
-    else:
-        gamma0 = pm.Normal("gamma0", 0.0, prior.incidence_intercept)
-        beta0 = pm.Normal("beta0", center, prior.location_intercept)
-        s = pm.LogNormal("s", np.log(prior.scale_median), prior.scale_spread)
-        gamma = _slopes("gamma", prior.incidence_slope, evidence)
-        beta = _slopes("beta", prior.location_slope, evidence)
-    return gamma0, gamma, beta0, beta, s
-
-
-def _slopes(name: str, scale: float, evidence: Evidence) -> TensorVariable:
-    if not evidence.feature_names:
-        return pt.zeros(0)
-    return pm.Normal(name, 0.0, scale, dims="feature") if np.isfinite(scale) else pm.Flat(name, dims="feature")
+    p = len(evidence.feature_names)
+    sites = [Site(name, evidence.n, center=center) for name in ("gamma0", "beta0", "s")]
+    sites += [Site(name, evidence.n, p, "feature") for name in ("gamma", "beta")]
+    stated = {site.name: prior.state(site) if site.size != 0 else pt.zeros(0) for site in sites}
+    return tuple(stated[name] for name in ("gamma0", "gamma", "beta0", "beta", "s"))
 
 
 def _weights(prior: Prior, evidence: Evidence) -> TensorVariable:
@@ -235,8 +216,7 @@ def _weights(prior: Prior, evidence: Evidence) -> TensorVariable:
     d = len(evidence.diagnostic_names)
     if evidence.weights is not None or d == 1:
         return pm.Data("w", np.ones(1) if evidence.weights is None else evidence.weights, dims="diagnostic")
-    concentration = prior.concentration if isinstance(prior, WeaklyInformativePrior) else 1.0
-    return pm.Dirichlet("w", np.full(d, concentration), dims="diagnostic")
+    return prior.state(Site("w", evidence.n, d, "diagnostic"))
 
 
 def _observe_strong_success(

@@ -36,6 +36,8 @@ class CrossingSteps:
         self._memory, self._clock = evidence.memory, evidence.clock
         self.family = family
         """Distribution of the threshold."""
+        self.timing: Timing = timing
+        """How windows were aligned."""
         n_steps = episodes.n_steps[self._timed]
         first, last = (
             marked_checkpoints(episodes.dataset[name].values[self._timed], n_steps, timing)

@@ -1,14 +1,65 @@
-"""Priors as plain values: what is believed of the parameters before the data, on standardized features."""
+"""Priors as plain values: what is believed of the parameters before the data, on standardized features.
+
+A prior is a frozen dataclass that states, in PyMC, each parameter that it is asked for. One of one's own is written in
+the same way, most easily as a subclass that states some parameters otherwise, and is known once it was registered.
+PyMC is loaded only where a model is stated.
+"""
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, is_dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
 from bayes_tacit import validate
 from bayes_tacit.errors import InvalidDataError
+
+if TYPE_CHECKING:
+    from pytensor.tensor import TensorVariable
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where a prior is asked for a parameter, inside the context of a `pymc.Model`.
+
+    Attributes
+    ----------
+    name
+        The parameter: "gamma0", "gamma", "beta0", "beta", "s", "w", "rho" (a memory that is learned), "gamma_spread" or
+        "beta_spread" (of groups).
+    n_episodes
+        How many episodes there are.
+    size, dims
+        How many numbers it has, and their dimension in the model; None for a single number.
+    center
+        Log of the typical threshold, on the scale of the diagnostics: where beta0 may be placed. It is data of the
+        model or, with a learned memory, an expression.
+    """
+
+    name: str
+    n_episodes: int
+    size: int = 1
+    dims: str | None = None
+    center: Any = 0.0
+
+
+@runtime_checkable
+class Prior(Protocol):
+    """What a prior has to be: a frozen dataclass with this.
+
+    Attributes
+    ----------
+    proper
+        Whether it integrates to one, without which there is no posterior to sample.
+    """
+
+    proper: ClassVar[bool]
+
+    def state(self, site: Site) -> TensorVariable:
+        """State the parameter's distribution: a PyMC variable under the site's name and dims."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -31,6 +82,7 @@ class RidgePrior:
     0.5
     """
 
+    proper: ClassVar[bool] = False
     strength: float = 0.01
 
     def __post_init__(self) -> None:
@@ -39,6 +91,30 @@ class RidgePrior:
     def coefficient_scale(self, n_episodes: int) -> float:
         """Prior standard deviation of gamma and beta; infinite without a penalty."""
         return float(1 / np.sqrt(2 * n_episodes * self.strength)) if self.strength else float("inf")
+
+    def state(self, site: Site) -> TensorVariable:
+        """State a parameter in PyMC."""
+        import pymc as pm
+
+        match site.name:
+            case "gamma0":
+                return pm.Flat(site.name)
+            case "beta0":
+                center = site.center.get_value() if hasattr(site.center, "get_value") else 0.0
+                return pm.Flat(site.name, initval=float(np.mean(center)))
+            case "s":
+                return pm.HalfFlat(site.name)
+            case "gamma" | "beta":
+                scale = self.coefficient_scale(site.n_episodes)
+                if np.isinf(scale):
+                    return pm.Flat(site.name, dims=site.dims)
+                return pm.Normal(site.name, 0.0, scale, dims=site.dims)
+            case "w":
+                return pm.Dirichlet(site.name, np.ones(site.size), dims=site.dims)
+            case "rho":
+                return pm.Uniform(site.name, 0.0, 1.0)
+        expected = "a proper prior: under a flat one the most likely spread of groups is none"
+        raise InvalidDataError(expected, field=f"prior of {site.name}", value=self)
 
 
 @dataclass(frozen=True)
@@ -68,14 +144,20 @@ class WeaklyInformativePrior:
     memory_kept, memory_lost
         rho ~ Beta(memory_kept, memory_lost), where the memory is learned. At 1 and 1 all memories are equally likely,
         from the highest value so far (0) to the paper's sum (1).
+    incidence_spread, location_spread
+        gamma_spread ~ HalfNormal(.) and beta_spread ~ HalfNormal(.), where there are groups: the standard deviations
+        of their intercepts. At 1 and 0.5 groups may differ as much as features of one standard deviation make tasks
+        differ.
 
     Examples
     --------
     >>> WeaklyInformativePrior(location_slope=0.25)
     WeaklyInformativePrior(incidence_intercept=1.5, incidence_slope=1.0, location_intercept=1.5, location_slope=0.25, \
-scale_median=0.7, scale_spread=0.5, concentration=1.0, memory_kept=1.0, memory_lost=1.0)
+scale_median=0.7, scale_spread=0.5, concentration=1.0, memory_kept=1.0, memory_lost=1.0, incidence_spread=1.0, \
+location_spread=0.5)
     """
 
+    proper: ClassVar[bool] = True
     incidence_intercept: float = 1.5
     incidence_slope: float = 1.0
     location_intercept: float = 1.5
@@ -85,14 +167,72 @@ scale_median=0.7, scale_spread=0.5, concentration=1.0, memory_kept=1.0, memory_l
     concentration: float = 1.0
     memory_kept: float = 1.0
     memory_lost: float = 1.0
+    incidence_spread: float = 1.0
+    location_spread: float = 0.5
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            name = f"WeaklyInformativePrior.{field.name}"
+        for field in fields(WeaklyInformativePrior):
+            name = f"{type(self).__name__}.{field.name}"
             validate.number(name, getattr(self, field.name), "a finite number > 0", above=0)
 
+    def state(self, site: Site) -> TensorVariable:
+        """State a parameter in PyMC."""
+        import pymc as pm
 
-Prior = RidgePrior | WeaklyInformativePrior
+        match site.name:
+            case "gamma0":
+                return pm.Normal(site.name, 0.0, self.incidence_intercept)
+            case "beta0":
+                return pm.Normal(site.name, site.center, self.location_intercept)
+            case "s":
+                return pm.LogNormal(site.name, np.log(self.scale_median), self.scale_spread)
+            case "gamma" | "beta":
+                scale = self.incidence_slope if site.name == "gamma" else self.location_slope
+                return pm.Normal(site.name, 0.0, scale, dims=site.dims)
+            case "w":
+                return pm.Dirichlet(site.name, np.full(site.size, self.concentration), dims=site.dims)
+            case "rho":
+                return pm.Beta(site.name, self.memory_kept, self.memory_lost)
+            case "gamma_spread" | "beta_spread":
+                spread = self.incidence_spread if site.name == "gamma_spread" else self.location_spread
+                return pm.HalfNormal(site.name, spread)
+        raise InvalidDataError("a parameter of the model", field="name of the site", value=site.name)
+
+
+PRIORS: dict[str, type[Prior]] = {kind.__name__: kind for kind in (RidgePrior, WeaklyInformativePrior)}
+"""Every prior by the name of its class, registered ones included."""
+
+
+def register_prior[P: Prior](kind: type[P]) -> type[P]:
+    """Make a class of priors known by its name, in this process; also as a decorator.
+
+    Parameters
+    ----------
+    kind
+        A frozen dataclass whose fields JSON can hold, with `proper` and `state`; see `Prior`.
+
+    Examples
+    --------
+    >>> register_prior(WeaklyInformativePrior)
+    <class 'bayes_tacit.model.priors.WeaklyInformativePrior'>
+    """
+    if not all((isinstance(kind, type), is_dataclass(kind), hasattr(kind, "state"), hasattr(kind, "proper"))):
+        raise InvalidDataError("a frozen dataclass with `proper` and `state`", field="class of the prior", value=kind)
+    if kind.__module__ != __name__ and kind.__name__ in ("RidgePrior", "WeaklyInformativePrior"):
+        raise InvalidDataError("a name that is not taken", field="name of the prior", value=kind.__name__)
+    PRIORS[kind.__name__] = kind
+    return kind
+
+
+def checked_prior(prior: object, *, proper: bool = False) -> Prior:
+    """Return a prior whose class is registered, and which is proper if it must be."""
+    if not isinstance(prior, Prior) or PRIORS.get(type(prior).__name__) is not type(prior):
+        expected = f"a {' or a '.join(PRIORS)}, or one whose class register_prior made known"
+        raise InvalidDataError(expected, field="prior", value=prior)
+    if proper and not prior.proper:
+        expected = "a proper prior, such as WeaklyInformativePrior(): others are for point estimates"
+        raise InvalidDataError(expected, field="prior", value=prior)
+    return prior
 
 
 def prior_to_json(prior: Prior) -> str:
@@ -103,7 +243,7 @@ def prior_to_json(prior: Prior) -> str:
     >>> prior_to_json(RidgePrior(strength=0.1))
     '{"name": "RidgePrior", "strength": 0.1}'
     """
-    return json.dumps({"name": type(prior).__name__} | asdict(prior))
+    return json.dumps({"name": type(prior).__name__} | asdict(prior))  # type: ignore[call-overload]
 
 
 def prior_from_json(text: str) -> Prior:
@@ -114,10 +254,9 @@ def prior_from_json(text: str) -> Prior:
     >>> prior_from_json('{"name": "RidgePrior", "strength": 0.1}')
     RidgePrior(strength=0.1)
     """
-    kinds = {kind.__name__: kind for kind in (RidgePrior, WeaklyInformativePrior)}
     try:
         settings = json.loads(text)
-        return kinds[settings.pop("name")](**settings)
+        return PRIORS[settings.pop("name")](**settings)
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
-        expected = f"JSON with the name ({' or '.join(kinds)}) and settings of a prior"
+        expected = f"JSON with the name ({' or '.join(PRIORS)}, or what was registered) and settings of a prior"
         raise InvalidDataError(expected, field="prior", value=text) from error

@@ -508,7 +508,7 @@ def test_saved_fit_is_read_back_exactly(example_fit, tmp_path):
         (lambda text: text[: len(text) // 2], "not valid JSON"),
         (lambda _: "hello", "not valid JSON"),
         (lambda _: "[]", "expected a fit written by MapFit.save"),
-        (lambda text: _changed(text, schema_version=3), "schema_version is 3; expected at most 2: .*newer"),
+        (lambda text: _changed(text, schema_version=4), "schema_version is 4; expected at most 3: .*newer"),
         (lambda text: _changed(text, format="other"), "format"),
         (lambda text: _changed(text, s=-1.0), "s: .*greater than 0"),
         (lambda text: _changed(text, w=[0.9, 0.9, 0.1, 0.1]), "w sums to 2.0"),

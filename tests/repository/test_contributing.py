@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.stats
 from documents import Document
 
 import bayes_tacit.agents
@@ -17,6 +18,7 @@ import bayes_tacit.logs.reading
 import bayes_tacit.policies
 import simulations.studies
 from bayes_tacit.errors import TacitWarning
+from bayes_tacit.model import families, priors
 from bayes_tacit.router.control import Checkpoint
 from simulations.__main__ import main
 from simulations.studies import registry
@@ -91,6 +93,21 @@ def test_the_policy_is_fitted_and_compared(overlay, capsys):
     fitted, point = result.fitted["Two Alarms"], result.choices["Two Alarms"].point
     played = fitted.outcomes(made["worlds"]["development"], point).point()
     assert {name: point[name] for name in played} == pytest.approx(played)
+
+
+def test_the_family_and_the_prior_go_into_fits_and_routers(capsys, monkeypatch):
+    monkeypatch.setattr(priors, "PRIORS", dict(priors.PRIORS))
+    known = dict(families.FAMILIES)
+    try:
+        made = follow("Add a threshold family or a prior", capsys)
+        peer = scipy.stats.gumbel_r
+        z = np.linspace(-4, 12, 33)
+        np.testing.assert_allclose(made["FRECHET"].cdf(z), peer.cdf(z), rtol=1e-12)
+        np.testing.assert_allclose(made["FRECHET"].log_pdf(z), peer.logpdf(z), rtol=1e-12)
+        assert made["fit"].prior == '{"name": "HeavyTailed", ' + made["fit"].prior.partition(", ")[2]
+    finally:
+        families.FAMILIES.clear()
+        families.FAMILIES.update(known)
 
 
 def test_the_study_is_run_by_the_runner(overlay, tmp_path, monkeypatch):

@@ -20,8 +20,9 @@ from bayes_tacit import (
 )
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.estimates.posterior.log_likelihood import pointwise_log_likelihood
+from bayes_tacit.estimates.posterior.log_prior import log_prior, prior_of
 from bayes_tacit.model.evidence import collect_evidence
-from bayes_tacit.model.families import LOGNORMAL
+from bayes_tacit.model.families.lognormal import LOGNORMAL
 from bayes_tacit.model.priors import prior_to_json
 from bayes_tacit.review.checks import (
     CheckResult,
@@ -33,7 +34,6 @@ from bayes_tacit.review.checks import (
     check_sampler,
     crossing_steps,
 )
-from bayes_tacit.review.checks.log_prior import log_prior, prior_of
 from bayes_tacit.review.checks.predictive import envelope
 from bayes_tacit.review.checks.timed import TimedEpisodes
 from bayes_tacit.review.predictions import probability_crossed
@@ -91,9 +91,9 @@ def test_a_result_prints_its_status_and_advice():
 
 @pytest.mark.parametrize(("shift", "direction"), [(4, "late"), (-4, "early")])
 def test_crossing_steps_fail_if_the_model_crosses_at_another_time(posterior, example, shift, direction):
-    draws = posterior["posterior_predictive"]["threshold"]
+    draws = posterior["replicates"]["threshold"]
     n_steps = example.n_steps[posterior["constant_data"]["timed_position"].values]
-    moved = changed(posterior, "posterior_predictive", threshold=np.clip(draws.values + shift, 0, n_steps))
+    moved = changed(posterior, "replicates", threshold=np.clip(draws.values + shift, 0, n_steps))
     result = check_crossing_steps(moved, example)
     assert result.passed is False
     assert f"The model crosses too {direction} at" in result.advice
@@ -208,7 +208,7 @@ def test_bins_hold_every_episode_once_for_each_variable(results, example):
 @pytest.mark.parametrize("check", [check_incidence_calibration, check_crossing_steps])
 def test_too_few_predictive_draws_are_not_judged_by(posterior, example, check):
     few = posterior.copy()
-    few["posterior_predictive"] = xr.DataTree(few["posterior_predictive"].to_dataset().isel(draw=slice(10)))
+    few["replicates"] = xr.DataTree(few["replicates"].to_dataset().isel(draw=slice(10)))
     result = check(few, example) if check is check_crossing_steps else check(few)
     assert result.passed is None
     assert "40 predictive draws" in result.sentence
@@ -439,7 +439,7 @@ def test_checks_refuse_episodes_that_the_posterior_was_not_fitted_on(posterior, 
             run_checks(posterior, quietly(changed_data))
 
 
-@pytest.mark.parametrize("group", ["posterior_predictive", "log_likelihood", "sample_stats"])
+@pytest.mark.parametrize("group", ["replicates", "log_likelihood", "sample_stats"])
 def test_a_missing_group_is_named(posterior, example, group):
     smaller = xr.DataTree.from_dict({name: tree for name, tree in posterior.children.items() if name != group})
     smaller.attrs = posterior.attrs

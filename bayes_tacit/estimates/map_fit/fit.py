@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from bayes_tacit import validate
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.data.timing import Timing
 from bayes_tacit.errors import ConvergenceError, InvalidDataError
+from bayes_tacit.estimates.map_fit.by_prior import PARAMETERS, PriorObjective
 from bayes_tacit.estimates.map_fit.identifiability import refuse_degenerate, warn_of_dependence
 from bayes_tacit.estimates.map_fit.newton import minimize_newton
 from bayes_tacit.estimates.map_fit.objective import PaperFit, PaperObjective
@@ -27,6 +28,10 @@ from bayes_tacit.model.evidence import Unmarked, Weights, ZeroMass, collect_evid
 from bayes_tacit.model.families import Family, family_named
 from bayes_tacit.model.likelihood import log_bounds
 from bayes_tacit.model.numerics import NUMPY
+from bayes_tacit.model.priors import Prior, checked_prior, prior_to_json
+
+if TYPE_CHECKING:
+    import pymc as pm
 
 TOLERANCE = 1e-9
 """Largest gradient component that Newton's method aims for."""
@@ -50,6 +55,7 @@ def fit_map(
     memory: float | Literal["profile"] = 1.0,
     clock: bool = False,
     unmarked: Unmarked = "due",
+    prior: Prior | None = None,
 ) -> MapFit:
     r"""Fit the model by penalized maximum likelihood.
 
@@ -98,6 +104,9 @@ def fit_map(
         the paper does, for its outcome alone, which makes scores too low. "due" assumes that since Strong solves the
         task and Cheap does not, the handoff was due before Cheap's rollout ended, and that the mark is missing for
         reasons that have nothing to do with when. No mark is needed then.
+    prior
+        The mode under this prior, in place of the ridge penalty and without the floor: any that `build_model` takes,
+        one of your own included. PyMC states and differentiates it, which takes some seconds more.
 
     Returns
     -------
@@ -125,6 +134,12 @@ def fit_map(
     if floor is not None:
         floor = validate.number("floor", floor, "a number between 0 and 1, or None", above=0, below=1)
 
+    if prior is not None:
+        checked_prior(prior)
+        if memory == "profile":
+            raise InvalidDataError("a number where there is a prior", field="memory", value=memory)
+        floor = None
+
     def objective_at(rho: float) -> PaperObjective:
         evidence = collect_evidence(
             episodes, timing=timing, weights=weights, memory=rho, clock=clock, unmarked=unmarked
@@ -147,7 +162,56 @@ def fit_map(
     lowest = min(fits, key=lambda fit: fit.optimum.derivatives.value)
     reports = tuple(_report(fit) for fit in fits)
     found = _result(objective, lowest, reports, ridge=ridge, floor=floor, timing=timing, seed=seed)
-    return replace(found, profile=profile)
+    if prior is None:
+        return replace(found, profile=profile)
+    # PyMC is loaded by who asks for a prior only.
+    from bayes_tacit.model.build import build_model
+
+    model = partial(
+        build_model, episodes, prior, weights=weights, family=family, timing=timing, zero_mass=zero_mass, clock=clock
+    )
+    return _under_prior(found, model(memory=memory, unmarked=unmarked), prior, restarts, seed, max_iterations)
+
+
+def _under_prior(near: MapFit, model: pm.Model, prior: Prior, restarts: int, seed: int, max_iterations: int) -> MapFit:
+    """Go from the penalized estimate, and from random points around it, to the mode under a prior."""
+    objective, rng = PriorObjective(model, near.n_episodes), np.random.default_rng(seed)
+    guess = {name: np.asarray(getattr(near, name)) for name in PARAMETERS}
+    guess["w"] = np.maximum(guess["w"], 1e-3) / np.maximum(guess["w"], 1e-3).sum()
+    found = [
+        minimize_newton(
+            objective.derivatives,
+            objective.start(guess, rng if number else None),
+            tolerance=TOLERANCE,
+            max_iterations=max_iterations,
+        )
+        for number in range(restarts)
+    ]
+    best_one = min(found, key=lambda result: result.derivatives.value)
+    if not best_one.gradient_norm <= CONVERGED:
+        raise ConvergenceError(
+            f"the best of {restarts} starts stopped after {best_one.iterations} iterations with a gradient of "
+            f"{best_one.gradient_norm:.1e}; expected at most {CONVERGED:.0e}: {prior} may have no mode"
+        )
+    values = objective.parameters(best_one.point)
+    errors = objective.errors(best_one.point, best_one.derivatives.hessian)
+    reports = tuple(
+        Restart(each.derivatives.value, each.gradient_norm, each.iterations, 0, each.gradient_norm <= CONVERGED)
+        for each in found
+    )
+    estimates: dict[str, Any] = {name: value if np.ndim(value) else float(value) for name, value in values.items()}
+    return replace(
+        near,
+        **estimates,
+        standard_errors=near.standard_errors
+        | {name: error if np.ndim(error) else float(error) for name, error in errors.items()},
+        objective=best_one.derivatives.value,
+        gradient_norm=best_one.gradient_norm,
+        restarts=reports,
+        floored=(),
+        ridge=0.0,
+        prior=prior_to_json(prior),
+    )
 
 
 def _optimize(objective: PaperObjective, restarts: int, seed: int, max_iterations: int) -> list[PaperFit]:

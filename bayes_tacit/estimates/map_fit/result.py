@@ -55,6 +55,8 @@ class MapFit(FittedValues):
         The objective at every memory that was tried, if the memory was chosen by it.
     data_fingerprint
         Digest of the evidence it was fitted on.
+    prior
+        The prior as JSON, where it is not the ridge penalty.
     """
 
     def __eq__(self, other: object) -> bool:

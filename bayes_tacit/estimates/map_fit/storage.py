@@ -22,10 +22,13 @@ from bayes_tacit.model.families import family_named
 from bayes_tacit.validate import sums_to_one
 
 FORMAT = "bayes_tacit.map_fit"
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 SINCE_VERSION_2: dict[str, object] = {"memory": 1.0, "clock": False, "unmarked": "outcome", "profile": []}
 """What a file of version 1 does not say, since there was no choice."""
+
+SINCE_VERSION_3: dict[str, object] = {"prior": None}
+"""The same of version 2."""
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -60,7 +63,7 @@ class _FitRecord(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid")
 
     format: Literal["bayes_tacit.map_fit"]
-    schema_version: Literal[2]
+    schema_version: Literal[3]
     written_by: str
     diagnostic_names: Annotated[list[Name], Field(min_length=1)]
     feature_names: list[Name]
@@ -91,6 +94,7 @@ class _FitRecord(BaseModel):
     clock: bool
     unmarked: Unmarked
     profile: list[_ProfileRecord]
+    prior: str | None
 
     @model_validator(mode="after")
     def _lengths_fit(self) -> _FitRecord:
@@ -154,8 +158,9 @@ def load(path: str | os.PathLike[str]) -> dict[str, Any]:
             f"{path}: schema_version is {given}; expected at most {SCHEMA_VERSION}: the file was written by a newer "
             "bayes_tacit"
         )
-    if given == 1 and type(given) is int:
-        content = SINCE_VERSION_2 | content | {"schema_version": SCHEMA_VERSION}
+    if type(given) is int and 1 <= given < SCHEMA_VERSION:
+        missing = SINCE_VERSION_3 | (SINCE_VERSION_2 if given == 1 else {})
+        content = missing | content | {"schema_version": SCHEMA_VERSION}
     try:
         record = _FitRecord.model_validate_json(json.dumps(content))
     except ValidationError as error:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pandas as pd
 
@@ -51,6 +53,8 @@ def as_html(fit: FittedValues) -> str:
 
 def _heading(fit: FittedValues) -> str:
     penalty = f"ridge {fit.ridge:g}" if fit.ridge else "no penalty"
+    if fit.prior is not None:
+        penalty = f"prior {json.loads(fit.prior)['name']}"
     return (
         f"MapFit: {fit.n_episodes} episodes, {fit.n_timed} of them timed, {penalty}, "
         f"{family_named(fit.family).label} threshold, {fit.timing} timing{_memory(fit)}"

@@ -69,6 +69,7 @@ class FittedValues:
     clock: bool = False
     unmarked: Unmarked = "outcome"
     profile: tuple[ProfilePoint, ...] = ()
+    prior: str | None = None
 
     def __post_init__(self) -> None:
         for value in (*vars(self).values(), *self.standard_errors.values()):

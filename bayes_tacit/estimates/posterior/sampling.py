@@ -20,8 +20,13 @@ import xarray as xr
 from bayes_tacit import validate
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.data.timing import Timing
-from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.estimates.posterior.log_likelihood import pointwise_log_likelihood
+from bayes_tacit.estimates.posterior.log_likelihood import (
+    AS_SEEN,
+    pointwise_log_likelihood,
+    rounded,
+    seen_or_not,
+)
+from bayes_tacit.estimates.posterior.log_prior import weakly_informative
 from bayes_tacit.estimates.posterior.storage import FORMAT, SCHEMA_VERSION
 from bayes_tacit.estimates.posterior.verdict import judge
 from bayes_tacit.model.build import forward_draws, model_data, state_model
@@ -29,7 +34,8 @@ from bayes_tacit.model.crossing import CrossingSteps
 from bayes_tacit.model.evidence import Evidence, Unmarked, Weights, ZeroMass, collect_evidence
 from bayes_tacit.model.families import Family, family_named
 from bayes_tacit.model.memory import Memory
-from bayes_tacit.model.priors import WeaklyInformativePrior, prior_to_json
+from bayes_tacit.model.priors import Prior, WeaklyInformativePrior, checked_prior, prior_to_json
+from bayes_tacit.model.settings import COORDINATE
 
 Sampler = Literal["nutpie", "pymc"]
 
@@ -61,7 +67,7 @@ MOST_DRAWS, MOST_CHAINS = 1_000_000, 1_000
 
 def sample_posterior(
     episodes: Episodes,
-    prior: WeaklyInformativePrior | None = None,
+    prior: Prior | None = None,
     *,
     draws: int = 1000,
     tune: int = 1000,
@@ -75,6 +81,7 @@ def sample_posterior(
     sampler: Sampler = "nutpie",
     cores: int | None = None,
     predictive_draws: int = 500,
+    prior_predictive: bool = False,
     progress: bool | None = None,
     memory: Memory = 1.0,
     clock: bool = False,
@@ -87,7 +94,8 @@ def sample_posterior(
     episodes
         Training episodes.
     prior
-        A proper prior; `WeaklyInformativePrior()` by default.
+        A proper prior; `WeaklyInformativePrior()` by default, or one of your own
+        (`bayes_tacit.model.priors.register_prior`).
     draws, tune, chains
         Kept draws and warm-up draws of each chain, and how many chains.
     seed
@@ -108,7 +116,9 @@ def sample_posterior(
     cores
         How many chains run at a time; by default as many as there are processors.
     predictive_draws
-        How many prior draws and, at most, how many posterior predictive draws are kept.
+        How many prior draws and, at most, how many posterior predictive draws of outcomes and crossing steps are kept.
+    prior_predictive
+        Whether the prior's own predictions are kept, too, as group `prior_predictive`.
     progress
         Whether to show a progress bar; by default where standard error is a terminal.
     memory
@@ -125,8 +135,10 @@ def sample_posterior(
     Returns
     -------
     xarray.DataTree
-        Groups `posterior`, `sample_stats`, `prior`, `posterior_predictive`, `log_likelihood` (`strong_success` by
-        episode, `threshold` by timed episode, and their sum `total` by episode), `observed_data`, `constant_data`;
+        Groups `posterior`, `sample_stats`, `prior`, `posterior_predictive`, `log_likelihood`, `log_prior`,
+        `observed_data`, `constant_data`, which ArviZ's functions take as they are: what was seen of an episode, its
+        outcome and its interval, is one observation, `total`, and a predictive draw of it lies earlier (1), within (2)
+        or later (3). The group `replicates` has drawn outcomes (`strong_success`) and crossing steps (`threshold`).
         `attrs` hold versions, seed, settings, prior, a fingerprint of the data, and the verdict (see `judge`). If
         sampling was interrupted from the keyboard, it holds what was drawn until then and `attrs` say so.
 
@@ -137,7 +149,7 @@ def sample_posterior(
     >>> tree.attrs["verdict"]  # doctest: +SKIP
     'The chains agree: ...'
     """
-    prior = _proper(prior)
+    prior = WeaklyInformativePrior() if prior is None else checked_prior(prior, proper=True)
     draws, tune = validate.whole("draws", draws, 4, MOST_DRAWS), validate.whole("tune", tune, 1, MOST_DRAWS)
     chains, seed = validate.whole("chains", chains, 1, MOST_CHAINS), validate.whole("seed", seed, 0)
     predictive_draws = validate.whole("predictive_draws", predictive_draws, 1, MOST_DRAWS)
@@ -166,6 +178,9 @@ def sample_posterior(
                 **lengths,
             )
     tree = _assemble(raw, model, evidence, threshold_family, seed, predictive_draws)
+    tree["log_prior"] = xr.DataTree(_log_prior(prior, tree, model))
+    if prior_predictive:
+        tree["prior_predictive"] = xr.DataTree(_prior_predictive(tree, model, evidence, threshold_family, seed))
     tree.attrs = {
         "format": FORMAT,
         "schema_version": SCHEMA_VERSION,
@@ -191,18 +206,7 @@ def sample_posterior(
     return tree
 
 
-def _proper(prior: object) -> WeaklyInformativePrior:
-    if prior is None:
-        return WeaklyInformativePrior()
-    if not isinstance(prior, WeaklyInformativePrior):
-        expected = "a WeaklyInformativePrior: others are improper and are for point estimates"
-        raise InvalidDataError(expected, field="prior", value=prior)
-    return prior
-
-
-def _compile(
-    model: pm.Model, data: dict[str, np.ndarray], evidence: Evidence, prior: WeaklyInformativePrior, family: Family
-) -> Any:  # noqa: ANN401
+def _compile(model: pm.Model, data: dict[str, np.ndarray], evidence: Evidence, prior: Prior, family: Family) -> Any:  # noqa: ANN401
     """Compile a model once for each shape, prior and family in a process, and give it the data at hand."""
     shape = len(evidence.feature_names), len(evidence.diagnostic_names)
     key = (*shape, evidence.weights is None, evidence.grid is None, repr(prior), family.name)
@@ -222,30 +226,73 @@ def _assemble(
     # What was compiled may have been compiled for other names.
     names = {"feature": evidence.feature_names, "diagnostic": evidence.diagnostic_names}
     posterior = posterior.assign_coords({dim: list(map(str, names[dim])) for dim in names if dim in posterior.dims})
-    thinned = xr.DataTree.from_dict({"posterior": _at_most(predictive_draws, posterior)})
+    thinned = _at_most(predictive_draws, posterior)
     with model, forward_draws(), _quiet_pymc():
-        forward = pm.sample_prior_predictive(predictive_draws, random_seed=seed, compile_kwargs=QUICK)
-        predicted = pm.sample_posterior_predictive(
-            thinned,
-            freeze_vars=[variable.name for variable in model.free_RVs],
-            random_seed=seed,
-            progressbar=False,
-            compile_kwargs=QUICK,
+        forward = pm.sample_prior_predictive(
+            predictive_draws, var_names=_parameters(model), random_seed=seed, compile_kwargs=QUICK
         )
+        predicted = _predicted(thinned, model, seed)
     statistics = raw["sample_stats"].to_dataset()
     kept = {old: new for old, new in STATISTICS.items() if old in statistics}
+    constant = forward["constant_data"].to_dataset()
+    drawn = seen_or_not(posterior, evidence, family, np.random.default_rng(seed))
     groups = {
         "posterior": posterior,
         "sample_stats": statistics[list(kept)].rename({old: new for old, new in kept.items() if old != new}),
         "prior": forward["prior"].to_dataset(),
-        "posterior_predictive": predicted["posterior_predictive"].to_dataset(),
-        "log_likelihood": pointwise_log_likelihood(posterior, evidence, family),
-        "observed_data": forward["observed_data"].to_dataset(),
-        "constant_data": forward["constant_data"].to_dataset(),
+        "posterior_predictive": drawn[["total"]],
+        "replicates": predicted,
+        "log_likelihood": rounded(pointwise_log_likelihood(posterior, evidence, family)),
+        "observed_data": xr.Dataset(
+            {"total": ("episode", np.full(evidence.n, AS_SEEN, dtype="int8"))}, coords={"episode": evidence.episode}
+        ),
+        # What the model carries for others to read stands in the attributes here.
+        "constant_data": constant.drop_vars(["settings", COORDINATE]),
     }
     for dataset in groups.values():
         dataset.attrs = {}
     return xr.DataTree.from_dict(groups)
+
+
+def _parameters(model: pm.Model) -> list[str]:
+    return [variable.name for variable in (*model.free_RVs, *model.deterministics)]
+
+
+def _predicted(draws: xr.Dataset, model: pm.Model, seed: int) -> xr.Dataset:
+    """Draw outcomes and crossing steps, in as few bytes as they take."""
+    predicted = pm.sample_posterior_predictive(
+        xr.DataTree.from_dict({"posterior": draws}),
+        freeze_vars=[variable.name for variable in model.free_RVs],
+        random_seed=seed,
+        progressbar=False,
+        compile_kwargs=QUICK,
+    )["posterior_predictive"].to_dataset()
+    return predicted.map(
+        lambda array: array.astype(np.promote_types("int8", np.min_scalar_type(-int(array.max()) - 1)))
+    )
+
+
+def _log_prior(prior: Prior, tree: xr.DataTree, model: pm.Model) -> xr.Dataset:
+    posterior = tree["posterior"].to_dataset()
+    if type(prior) is WeaklyInformativePrior:
+        return weakly_informative(prior, posterior, tree["constant_data"].to_dataset())
+    with model, _quiet_pymc():
+        found = pm.stats.compute_log_prior(
+            xr.DataTree.from_dict({"posterior": posterior}),
+            extend_inferencedata=False,
+            progressbar=False,
+            compile_kwargs=QUICK,
+        )
+    return xr.Dataset(dict(found.data_vars))
+
+
+def _prior_predictive(tree: xr.DataTree, model: pm.Model, evidence: Evidence, family: Family, seed: int) -> xr.Dataset:
+    """Predict from the prior draws that are kept, as the posterior predictive draws are made."""
+    prior = tree["prior"].to_dataset()
+    with model, forward_draws(), _quiet_pymc():
+        predicted = _predicted(prior, model, seed)
+    drawn = seen_or_not(prior, evidence, family, np.random.default_rng(seed))
+    return predicted.assign(total=drawn["total"]).drop_attrs()
 
 
 def _at_most(number: int, posterior: xr.Dataset) -> xr.Dataset:

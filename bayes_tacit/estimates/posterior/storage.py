@@ -20,6 +20,7 @@ SCHEMA_VERSION = 3
 SINCE_DIGEST = 3
 FINGERPRINT = "fingerprint"
 COMPLETE = "bayes_tacit_every_chunk_written"
+BY_EPISODE = ("log_likelihood", "posterior_predictive", "prior_predictive", "replicates")
 GROUPS = ("posterior", "sample_stats", "constant_data", "observed_data")
 
 
@@ -38,7 +39,7 @@ def save_posterior(tree: xr.DataTree, path: str | os.PathLike[str]) -> None:
         raise FileFormatError(f"{target} exists and is not a posterior in Zarr; it is left as it is")
     with atomic_path(target) as temporary:
         if target.suffix == ".nc":
-            write_netcdf(plain, temporary)
+            write_netcdf(plain, temporary, encoding=_packed(plain))
         else:
             plain.attrs |= {COMPLETE: 1}
             plain.to_zarr(temporary, consolidated=False, write_empty_chunks=True)
@@ -97,6 +98,16 @@ def refuse_unknown_suffix(path: Path) -> None:
     """Raise unless the name says netCDF or Zarr."""
     if path.suffix not in (".nc", ".zarr"):
         raise FileFormatError(f"{path}: suffix is {path.suffix!r}; expected .nc or .zarr")
+
+
+def _packed(tree: xr.DataTree) -> dict[str, dict[str, dict[str, object]]]:
+    """Say how the arrays by episode and draw are packed, which are nearly all of the bytes."""
+    how: dict[str, object] = {"zlib": True, "complevel": 4, "shuffle": True}
+    return {
+        f"/{group}": {str(name): how for name, array in tree[group].data_vars.items() if array.ndim > 2}
+        for group in BY_EPISODE
+        if group in tree.children
+    }
 
 
 def _refuse_foreign(tree: xr.DataTree, name: str) -> None:

@@ -83,6 +83,12 @@ def group_of(tree: xr.DataTree, name: str) -> xr.Dataset:
     return tree[name].to_dataset()
 
 
+def replicates_of(tree: xr.DataTree) -> xr.Dataset:
+    """Give drawn outcomes `strong_success` and crossing steps `threshold`; older files have them elsewhere."""
+    earlier = "posterior_predictive" in tree.children and "threshold" in tree["posterior_predictive"]
+    return group_of(tree, "posterior_predictive" if earlier and "replicates" not in tree.children else "replicates")
+
+
 def other_families(family: str) -> str:
     """Name the threshold families that are not in use.
 

@@ -9,7 +9,13 @@ import pandas as pd
 import xarray as xr
 
 from bayes_tacit.data.episodes import Episodes
-from bayes_tacit.review.checks.base import CheckResult, group_of, other_families, require_same_data
+from bayes_tacit.review.checks.base import (
+    CheckResult,
+    group_of,
+    other_families,
+    replicates_of,
+    require_same_data,
+)
 from bayes_tacit.review.checks.predictive import FEWEST_DRAWS, LEVEL, ROUNDING, envelope, flat_draws, too_few
 from bayes_tacit.review.checks.residuals import log_mass, window_ends
 from bayes_tacit.review.checks.timed import TimedEpisodes
@@ -60,7 +66,7 @@ def check_crossing_steps(tree: xr.DataTree, episodes: Episodes) -> CheckResult:
         What it was fitted on; only the lengths of the rollouts are read.
     """
     require_same_data(tree, episodes)
-    draws = flat_draws(group_of(tree, "posterior_predictive")["threshold"])
+    draws = flat_draws(replicates_of(tree)["threshold"])
     constant = group_of(tree, "constant_data")
     first, last = (constant[name].values.astype(int) for name in ("window_start", "window_end"))
     n_steps = episodes.n_steps[constant["timed_position"].values]

@@ -7,7 +7,7 @@ import pandas as pd
 import xarray as xr
 
 from bayes_tacit.review.bins import cut, evenly, span
-from bayes_tacit.review.checks.base import CheckResult, group_of
+from bayes_tacit.review.checks.base import CheckResult, group_of, replicates_of
 from bayes_tacit.review.checks.predictive import FEWEST_DRAWS, LEVEL, ROUNDING, envelope, flat_draws, too_few
 from bayes_tacit.review.plots.checks import draw_incidence
 from bayes_tacit.review.plots.rows import lazily
@@ -38,7 +38,7 @@ def check_incidence_calibration(tree: xr.DataTree) -> CheckResult:
     tree
         A posterior with posterior predictive draws.
     """
-    draws = flat_draws(group_of(tree, "posterior_predictive")["strong_success"])
+    draws = flat_draws(replicates_of(tree)["strong_success"])
     constant = group_of(tree, "constant_data")
     observed = constant["strong_outcome"].values
     if len(draws) < FEWEST_DRAWS:

@@ -8,8 +8,8 @@ import xarray as xr
 from scipy import stats
 
 from bayes_tacit.errors import InvalidDataError
+from bayes_tacit.estimates.posterior.log_prior import prior_of
 from bayes_tacit.review.checks.base import CheckResult, group_of
-from bayes_tacit.review.checks.log_prior import prior_of
 from bayes_tacit.review.plots.checks import draw_memory
 from bayes_tacit.review.plots.rows import lazily
 
@@ -43,7 +43,7 @@ def check_memory(tree: xr.DataTree) -> CheckResult:
         raise InvalidDataError(expected, field="memory", value=tree.attrs.get("memory", 1.0))
     rho = posterior["rho"].values.ravel()
     own = prior_of(tree)
-    prior = stats.beta(own.memory_kept, own.memory_lost)
+    prior = stats.beta(*(getattr(own, name, 1.0) for name in ("memory_kept", "memory_lost")))
     tails = [(1 - PROBABILITY) / 2, (1 + PROBABILITY) / 2]
     lower, upper = np.quantile(rho, tails)
     full, before = float((rho > FULL).mean()), float(prior.sf(FULL))

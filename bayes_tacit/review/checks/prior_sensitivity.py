@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from bayes_tacit.estimates.posterior.log_prior import log_prior
 from bayes_tacit.review.checks.base import CheckResult, group_of
-from bayes_tacit.review.checks.log_prior import log_prior
 from bayes_tacit.review.plots.checks import draw_prior_sensitivity
 from bayes_tacit.review.plots.rows import lazily
 
@@ -47,7 +47,7 @@ def check_prior_sensitivity(tree: xr.DataTree) -> CheckResult:
 
 
 def _sensitivities(tree: xr.DataTree) -> pd.DataFrame:
-    groups = {name: group_of(tree, name) for name in ("posterior", "log_likelihood")}
+    groups = {"posterior": group_of(tree, "posterior"), "log_likelihood": group_of(tree, "log_likelihood")[["total"]]}
     scaled = xr.DataTree.from_dict(groups | {"log_prior": log_prior(tree)})
     # The diagnosis below says more than ArviZ's own, which a threshold that nothing reaches keeps out of the log.
     found = arviz_stats.psense_summary(scaled, threshold=np.inf, likelihood_var_names="total", round_to=6)

@@ -12,10 +12,10 @@ from matplotlib.figure import Figure
 
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.data.episodes.summary import OUTCOME_MEANINGS
+from bayes_tacit.estimates.posterior.log_prior import prior_of
 from bayes_tacit.html.pieces import Missing, Picture, table_of
 from bayes_tacit.model.families import family_named
 from bayes_tacit.review.checks import CheckResult
-from bayes_tacit.review.checks.log_prior import prior_of
 from bayes_tacit.review.plots import posterior as figures
 from bayes_tacit.review.plots.embedding import embedded
 from bayes_tacit.review.plots.rows import lazily

@@ -7,8 +7,8 @@ import xarray as xr
 from scipy import special
 
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.model.priors import WeaklyInformativePrior, prior_from_json
-from bayes_tacit.review.checks.base import group_of
+from bayes_tacit.model.priors import Prior, WeaklyInformativePrior, checked_prior, prior_from_json
+from bayes_tacit.model.settings import settings_of
 
 LOG_SQRT_2PI = float(np.log(2 * np.pi) / 2)
 
@@ -17,17 +17,29 @@ def log_prior(tree: xr.DataTree) -> xr.Dataset:
     """Evaluate the prior that a posterior was sampled with, parameter by parameter.
 
     Densities are those of the parameters themselves, without the Jacobian of the sampler's transformations, as power
-    scaling wants them and as `pymc.compute_log_prior` gives them.
+    scaling wants them and as `pymc.stats.compute_log_prior` gives them.
 
     Returns
     -------
     xarray.Dataset
-        `gamma0`, `beta0`, `s`, and where they are parameters `gamma`, `beta`, `w` and `rho`, summed over features or
-        diagnostics; dims `chain` and `draw`.
+        `gamma0`, `beta0`, `s`, and where they are parameters `gamma`, `beta`, `w`, `rho` and those of groups, summed
+        over features, diagnostics or groups; dims `chain` and `draw`. Of a prior of one's own it is the group
+        `log_prior`, which was computed when it was sampled.
     """
-    posterior = group_of(tree, "posterior")
-    center = _typical_log_threshold(tree)
     prior = prior_of(tree)
+    if type(prior) is not WeaklyInformativePrior:
+        if "log_prior" not in tree.children:
+            expected = (
+                "a group 'log_prior': for a prior of your own, pymc.stats.compute_log_prior(tree, model=model) makes it"
+            )
+            raise InvalidDataError(expected, field="groups of the tree", value=list(tree.children))
+        return tree["log_prior"].to_dataset()
+    return weakly_informative(prior, tree["posterior"].to_dataset(), tree["constant_data"].to_dataset())
+
+
+def weakly_informative(prior: WeaklyInformativePrior, posterior: xr.Dataset, constant: xr.Dataset) -> xr.Dataset:
+    """Evaluate the prior that comes along, in NumPy: PyMC would have to compile it."""
+    center = _typical_log_threshold(posterior, constant)
     log_s = xr.apply_ufunc(np.log, posterior["s"])
     out = {
         "gamma0": _normal(posterior["gamma0"], 0.0, prior.incidence_intercept),
@@ -37,6 +49,10 @@ def log_prior(tree: xr.DataTree) -> xr.Dataset:
     for name, scale in (("gamma", prior.incidence_slope), ("beta", prior.location_slope)):
         if name in posterior:
             out[name] = _normal(posterior[name], 0.0, scale).sum("feature")
+    for name, scale in (("gamma", prior.incidence_spread), ("beta", prior.location_spread)):
+        if f"{name}_spread" in posterior:
+            out[f"{name}_spread"] = _normal(posterior[f"{name}_spread"], 0.0, scale) + float(np.log(2.0))
+            out[f"{name}_offset"] = _normal(posterior[f"{name}_offset"], 0.0, 1.0).sum("group")
     if "rho" in posterior:
         out["rho"] = _beta(posterior["rho"], prior.memory_kept, prior.memory_lost)
     if "w" in posterior:
@@ -44,7 +60,7 @@ def log_prior(tree: xr.DataTree) -> xr.Dataset:
     return xr.Dataset(out)
 
 
-def prior_of(tree: xr.DataTree) -> WeaklyInformativePrior:
+def prior_of(tree: xr.DataTree) -> Prior:
     """Read the prior from a posterior's provenance.
 
     Examples
@@ -54,20 +70,19 @@ def prior_of(tree: xr.DataTree) -> WeaklyInformativePrior:
     >>> prior_of(tree).location_slope
     0.25
     """
-    text = tree.attrs.get("prior")
+    text = settings_of(tree).get("prior")
     try:
-        prior = prior_from_json(str(text))
+        return checked_prior(prior_from_json(str(text)), proper=True)
     except InvalidDataError:
-        prior = None
-    if not isinstance(prior, WeaklyInformativePrior):
-        expected = "a WeaklyInformativePrior as JSON: posteriors of an older bayes_tacit must be sampled again"
-        raise InvalidDataError(expected, field="prior of the tree", value=text)
-    return prior
+        expected = (
+            "a proper prior as JSON, of a class that is known (register_prior makes one of your own known); posteriors "
+            "of an older bayes_tacit must be sampled again"
+        )
+        raise InvalidDataError(expected, field="prior of the tree", value=text) from None
 
 
-def _typical_log_threshold(tree: xr.DataTree) -> float | xr.DataArray:
+def _typical_log_threshold(posterior: xr.Dataset, constant: xr.Dataset) -> float | xr.DataArray:
     """Give what beta0 was placed around, which depends on the memory where that is learned."""
-    constant, posterior = group_of(tree, "constant_data"), group_of(tree, "posterior")
     typical = constant["typical_log_threshold"]
     if "rho" not in posterior:
         return float(typical)
