@@ -16,10 +16,13 @@ import json
 import os
 import re
 import sys
+import zlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import fast_downward  # type: ignore[import-untyped]
@@ -29,7 +32,7 @@ from textworld.envs.pddl import PddlEnv
 from textworld.envs.pddl.logic import Atom, PddlState
 from textworld.logic import Proposition, Type, Variable
 
-from bayes_tacit.agents.alfworld.grammar import Grammar, Scope, logic_of
+from bayes_tacit.agents.alfworld.grammar import Grammar, Scope
 from bayes_tacit.agents.alfworld.text import NOTHING_HAPPENS
 from bayes_tacit.agents.alfworld.variables import unchanged
 
@@ -43,24 +46,68 @@ Foreign = Any
 """A value of a package that has no types."""
 
 
+@dataclass(frozen=True, eq=False)
+class Translation:
+    """What a state needs of a game's translation.
+
+    Attributes
+    ----------
+    types
+        Names of types, with those above each.
+    actions
+        By name, an action's parameters.
+    kinds
+        The type of each object.
+    facts
+        What holds at the beginning: predicates and the objects that they are about.
+    packed
+        What the search library reads, compressed: hundreds of games are kept.
+    """
+
+    types: tuple[tuple[str, Foreign], ...]
+    actions: Mapping[str, Foreign]
+    kinds: Mapping[str, str]
+    facts: tuple[tuple[str, tuple[str, ...]], ...]
+    packed: bytes
+
+    @property
+    def sas(self) -> bytes:
+        """What the search library reads."""
+        return zlib.decompress(self.packed)
+
+
+@lru_cache(maxsize=512)
+def translated(domain: str, problem: str) -> Translation:
+    """Translate a game, once in a process."""
+    with _argv_restored():
+        task, sas = fast_downward.pddl2sas(domain, problem)
+    return Translation(
+        tuple((one.name, one.supertype_names) for one in task.types),
+        {action.name: SimpleNamespace(parameters=action.parameters) for action in task.actions},
+        {one.name: one.type_name for one in task.objects},
+        tuple((atom.predicate, tuple(atom.args)) for atom in task.init if _is_fact(atom)),
+        zlib.compress(sas.encode("utf-8"), 1),
+    )
+
+
 class KeptState(PddlState):  # type: ignore[misc]
     """The state of a game whose translation is already there."""
 
-    def __init__(self, library: Foreign, task: Foreign, sas: str, logic: Foreign) -> None:
+    def __init__(self, library: Foreign, translation: Translation, logic: Foreign) -> None:
         self._facts: Any = defaultdict(set)
         self._vars_by_name: dict[str, Any] = {}
         self._vars_by_type: Any = defaultdict(set)
         self._var_counts: Counter[str] = Counter()
         self._logic = logic
         self.downward_lib = library
-        self.task, self.sas = task, sas
-        self._actions = {action.name: action for action in task.actions}
-        self.name2type = {one.name: one.type_name for one in task.objects}
-        for kind in task.types:
-            with contextlib.suppress(ValueError):  # Known from an earlier state of the same game.
-                logic.types.add(Type(kind.name, kind.supertype_names))
-        library.load_sas(sas.encode("utf-8"))
-        self.add_facts([self._as_fact(atom) for atom in task.init if _is_fact(atom)])
+        self._sas = translation.sas
+        self._actions = translation.actions
+        self.name2type = translation.kinds
+        for name, supertypes in translation.types:
+            with contextlib.suppress(ValueError):  # Known from an earlier game.
+                logic.types.add(Type(name, supertypes))
+        library.load_sas(self._sas)
+        self.add_facts([self._as_fact(*atom) for atom in translation.facts])
         atoms = (Atom * library.get_state_size())()
         library.get_state(atoms)
         facts = [atom.get_fact(self.name2type) for atom in atoms]
@@ -71,7 +118,7 @@ class KeptState(PddlState):  # type: ignore[misc]
 
     def begin_again(self) -> None:
         """Go back to the beginning."""
-        self.downward_lib.load_sas(self.sas.encode("utf-8"))
+        self.downward_lib.load_sas(self._sas)
         self._facts, self._vars_by_name, self._vars_by_type, self._var_counts = self._beginning
         self._beginning = self._tables()
         self._changes = set()
@@ -103,8 +150,8 @@ class KeptState(PddlState):  # type: ignore[misc]
             if fact.is_negation == (fact.negate() in self._first_facts):
                 self._changes.add(fact)
 
-    def _as_fact(self, atom: Foreign) -> Foreign:
-        return Proposition(atom.predicate, [Variable(name, self.name2type[name]) for name in atom.args])
+    def _as_fact(self, predicate: str, names: tuple[str, ...]) -> Foreign:
+        return Proposition(predicate, [Variable(name, self.name2type[name]) for name in names])
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,14 +172,13 @@ class KeptPddlEnv(PddlEnv):  # type: ignore[misc]
     def load(self, game: str | os.PathLike[str]) -> None:
         """Open a game file."""
         data = json.loads(Path(game).read_text(encoding="utf-8"))
-        self._logic = logic_of(data["pddl_domain"], data["grammar"])
-        self._grammar = Grammar(self._logic)
-        with _argv_restored():
-            task, sas = fast_downward.pddl2sas(data["pddl_domain"], data["pddl_problem"])
+        self._grammar = Grammar.of(data["pddl_domain"], data["grammar"])
+        self._logic = self._grammar.logic
+        translation = translated(data["pddl_domain"], data["pddl_problem"])
         self._commands: dict[tuple[str, tuple[str, ...]], str] = {}
         self._answers: dict[tuple[str, frozenset[Foreign]], str] = {}
         self._known: dict[frozenset[Foreign], Possible] = {}
-        self._pddl_state = KeptState(self.downward_lib, task, sas, self._logic)
+        self._pddl_state = KeptState(self.downward_lib, translation, self._logic)
         self._fresh = True
         self._entity_infos = self._get_entity_infos()
         names = Demangler(game_infos=self._entity_infos)

@@ -8,6 +8,7 @@ are shared. What is parsed and how conditions are matched is the package's; the 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -29,6 +30,10 @@ Foreign = Any
 """A value of a package that has no types."""
 
 _PLACE = "words"
+_TASK = re.compile(r'"(Your task is to: [^"]*)"')
+
+TASK = "Your task is to: do what stands here."
+"""Stands for the task's words in a grammar that games share."""
 
 
 @dataclass(frozen=True)
@@ -66,15 +71,26 @@ class Grammar:
     Parameters
     ----------
     logic
-        The game's, as the package has parsed it.
+        The game's, as the package has parsed it, with `TASK` where its task is.
+    task
+        The words of the task.
     """
 
-    def __init__(self, logic: Foreign) -> None:
+    def __init__(self, logic: Foreign, task: str) -> None:
+        self.logic = logic
         self._rules = logic.grammar._rules
+        self._task = task
+
+    @classmethod
+    def of(cls, domain: str, grammar: str) -> Grammar:
+        """Read a game's; games differ by the words of their tasks, so what is parsed is the same for most."""
+        found = _TASK.findall(grammar)
+        task = found[0] if len(found) == 1 else ""
+        return cls(_logic(domain, grammar.replace(task, TASK) if task and grammar.count(task) == 1 else grammar), task)
 
     def derive(self, words: str, scope: Scope) -> str:
         """Give the text that some words with symbols in them stand for."""
-        return "".join(self._text(symbol, scope) for symbol in _symbols(words))
+        return "".join(self._text(symbol, scope) for symbol in _symbols(words)).replace(TASK, self._task)
 
     def _text(self, symbol: Foreign, scope: Scope) -> str:
         match symbol:
@@ -110,8 +126,7 @@ class Grammar:
 
 
 @lru_cache(maxsize=64)
-def logic_of(domain: str, grammar: str) -> Foreign:
-    """Parse a game's logic; games with the same rules and the same task share it."""
+def _logic(domain: str, grammar: str) -> Foreign:
     return GameLogic(domain=domain, grammar=grammar)
 
 
