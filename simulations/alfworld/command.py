@@ -73,6 +73,8 @@ def play(
     experiment = run_experiment(
         None, home, splits=splits, players=players, policies=policies, workers=jobs, report=shown
     )
+    # A page without the larger protocol is there while that is played, which takes as long again.
+    write_results(experiment, home, folder, story)
     stage = shown("rollouts, all")
     pairs = collect(BENCHMARK, home / "rollouts", players, tasks=games, workers=jobs, progress=stage)
     continuations = partial(continued, home=home, players=players, workers=jobs, report=shown)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from bayes_tacit.policies import success_cost_curve
+from bayes_tacit.policies.base import Searching
 from bayes_tacit.review.plots.policies import policy_style
 from simulations.alfworld.experiment import Experiment
 from simulations.studies.figures import figure_file
@@ -18,9 +19,13 @@ PURE = ("Pure Cheap", "Pure Strong")
 
 
 def curves(experiment: Experiment) -> pd.DataFrame:
-    """Choose each policy's setting at each budget on the development games; give what it does on the test games."""
+    """Choose each policy's setting at each budget on the development games; give what it does on the test games.
+
+    Policies that search for their setting are left out: they have a search for each budget.
+    """
     strong = float(experiment.development.counterfactuals.pure_strong.cost.mean())
-    learned = {name: fitted for name, fitted in experiment.comparison.fitted.items() if name not in PURE}
+    fitted = experiment.comparison.fitted.items()
+    learned = {name: one for name, one in fitted if name not in PURE and not isinstance(one, Searching)}
     table = success_cost_curve(
         learned, experiment.development, experiment.test, [strong * share for share in CAPS]
     ).dropna(subset=["success"])
@@ -32,7 +37,7 @@ def plot_curves(experiment: Experiment, table: pd.DataFrame, path: Path) -> None
     points = {
         row["policy"]: (row["cost"], 100 * row["success"]) for row in experiment.comparison.table.to_dict("records")
     }
-    with figure_file(path, size=(8.4, 4.6)) as (figure, axes):
+    with figure_file(path, size=(9.6, 5.4)) as (figure, axes):
         ax = axes[0, 0]
         for name in table["policy"].unique():
             color, marker = policy_style(name)
@@ -50,6 +55,10 @@ def plot_curves(experiment: Experiment, table: pd.DataFrame, path: Path) -> None
             )
             cost, success = points[name]
             ax.plot([cost], [success], "o", mfc="none", mec=color, mew=1.8, markersize=14)
+        for name in [name for name in points if name not in {*table["policy"], *PURE}]:
+            color, marker = policy_style(name)
+            ax.plot(*points[name], marker, color=color, markersize=6, label=name)
+            ax.plot(*points[name], "o", mfc="none", mec=color, mew=1.8, markersize=14)
         for name, offset in (("Pure Cheap", (10, -4)), ("Pure Strong", (-10, 8))):
             color, marker = policy_style(name)
             cost, success = points[name]

@@ -16,7 +16,7 @@ FOLDS = 5
 COPIES = 3
 """Copies of each walkthrough with detours."""
 
-CHEAP_GAMES = 8
+CHEAP_GAMES = 4
 """From how many games Cheap learns."""
 
 PAIR = "pair.json"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal, get_args
 
 from bayes_tacit import validate
@@ -34,6 +35,7 @@ class Command:
     place: str
 
     @classmethod
+    @lru_cache(maxsize=65536)
     def read(cls, words: str) -> Command:
         """Take a command apart.
 
@@ -65,13 +67,13 @@ def cues(history: History, size: Size) -> list[tuple[str, ...]]:
     validate.choice("size", size, CUES)
     admissible = history.observation.admissible or ()
     seen = _Seen.of(history)
-    belief = Belief.of(history) if size == "large" else None
+    memory = _Memory.of(history, seen) if size == "large" else None
     out = []
     for words in admissible:
         command = Command.read(words)
         found = [*_small(command, words, seen)]
-        if belief is not None:
-            found += _large(command, seen, belief)
+        if memory is not None:
+            found += _large(command, seen, memory)
         out.append(tuple(found))
     return out
 
@@ -121,12 +123,34 @@ def _small(command: Command, words: str, seen: _Seen) -> Iterator[str]:
             yield f"go {where}|{task.target}"
 
 
-def _large(command: Command, seen: _Seen, belief: Belief) -> Iterator[str]:
-    verb, task, place = command.verb, seen.task, command.place
-    done = "done" if task.state is None or task.state in belief.states.get(seen.held, ()) else "not done"
-    home = [thing for thing, where in belief.where([task.target]) if kind(where) == task.place]
-    ready = [thing for thing in home if task.state is None or task.state in belief.states.get(thing, ())]
-    phase = f"{seen.aim}|{seen.hand}|{done}|{min(len(ready), 2)} there" if task.form != "look" else f"look|{seen.hand}"
+@dataclass(frozen=True)
+class _Memory:
+    """What was seen on the way: the state of the task, and what is known of each receptacle."""
+
+    belief: Belief
+    phase: str
+    with_target: frozenset[str]
+    with_lamp: frozenset[str]
+
+    @classmethod
+    def of(cls, history: History, seen: _Seen) -> _Memory:
+        belief, task = Belief.of(history), seen.task
+
+        def ready(thing: str) -> bool:
+            return task.state is None or task.state in belief.states.get(thing, ())
+
+        known = belief.where([task.target])
+        home = sum(kind(place) == task.place and ready(thing) for thing, place in known)
+        done = "done" if ready(seen.held) else "not done"
+        phase = f"{seen.aim}|{seen.hand}"
+        if task.form != "look":
+            phase += f"|{done}|{min(home, 2)} there"
+        lamps = frozenset(place for _, place in belief.where(LAMPS))
+        return cls(belief, phase, frozenset(place for _, place in known), lamps)
+
+
+def _large(command: Command, seen: _Seen, memory: _Memory) -> Iterator[str]:
+    verb, task, place, phase = command.verb, seen.task, command.place, memory.phase
     yield f"{verb}|{phase}"
     if verb == "use" and seen.hand == "with target":
         yield "use with target"
@@ -136,19 +160,16 @@ def _large(command: Command, seen: _Seen, belief: Belief) -> Iterator[str]:
     goal = "goal" if where == task.place else "no goal"
     yield f"{verb} {goal}|{phase}"
     yield f"{verb} {where}|{phase}"
-    known = belief.contents.get(place)
-    visited = "not been" if place not in belief.looked else "been"
-    shut = "shut" if place in belief.closed else "open"
+    new = place not in memory.belief.looked
+    visited = "not been" if new else "been"
+    shut = "shut" if place in memory.belief.closed else "open"
     yield f"{verb}|{visited}|{seen.hand}"
     yield f"{verb}|{visited}|{shut}|{phase}"
-    inside = {kind(thing) for thing in known or ()}
-    if task.target in inside:
+    if place in memory.with_target:
         yield f"{verb} where target is|{goal}|{phase}"
         yield f"{verb} where target is|{seen.hand}"
-    if inside & LAMPS:
+    if place in memory.with_lamp:
         yield f"{verb} where lamp is|{seen.hand}|{seen.aim}"
-    if visited == "not been" and seen.hand == "empty-handed":
+    if new and seen.hand == "empty-handed":
         yield f"{verb} new {where}|{task.target}"
         yield f"{verb} new {where}"
-    if task.form == "place_two" and any(where_is == place for _, where_is in belief.where([task.target])):
-        yield f"{verb} beside the other|{goal}|{seen.hand}"

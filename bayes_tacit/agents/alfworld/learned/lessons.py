@@ -84,8 +84,11 @@ def _with_detours(
                 if led is not None:
                     history = led
                     lessons.append(Lesson(history, command))
-        else:
+        elif command in (history.observation.admissible or ()):
             lessons.append(Lesson(history, command))
+        else:
+            # A detour has opened it already.
+            continue
         found = found or command.startswith("take ")
         history = _after(environment, history, command)
     return lessons
