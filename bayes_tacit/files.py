@@ -13,6 +13,7 @@ import secrets
 import shutil
 import socket
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -175,6 +176,27 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
         _remove(temporary, pause=0.1)
         raise
     _remove(temporary)
+
+
+@contextmanager
+def temporary_folder(name: str) -> Iterator[Path]:
+    """Yield a new folder of this user's own in the system's place for temporary files; it is gone at the end.
+
+    What processes that were killed left under the same name is removed first.
+
+    Parameters
+    ----------
+    name
+        What it is for.
+    """
+    target = Path(tempfile.gettempdir()).resolve() / name
+    _clear_leftovers(target)
+    folder = target.with_name(f"{_prefix(target)}{_identity(os.getpid())}-{secrets.token_hex(4)}.tmp")
+    folder.mkdir(mode=0o700)
+    try:
+        yield folder
+    finally:
+        _remove(folder)
 
 
 def is_store(path: Path) -> bool:

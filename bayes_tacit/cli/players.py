@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from bayes_tacit.cli.common import AsJson, Seed
+from bayes_tacit.cli.common import AsJson, Seed, told
 from bayes_tacit.errors import InvalidDataError, MissingFileError
 from bayes_tacit.files import read_text
 
@@ -58,8 +58,9 @@ class Playing:
     ] = SCRIPTED
     strong_model: Annotated[str | None, typer.Option(help="Name of the model behind that endpoint.")] = None
     strong_key: Annotated[str | None, typer.Option(help="Environment variable that holds its key.")] = None
-    unsafe: Annotated[
-        bool, typer.Option("--unsafe", help="DABench: run code also where this system lacks a wall of the sandbox.")
+    unsafe_sandbox: Annotated[
+        bool,
+        typer.Option("--unsafe-sandbox", help="DABench: run code also where this system lacks a wall of the sandbox."),
     ] = False
     cost: Annotated[str, typer.Option(help="What calls cost, in calls of the 4B model: 4b, or 9b for a 9B Cheap.")] = (
         "4b"
@@ -95,19 +96,23 @@ class Playing:
     def _alfworld(self, split: str) -> Benchmark[Any]:
         from bayes_tacit.agents.alfworld import Alfworld
 
-        if self.unsafe:
-            raise InvalidDataError("none with --benchmark alfworld, which runs no code", field="--unsafe", value=True)
+        if self.unsafe_sandbox:
+            raise InvalidDataError(
+                "none with --benchmark alfworld, which runs no code", field="--unsafe-sandbox", value=True
+            )
         return Alfworld(split if self.split is None else self.split, self.data)
 
     def _dabench(self) -> Benchmark[Any]:
-        from bayes_tacit.agents.dabench import DABench
+        from bayes_tacit.agents.dabench import DABench, check_walls
 
         if self.split is not None:
             raise InvalidDataError("none with --benchmark dabench", field="--split", value=self.split)
         folder = self.data or os.environ.get("DABENCH_DATA")
         if not folder:
             raise MissingFileError("no folder of DABench: pass --data, or set the variable DABENCH_DATA")
-        return DABench(folder, unsafe=self.unsafe)
+        with told():
+            check_walls(unsafe=self.unsafe_sandbox)
+        return DABench(folder, unsafe=self.unsafe_sandbox)
 
 
 def plays(command: Callable[..., None]) -> Callable[..., None]:

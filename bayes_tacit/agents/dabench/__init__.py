@@ -6,7 +6,15 @@ from bayes_tacit.agents.dabench.environment import ToolEnvironment, dabench_prom
 from bayes_tacit.agents.dabench.extractor import DESCRIPTORS, DIAGNOSTICS, FEATURES, DABenchExtractor
 from bayes_tacit.agents.dabench.questions import Question, read_questions
 from bayes_tacit.agents.dabench.replies import Reply, read_reply
-from bayes_tacit.agents.dabench.sandbox import Limits, Run, SandboxError, run_code, standing_walls
+from bayes_tacit.agents.dabench.sandbox import (
+    Limits,
+    Run,
+    SandboxError,
+    check_walls,
+    run_code,
+    standing_walls,
+    wall_builder,
+)
 
 __all__ = [
     "DESCRIPTORS",
@@ -20,6 +28,7 @@ __all__ = [
     "Run",
     "SandboxError",
     "ToolEnvironment",
+    "check_walls",
     "dabench_prompt",
     "extract_answers",
     "is_correct",
@@ -27,4 +36,5 @@ __all__ = [
     "read_reply",
     "run_code",
     "standing_walls",
+    "wall_builder",
 ]

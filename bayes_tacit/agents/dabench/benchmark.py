@@ -11,7 +11,7 @@ from bayes_tacit.agents.accounts import Budget
 from bayes_tacit.agents.dabench.environment import ToolEnvironment
 from bayes_tacit.agents.dabench.extractor import DABenchExtractor
 from bayes_tacit.agents.dabench.questions import Question, read_questions
-from bayes_tacit.agents.dabench.sandbox import DEFAULT_LIMITS, Limits
+from bayes_tacit.agents.dabench.sandbox import DEFAULT_LIMITS, Limits, check_walls
 from bayes_tacit.data.timing import Timing
 
 
@@ -39,7 +39,8 @@ class DABench:
         return sorted(read_questions(self.folder), key=lambda question: (len(question.id), question.id))
 
     def environment(self, task: Question) -> AbstractContextManager[ToolEnvironment]:
-        """Open a question; each call runs in a sandbox."""
+        """Open a question; each call runs in a sandbox, and where walls of it are missing, none is opened."""
+        check_walls(unsafe=self.unsafe)
         return nullcontext(ToolEnvironment(task, self.folder, self.limits, unsafe=self.unsafe))
 
     def extractor(self, task: Question, budget: Budget, *, descriptors: bool = False) -> DABenchExtractor:

@@ -5,20 +5,27 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from typing import IO, Literal
 
 from bayes_tacit import validate
-from bayes_tacit.errors import TacitError
+from bayes_tacit.agents.dabench import sandbox_bubblewrap as bubblewrap
+from bayes_tacit.errors import TacitError, TacitWarning
+from bayes_tacit.files import temporary_folder
 
 RUNNER = Path(__file__).with_name("sandbox_runner.py")
+
+WALLS = ("namespaces", "files", "user", "landlock", "seccomp")
 
 
 @dataclass(frozen=True)
@@ -70,9 +77,10 @@ class SandboxError(TacitError, RuntimeError):
 
     def __init__(self, missing: Sequence[str]) -> None:
         standing = [wall for wall in WALLS if wall not in missing]
+        hint = "" if bubblewrap.installed() or missing[0] != WALLS[0] else "; bubblewrap, if installed, may raise some"
         super().__init__(
             f"agents' code is not run: this system has no {', '.join(missing)} for the sandbox (of its walls stand "
-            f"{', '.join(standing) or 'none'}); expected all, or to be told to run it without (unsafe)"
+            f"{', '.join(standing) or 'none'}{hint}); expected all, or to be told to run it without (--unsafe-sandbox)"
         )
         self.missing = tuple(missing)
 
@@ -90,31 +98,38 @@ def run_code(
 ) -> Run:
     """Run code in a new process, in a folder of its own that holds read-only copies of the tables.
 
-    The folder and every process that was started are gone afterwards; nothing is read back but the output.
+    The folder and every process that was started are gone afterwards, also where this program is killed meanwhile;
+    nothing is read back but the output.
 
     Walls of the Linux kernel stand between the code and the machine:
 
     ============  ======================================================================================================
     wall          what it keeps out
     ============  ======================================================================================================
-    `namespaces`  A network without any interface; a process namespace, whose init ends all that is left in it; System V
-                  memory, queues and mounts of its own.
+    `namespaces`  A network without any interface; a process namespace, whose init ends all that is left in it; a host
+                  name, System V memory, queues and mounts of its own.
     `files`       A file system that holds Python's library and the system's, read-only, and a small working folder in
                   memory. Nothing else has a name there, so its modes, times and attributes cannot be changed either.
     `user`        No capabilities; the user nobody where this program is run by root, else this program's own user in a
                   user namespace. No new privileges.
-    `landlock`    Files outside, TCP and signals to others, refused once more.
+    `landlock`    Files outside, refused once more; and, from the versions of Landlock on that know them, TCP (4) and
+                  signals to others (6).
     `seccomp`     Only the system calls that Python's numeric libraries need: no new process or program, no socket of
-                  any kind, nothing done to other processes, no limits, priorities or modes set. On x86_64 and aarch64.
+                  any kind, nothing done to other processes, no limits, priorities or modes set, no locks on whole
+                  files. On x86_64 and aarch64.
     ============  ======================================================================================================
 
-    Besides there are limits of CPU time, memory, file size and open files, no environment variables of ours, no
-    standard input, and an audit hook in Python that refuses the usual things in clear words. The hook is a courtesy: it
-    can be defeated from Python.
+    The first two are raised by bubblewrap where it is installed and this program is not run by root, else by this
+    program itself, as root or in a user namespace: `wall_builder` says which. The rest is always its own.
 
-    What is not defended against: faults in the kernel, the use of one processor and of the allowed memory for as long
-    as a call may take, what can be told from timing, and the reading of Python's own library. With `unsafe`, where
-    walls are missing, that much more. For code of an enemy use a virtual machine.
+    Besides there are limits of CPU time, memory, file size, open files and threads, no environment variables of ours,
+    no standard input, and an audit hook in Python that refuses the usual things in clear words. The hook is a courtesy:
+    it can be defeated from Python.
+
+    What is not defended against: faults in the kernel; the use of as much CPU time and memory as a call may take; what
+    can be told from timing; the reading of the libraries, and of what kind of machine it is, how large and how busy.
+    Code that sets out to can also forge its own output and how it ended, which deceives nobody but itself. With
+    `unsafe`, where walls are missing, that much more. For code of an enemy use a virtual machine.
 
     Parameters
     ----------
@@ -134,11 +149,8 @@ def run_code(
     SandboxError
         Where walls are missing, unless it is told to be unsafe.
     """
-    with (
-        tempfile.TemporaryDirectory(prefix="tool-", ignore_cleanup_errors=True) as home,
-        tempfile.TemporaryFile() as out,
-    ):
-        root, folder = Path(home).resolve() / "root", Path(home).resolve() / "work"
+    with temporary_folder(FOLDER) as home, tempfile.TemporaryFile() as out:
+        root, folder = home / "root", home / "work"
         root.mkdir()
         folder.mkdir()
         for table in tables:
@@ -153,16 +165,13 @@ def run_code(
             "earlier": list(earlier),
             "code": code,
             "limits": asdict(limits),
+            "raised": wall_builder() == bubblewrap.NAME,
         }
-        process = subprocess.Popen(
-            [sys.executable, "-I", "-B", str(RUNNER), home],
-            stdin=subprocess.PIPE,
-            stdout=out,
-            stderr=subprocess.DEVNULL,
-            cwd=folder,
-            env={"LANG": "C.UTF-8", **_ONE_THREAD},
-            start_new_session=True,
-        )
+        report, reporting = os.pipe()
+        try:
+            process = _started(home, folder, job, out, reporting, limits)
+        finally:
+            os.close(reporting)
         stopped = False
         try:
             process.communicate(json.dumps(job).encode(), timeout=limits.seconds)
@@ -170,17 +179,18 @@ def run_code(
             stopped = True
         finally:
             _kill(process)
+            said = _reported(report)
         output = _shortened(out, limits.output)
-        if process.returncode == NO_WALLS:
-            out.seek(0)
-            raise SandboxError(json.load(out))
+    missing = said[0].split() if said else []
+    if missing and not unsafe:
+        raise SandboxError(missing)
     if stopped:
         return Run("stopped", f"{output}\nStopped after {limits.seconds:g} s.".lstrip())
-    if process.returncode == FINISHED:
+    if said[1:] == [RAN]:
         return Run("ran", output)
-    if process.returncode == RAISED:
+    if said[1:] == [RAISED]:
         return Run("raised", output)
-    if process.returncode == 0:
+    if said and process.returncode < KILLED:
         return Run("raised", f"{output}\nThe process ended before the code did.".lstrip())
     return Run("killed", f"{output}\nThe process was killed: it went beyond its limits.".lstrip())
 
@@ -200,12 +210,69 @@ def standing_walls() -> dict[str, bool]:
     return dict.fromkeys(WALLS, run.ok)
 
 
-WALLS = ("namespaces", "files", "user", "landlock", "seccomp")
+def check_walls(*, unsafe: bool = False) -> None:
+    """Refuse, before anything is played, to run code where walls are missing; where it is told to, warn.
 
-RAISED, FINISHED, NO_WALLS = 3, 4, 5
-"""Exit codes of the runner: the code raised an exception, ran to its end, was not run."""
+    Raises
+    ------
+    SandboxError
+        Where walls are missing, unless it is told to be unsafe.
+    """
+    missing = _missing()
+    if missing and not unsafe:
+        raise SandboxError(missing)
+    if missing:
+        stand = ", ".join(wall for wall in WALLS if wall not in missing) or "none"
+        text = f"agents' code is run in an unsafe sandbox, without {', '.join(missing)}; of its walls stand {stand}"
+        warnings.warn(text, TacitWarning, stacklevel=2)
+
+
+def wall_builder() -> str:
+    """Say who raises the namespaces and the file system: "bubblewrap", or "bayes_tacit" itself.
+
+    Examples
+    --------
+    >>> wall_builder() in ("bubblewrap", "bayes_tacit")
+    True
+    """
+    return bubblewrap.NAME if os.getuid() != 0 and bubblewrap.works() else "bayes_tacit"
+
+
+FOLDER = "bayes-tacit-tool"
+
+RAN, RAISED = "ran", "raised"
+"""What the runner reports at the end, on a pipe, after a first line with the walls that are missing."""
+
+PATIENCE = 5.0
+"""Seconds until processes that were killed must be gone."""
+
+KILLED = 128
+"""Exit codes from here on stand for signals."""
 
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+
+
+@cache
+def _missing() -> tuple[str, ...]:
+    return tuple(wall for wall, stands in standing_walls().items() if not stands)
+
+
+def _started(
+    home: Path, folder: Path, job: dict[str, object], out: IO[bytes], reporting: int, limits: Limits
+) -> subprocess.Popen[bytes]:
+    runner = [sys.executable, "-I", "-B", str(RUNNER), str(home), str(reporting)]
+    if job["raised"]:
+        runner = [*bubblewrap.command(folder, RUNNER, 8 * limits.file_bytes), *runner]
+    return subprocess.Popen(
+        runner,
+        stdin=subprocess.PIPE,
+        stdout=out,
+        stderr=subprocess.DEVNULL,
+        cwd=folder,
+        env={"LANG": "C.UTF-8", **_ONE_THREAD},
+        start_new_session=True,
+        pass_fds=(reporting,),
+    )
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
@@ -219,6 +286,15 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
     if process.stdin is not None:
         process.stdin.close()
     process.wait()
+
+
+def _reported(pipe: int) -> list[str]:
+    """Read what was reported, until all of the processes that could write have ended; they have been killed."""
+    content = b""
+    with open(pipe, "rb", buffering=0) as file:
+        while select.select([file], [], [], PATIENCE)[0] and (more := file.read(2**16)):
+            content = (content + more)[: 2**16]
+    return content.decode("ascii", "replace").splitlines()
 
 
 def _shortened(file: IO[bytes], letters: int) -> str:

@@ -4,7 +4,7 @@ It is run as a script, in isolated mode, and imports nothing of ours but the fil
 
 Three processes: the first leaves the machine's namespaces and waits; the second is the init of the new process
 namespace, builds the file system and gives up its privileges; the third runs the code. When the init ends, the kernel
-ends whatever is left in its namespace.
+ends whatever is left in its namespace. Where bubblewrap has done what the first two do, there is only the third.
 """
 
 from __future__ import annotations
@@ -18,32 +18,27 @@ import io
 import json
 import os
 import resource
+import select
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any, NoReturn
 
-RAISED, FINISHED, NO_WALLS = 3, 4, 5
 AGENT = "<agent>"
+RAN, RAISED = "ran", "raised"
 
 
 def main() -> None:
-    """Read the job from standard input and run it."""
+    """Read the job from standard input and run it; the second argument is the descriptor to report on."""
     job = json.loads(sys.stdin.buffer.read())
     walls, syscalls, courtesy = (_beside(f"sandbox_{name}.py") for name in ("walls", "syscalls", "courtesy"))
     libc = ctypes.CDLL(None, use_errno=True)
-    walls.dies_with_parent(libc)
-    if os.getppid() != job["parent"]:
-        os._exit(0)
-    _close_all_but_output()
+    report = _close_all_but_output(int(sys.argv[2]))
     missing: list[str] = []
-    how = walls.own_namespaces()
-    if how is None:
-        missing += ["namespaces", "files", "user"]
+    how: str | None = None
 
-    def second() -> NoReturn:
-        walls.dies_with_parent(libc)
+    def second(orphaned: Callable[[], bool]) -> NoReturn:
         folder, readable = job["folder"], walls.readable_paths()
         _limit(job["limits"])
         if how is not None:
@@ -54,15 +49,18 @@ def main() -> None:
                 missing.append("files")
             if not walls.no_privileges(libc, how):
                 missing.append("user")
-            # Becoming nobody cleared it.
-            walls.dies_with_parent(libc)
-        os.environ.update(HOME=folder, TMPDIR=folder)
-        os.chdir(folder)
+        # Not before: becoming nobody clears it.
+        walls.dies_with_parent(libc)
+        if orphaned():
+            os._exit(1)
         if how is None:
             third(folder, readable)
-        _relay(lambda: third(folder, readable))
+        # Whether the second has ended need not be asked: the kernel ends the third with it. Asking closes the pipe.
+        _relay(lambda orphaned: third(folder, readable) if not orphaned() else os._exit(1))
 
     def third(folder: str, readable: tuple[str, ...]) -> NoReturn:
+        os.environ.update(HOME=folder, TMPDIR=folder)
+        os.chdir(folder)
         # Libraries for parallel work look there which others are loaded; becoming nobody closed it.
         set_dumpable = 4
         libc.prctl(set_dumpable, 1, 0, 0, 0)
@@ -71,18 +69,31 @@ def main() -> None:
             missing.append("landlock")
         if not syscalls.install(libc):
             missing.append("seccomp")
+        os.write(report, f"{' '.join(missing)}\n".encode())
         if missing and not job["unsafe"]:
-            os.write(1, json.dumps(missing).encode())
-            os._exit(NO_WALLS)
-        # What these import and open on the way in is let pass; the code most likely wants them anyway.
+            os._exit(1)
+        # The code most likely wants them; imported before the hook is there, which would look at all that they open.
+        wanted = "".join((*job["earlier"], job["code"]))
         for name in ("numpy", "pandas"):
             with contextlib.suppress(ImportError):
-                __import__(name)
+                if name in wanted:
+                    __import__(name)
         sys.argv = [AGENT]
         sys.stdin = io.StringIO()
         sys.addaudithook(courtesy.audit_hook(readable, folder))
-        _run(job["earlier"], job["code"])
+        _run(job["earlier"], job["code"], report)
 
+    if job["raised"]:
+        _limit(job["limits"])
+        if not walls.no_privileges(libc, "user"):
+            missing.append("user")
+        third(walls.INSIDE, walls.readable_paths())
+    walls.dies_with_parent(libc)
+    if os.getppid() != job["parent"]:
+        os._exit(0)
+    how = walls.own_namespaces(libc)
+    if how is None:
+        missing += ["namespaces", "files", "user"]
     _relay(second)
 
 
@@ -97,18 +108,33 @@ def _beside(name: str) -> ModuleType:
     return module
 
 
-def _close_all_but_output() -> None:
-    nothing = os.open(os.devnull, os.O_RDWR)
+def _close_all_but_output(report: int) -> int:
+    """Keep the two descriptors that something is written to; give the new number of the second."""
+    nothing, kept = os.open(os.devnull, os.O_RDWR), 3
     os.dup2(nothing, 0)
-    os.closerange(3, 4096)
+    os.dup2(report, kept, inheritable=False)
+    os.closerange(kept + 1, os.sysconf("SC_OPEN_MAX"))
+    return kept
 
 
-def _relay(child: Callable[[], NoReturn]) -> NoReturn:
-    """Run something in a process of its own, wait, and end as it did; when asked to stop, stop it first."""
+def _relay(child: Callable[[Callable[[], bool]], NoReturn]) -> NoReturn:
+    """Run something in a process of its own, wait, and end as it did; when asked to stop, stop it first.
+
+    The child is given a way to ask whether this process has ended already.
+    """
+    theirs, ours = os.pipe()
     number = os.fork()
     if number == 0:
+        os.close(ours)
+
+        def orphaned() -> bool:
+            # Nobody ever writes: there is something to read once nobody could.
+            ended = bool(select.select([theirs], [], [], 0)[0])
+            os.close(theirs)
+            return ended
+
         try:
-            child()
+            child(orphaned)
         finally:
             os._exit(1)
     signal.signal(signal.SIGTERM, lambda *_: os.kill(number, signal.SIGKILL))
@@ -134,7 +160,7 @@ def _limit(limits: Mapping[str, Any]) -> None:
         resource.setrlimit(kind, (most, most))
 
 
-def _run(earlier: Sequence[str], code: str) -> NoReturn:
+def _run(earlier: Sequence[str], code: str, report: int) -> NoReturn:
     names: dict[str, Any] = {"__name__": "__main__", "__builtins__": builtins}
     # The agent may close or replace what it prints to; every call begins with a whole one.
     output, nothing = os.dup(1), os.open(os.devnull, os.O_WRONLY)
@@ -144,21 +170,22 @@ def _run(earlier: Sequence[str], code: str) -> NoReturn:
         with contextlib.suppress(BaseException):
             exec(compile(each, AGENT, "exec"), names)
     _print_to(output)
-    status = FINISHED
+    end = RAN
     message = ""
     try:
         _execute(code, names)
     except SystemExit as error:
-        status = FINISHED if error.code in (None, 0) else RAISED
+        end = RAN if error.code in (None, 0) else RAISED
         message = "" if error.code is None or isinstance(error.code, int) else f"{error.code}\n"
     except BaseException as error:
-        status = RAISED
+        end = RAISED
         message = _told(error)
     with contextlib.suppress(BaseException):
         sys.stdout.flush()
     os.write(output, message.encode("utf-8", "replace"))
+    os.write(report, f"{end}\n".encode())
     # Nothing of the agent's, such as an exit handler, is to run any more.
-    os._exit(status)
+    os._exit(0)
 
 
 def _print_to(handle: int) -> None:

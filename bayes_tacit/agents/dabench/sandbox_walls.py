@@ -21,6 +21,8 @@ INSIDE = "/tool"
 """The working folder's name in the file system of its own."""
 
 NOBODY = 65534
+HOST = "tool"
+"""The machine's name inside."""
 
 
 def readable_paths() -> tuple[str, ...]:
@@ -31,7 +33,7 @@ def readable_paths() -> tuple[str, ...]:
     return (*sorted(set(library)), *SYSTEM, *DEVICES)
 
 
-def own_namespaces() -> str | None:
+def own_namespaces(libc: ctypes.CDLL) -> str | None:
     """Leave the machine's network, processes, mounts and shared memory.
 
     Returns
@@ -54,6 +56,7 @@ def own_namespaces() -> str | None:
                         file.write(text)
         except (AttributeError, OSError):
             continue
+        libc.sethostname(HOST.encode(), len(HOST))
         return how
     return None
 

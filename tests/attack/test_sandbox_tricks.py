@@ -1,0 +1,121 @@
+"""Code in the sandbox tries everything: nothing outside is read, changed, reached or left running."""
+
+from __future__ import annotations
+
+import json
+import platform
+import sys
+import tempfile
+import time
+
+import pytest
+from attack import tricks
+from attack.outside import LABEL_TEXT, SECRET, outside
+from attack.tricks.preparation import PREPARATION
+
+from bayes_tacit.agents.dabench import Limits, run_code, sandbox, standing_walls
+
+MISSING = [wall for wall, stands in standing_walls().items() if not stands] if sys.platform == "linux" else ["Linux"]
+pytestmark = pytest.mark.skipif(
+    bool(MISSING) or platform.machine() != "x86_64",
+    reason=f"numbers of calls are those of x86_64; this system lacks {', '.join(MISSING) or 'nothing'}",
+)
+
+SAMPLE = ("reading", "describing", "others", "spaces")
+"""Families that `make test` tries; `make attack` tries all."""
+
+COURTESY = ("hook among objects", "trace")
+"""Refused by the audit hook alone; they reach nothing outside."""
+
+SCRIPT = """
+outcomes = {{}}
+for name, attempt in {attempts!r}.items():
+    try:
+        value = eval(attempt)
+        outcomes[name] = "refused" if type(value) is int and value == -1 else "went through: " + repr(value)[:200]
+    except BaseException as error:
+        outcomes[name] = type(error).__name__
+import os
+_ = os.write(1, json.dumps(outcomes).encode())
+"""
+
+
+@pytest.fixture
+def world(tmp_path, monkeypatch):
+    aside = tmp_path / "aside"
+    aside.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(aside))
+    monkeypatch.setenv("ATTACK_KEY", SECRET)
+    home = tmp_path / "outside"
+    home.mkdir()
+    with outside(home) as found:
+        yield found
+
+
+def without_courtesy(folder):
+    """A copy of the runner whose audit hook lets everything pass: the walls stand alone."""
+    for path in sandbox.RUNNER.parent.glob("sandbox_*.py"):
+        text = path.read_text()
+        (folder / path.name).write_text(text.replace("sys.addaudithook(", "(lambda hook: None)("))
+    return folder / "sandbox_runner.py"
+
+
+def marked(family):
+    return family if family in SAMPLE else pytest.param(family, marks=pytest.mark.attack)
+
+
+def tried(world, attempts):
+    before = world.state()
+    script = PREPARATION + SCRIPT.format(attempts=attempts)
+    run = run_code(world.filled(script), (world.table,), limits=Limits(output=400_000, seconds=20))
+    assert run.end == "ran", run.output[-2000:]
+    outcomes = json.loads(run.output)
+    assert list(outcomes) == [world.filled(name) for name in attempts]
+    assert LABEL_TEXT not in run.output
+    assert SECRET not in run.output
+    assert world.differences(before) == {}
+    return {name: outcome for name, outcome in outcomes.items() if outcome.startswith("went")}
+
+
+@pytest.mark.parametrize("family", [marked(family) for family in tricks.tricks()])
+def test_expressions_get_nothing(world, family, record_property):
+    attempts = tricks.tricks()[family]
+    assert tried(world, attempts) == {}
+    record_property("figure", f"sandbox, {family}: {len(attempts)} tricks, 0 went through")
+
+
+@pytest.mark.parametrize("family", [pytest.param(f, marks=pytest.mark.attack) for f in tricks.tricks()])
+def test_expressions_get_nothing_without_the_hook_either(world, family, tmp_path, monkeypatch, record_property):
+    monkeypatch.setattr(sandbox, "RUNNER", without_courtesy(tmp_path))
+    attempts = {name: text for name, text in tricks.tricks()[family].items() if name not in COURTESY}
+    assert tried(world, attempts) == {}
+    record_property("figure", f"sandbox without the audit hook, {family}: {len(attempts)} tricks, 0 went through")
+
+
+ALONE = (
+    "ending: _exit(4)",
+    "ending: report of missing walls",
+    "ending: exit replaced",
+    "burning: loop, signals ignored",
+)
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in ALONE else pytest.param(name, marks=pytest.mark.attack) for name in tricks.alone()]
+)
+def test_calls_of_their_own_harm_nothing(world, name, record_property):
+    trick = tricks.alone()[name]
+    before, began = world.state(), time.monotonic()
+    limits = Limits(seconds=trick.seconds, memory=2**30, file_bytes=2**22)
+    run = run_code(world.filled(trick.code), (world.table,), limits=limits)
+    took = time.monotonic() - began
+    assert run.end in trick.ends, run
+    assert trick.says in run.output
+    assert LABEL_TEXT not in run.output
+    assert SECRET not in run.output
+    assert len(run.output) < limits.output + 200
+    assert world.differences(before) == {}
+    # The next call is as if there had been none.
+    record_property(
+        "figure", f"sandbox, alone: {name}: {run.end}, {max(took - trick.seconds, 0):.1f} s beyond its limit"
+    )

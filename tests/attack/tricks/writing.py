@@ -1,0 +1,50 @@
+"""Writing, replacing and removing files outside."""
+
+from __future__ import annotations
+
+
+def tricks() -> dict[str, str]:
+    ways = {
+        "open": "open({p}, 'w').write('mine')",
+        "append": "open({p}, 'a').write('mine')",
+        "both": "open({p}, 'r+').write('mine')",
+        "os.open": "os.write(os.open({p}, 1), b'mine')",
+        "truncating open": "os.open({p}, 512 | 1)",
+        "truncate": "os.truncate({p}, 0)",
+        "pathlib": "pathlib.Path({p}).write_text('mine')",
+        "numpy": "__import__('numpy').zeros(3).tofile({p})",
+        "memmap": "__import__('numpy').memmap({p}, mode='r+')",
+        "pandas": "__import__('pandas').DataFrame([1]).to_csv({p})",
+        "pyarrow": "__import__('pyarrow').OSFile({p}, 'wb').write(b'mine')",
+        "copy": "(open('m', 'w').write('mine'), shutil.copyfile('m', {p}))",
+        "move": "(open('m', 'w').write('mine'), shutil.move('m', {p}))",
+        "replace": "(open('m', 'w').write('mine'), os.replace('m', {p}))",
+        "rename away": "os.rename({p}, 'mine')",
+        "remove": "os.remove({p})",
+        "unlink from root": "os.unlink({p}[1:], dir_fd=os.open('/', 0))",
+        "rmtree": "shutil.rmtree('FOLDER')",
+        "database": "__import__('sqlite3').connect({p}).execute('create table t (x)')",
+        "database by uri": "__import__('sqlite3').connect('file:' + {p}, uri=True).execute('create table t (x)')",
+        "link": "(os.symlink({p}, 's2'), open('s2', 'w').write('mine'))",
+        "link over": "(os.symlink('table.csv', {p} + '2'))",
+        "new file beside": "open({p} + '.new', 'w').write('x')",
+        "new folder beside": "os.mkdir({p} + '.folder')",
+        "fifo beside": "os.mkfifo({p} + '.fifo')",
+        "node": "os.mknod({p} + '.node')",
+        "device": "os.mknod('device', 0o20666, os.makedev(1, 1))",
+        "libc open": "os.write(raw_open({p}, 1), b'mine') if raw_open({p}, 1) >= 0 else 1/0",
+        "libc unlink": "past('libc.unlink(%r)' % {p}.encode())",
+        "libc truncate": "past('libc.truncate(%r, 0)' % {p}.encode())",
+        "libc rename": "past('libc.rename(%r, b\"mine\")' % {p}.encode())",
+        "library": "open(os.__file__, 'a').write('#')",
+        "library past the hook": "raw_open(os.__file__, 1)",
+        "new in the library": "open(os.path.dirname(os.__file__) + '/evil.py', 'w')",
+        "tmp": "open('/tmp/evil', 'w')",
+        "root": "open('/evil', 'w')",
+        "the table": "open('table.csv', 'w')",
+        "core pattern": "open('/proc/sys/kernel/core_pattern', 'w').write('x')",
+        "oom score of the parent": "open('/proc/PARENT/oom_score_adj', 'w').write('1000')",
+        "memory": "open('/proc/self/mem', 'r+b')",
+        "trigger": "open('/proc/sysrq-trigger', 'w').write('h')",
+    }
+    return {f"write by {name}": text.format(p="'LABEL'") for name, text in ways.items()}
