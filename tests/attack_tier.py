@@ -1,15 +1,17 @@
 """The attack tier: `pytest --attack` tries everything and prints figures at the end; without it, a sample is tried.
 
-What is marked `attack` runs in this tier only. A test adds a line to the figures by `record_property("figure", line)`.
+What is marked `attack` runs in this tier only. A test adds a line to the figures by `record_property("figure", line)`,
+and to a count of what was tried by `record_property("tally", (what, number))`, before it asserts anything.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
 
-OPTION, MARK, FIGURE = "--attack", "attack", "figure"
+OPTION, MARK, FIGURE, TALLY = "--attack", "attack", "figure", "tally"
 
 
 def add_option(parser: pytest.Parser) -> None:
@@ -27,7 +29,7 @@ def leave_out(config: pytest.Config, items: list[pytest.Item]) -> None:
 
 
 def print_figures(reporter: pytest.TerminalReporter) -> None:
-    lines = sorted(_figures(reporter))
+    lines = sorted([*_figures(reporter), *_tallies(reporter)])
     if lines:
         reporter.section("figures")
         for line in lines:
@@ -35,6 +37,22 @@ def print_figures(reporter: pytest.TerminalReporter) -> None:
 
 
 def _figures(reporter: pytest.TerminalReporter) -> Iterator[str]:
+    for report in _reports(reporter):
+        yield from (str(value) for name, value in report.user_properties if name == FIGURE)
+
+
+def _tallies(reporter: pytest.TerminalReporter) -> Iterator[str]:
+    tried, failed = Counter[str](), Counter[str]()
+    for report in _reports(reporter):
+        for name, value in report.user_properties:
+            if name == TALLY:
+                what, number = value
+                tried[what] += number
+                failed[what] += number * report.failed
+    for what, number in tried.items():
+        yield f"{what}: {number:,} tried, {failed[what]:,} in tests that failed"
+
+
+def _reports(reporter: pytest.TerminalReporter) -> Iterator[pytest.TestReport]:
     for outcome in ("passed", "failed"):
-        for report in reporter.stats.get(outcome, []):
-            yield from (str(value) for name, value in report.user_properties if name == FIGURE)
+        yield from reporter.stats.get(outcome, [])

@@ -110,16 +110,15 @@ def test_a_good_episode_has_no_diagnostics_at_all(extractor):
 def test_a_call_that_leaves_early_silences_no_later_one(question, folder):
     environment = ToolEnvironment(question, folder)
     environment.reset()
-    said = []
-    for text in (
+    calls = (
         "x = 1\nimport sys\nsys.exit()",
         "y = 2\nexit(0)",
         "z = 3\nimport os\nos._exit(0)",
         "z = 4\nimport os\nos._exit(4)",
         "print(x + y, 'z' in globals())",
         "1 / 0",
-    ):
-        said.append(environment.step(code(text)).observation.text)
+    )
+    said = [environment.step(code(text)).observation.text for text in calls]
     early = f"{FAILED}\nThe process ended before the code did."
     assert said[:4] == [f"{RAN}\n", f"{RAN}\n", early, early]
     assert said[4:] == [f"{RAN}\n3 False\n", f"{FAILED}\nZeroDivisionError: division by zero (line 1)\n"]

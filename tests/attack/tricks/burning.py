@@ -13,7 +13,7 @@ WAYS = {
     "sum": "sum(range(10**12))",
     "power": "pow(7, 10**8)",
     "expression": "import re; re.match('(a*)*b', 'a' * 60)",
-    "sort": "sorted(range(10**9), key=lambda n: -n)",
+    "sort": "import functools\nwhile True: sorted(range(10**6), key=functools.cmp_to_key(lambda a, b: b - a))",
     "hash": "import hashlib; hashlib.pbkdf2_hmac('sha512', b'x', b'y', 10**9)",
     "lock": "import threading\nl = threading.Lock()\nl.acquire(); l.acquire()",
     "pipe": "import os\nr, w = os.pipe()\nos.read(r, 1)",
