@@ -24,6 +24,9 @@ from bayes_tacit.errors import TacitError
 if TYPE_CHECKING:
     import pymc as pm
 
+# LiteLLM asks a server for prices as it is loaded, unless it is told to take its own.
+os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+
 # The same examples in every run; `--hypothesis-profile explore` looks for new ones, and `make quick` takes fewer.
 settings.register_profile("repeatable", deadline=None, derandomize=True)
 settings.register_profile("quick", deadline=None, derandomize=True, max_examples=15)
