@@ -191,9 +191,12 @@ def report(
     if posterior.suffix == ".json":
         raise InvalidDataError("a posterior (.nc or .zarr), from sample", field="posterior", value=str(posterior))
     with told(), working("checking the posterior and drawing"):
+        if alpha is not None:
+            validate.threshold("--alpha", alpha)
         tree = cast("xr.DataTree", read_fitted(posterior, finite=False))
         episodes = read_episodes(data)
-        results = run_checks(tree, episodes)
+        with about(posterior, data):
+            results = run_checks(tree, episodes)
         write_report(tree, episodes, target, alpha=alpha, title=title, results=results)
     _conclude(results, out, "", as_json=as_json)
 

@@ -80,6 +80,8 @@ class Playing:
         from bayes_tacit.data.costs import StepCost
 
         validate.choice("--benchmark", self.benchmark, BENCHMARKS)
+        validate.choice("--cost", self.cost, ("4b", "9b", "27b"))
+        validate.whole("--seed", self.seed, 0)
         cheap = Seat("cheap", self.cheap, self.cheap_model, self.cheap_key)
         strong = Seat("strong", self.strong, self.strong_model, self.strong_key)
         actions = ACTIONS[self.benchmark] if self.actions is None else self.actions

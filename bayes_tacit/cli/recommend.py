@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, cast, get_args
 
 import typer
 
@@ -29,6 +29,7 @@ from bayes_tacit.cli.common import (
 )
 from bayes_tacit.cli.prices import number_of, prices_of, steps_of
 from bayes_tacit.data.handoffs import HANDOFFS
+from bayes_tacit.data.timing import TIMINGS
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.progress import bars
 
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
     from bayes_tacit.data.costs import CostModel, LoggedCost
     from bayes_tacit.data.episodes import Episodes
     from bayes_tacit.policies import LogsRecommendation, Recommendation, World
+
+MOST_FOLDS = 1000
+"""More would only take longer."""
 
 BUDGETS = 7
 """Budgets at which the plot shows what is recommended."""
@@ -79,8 +83,18 @@ def recommend(
 
     Example: `bayes-tacit recommend episodes.jsonl --cap 50% --handoff restart --out router.json`
     """
+    from bayes_tacit.model.evidence import Unmarked as UnmarkedName
+
     validate.choice("--handoff", handoff, HANDOFFS)
     share = validate.number("--share", share, "a number above 0 and below 1", above=0, below=1)
+    # What is wrong is said before anything is fitted.
+    validate.whole("--folds", folds, 2, MOST_FOLDS)
+    validate.whole("--seed", seed, 0)
+    validate.choice("--timing", timing, TIMINGS)
+    validate.choice("--unmarked", unmarked, get_args(UnmarkedName))
+    if step_budget is not None:
+        validate.whole("--step-budget", step_budget, 1)
+    _cap(cap, strong=1.0)
     for path, suffixes in ((out, (".json",)), (table, (".csv",)), (plot, PICTURES)):
         if path is not None:
             new_file(path, *suffixes, force=force)
@@ -129,6 +143,7 @@ def _cap(text: str, strong: float | None) -> float:
     if number is None or (of_share and strong is None):
         expected = "a number" if of_share else "a number, or a share of Pure Strong's cost such as 50%"
         raise InvalidDataError(expected, field="--cap", value=text)
+    validate.number("--cap", number, "a finite number >= 0", least=0)
     return number / 100 * float(strong or 0) if of_share else number
 
 

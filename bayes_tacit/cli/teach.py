@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from bayes_tacit import validate
 from bayes_tacit.cli.common import CHECK_FAILED, AsJson, Force, Seed, about, new_file, read_episodes, show, told
 from bayes_tacit.errors import InvalidDataError, MissingFileError
 
@@ -87,6 +88,7 @@ def teach(
         if marks is not None:
             found = _human(marks)
         elif rule is not None:
+            validate.whole("--rule", rule, 1)
             found = _unproductive(before, rule, diagnostics)
         elif counterfactuals is not None:
             found = _by_rule(pairs, counterfactuals, stalled)

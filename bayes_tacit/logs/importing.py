@@ -38,6 +38,10 @@ Progress = Callable[[str, int], None]
 """Called with a side, "cheap" or "strong", and the bytes that were read since the last call."""
 
 
+MOST_WORKERS = 1000
+"""Processes; a number beyond it is a slip of the pen."""
+
+
 def import_logs(
     cheap: str | os.PathLike[str],
     strong: str | os.PathLike[str],
@@ -100,10 +104,12 @@ def import_logs(
     target = as_path(out)
     validate.choice("suffix of the output", target.suffix.lower(), (".jsonl", ".parquet", ".nc", ".zarr"))
     validate.choice("trials", trials, ("refuse", "number"))
-    validate.whole("workers", workers, 1)
+    validate.whole("workers", workers, 1, MOST_WORKERS)
     reading = Reading(validate.number("threshold", threshold), validate.whole("longest", longest, 1))
     for name in diagnostics or ():
-        validate.choice("diagnostic", name, (*FLAGS, UNCERTAINTY))
+        validate.choice("diagnostics", name, (*FLAGS, UNCERTAINTY))
+    if diagnostics is not None:
+        validate.names("diagnostics", list(diagnostics))
     columns = {} if tasks is None else _read_columns(as_path(tasks))
     results = [None if given is None else read_results(as_path(given)) for given in (cheap_results, strong_results)]
     models: list[Counter[str]] = [Counter(), Counter()]

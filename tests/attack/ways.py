@@ -44,6 +44,8 @@ def command(*words: str, out: tuple[str, ...] = (), stdin: bytes = b"") -> Calla
             warnings.catch_warnings(),
         ):
             warnings.simplefilter("default")
+            # As in a program that is run by itself.
+            warnings.simplefilter("ignore", DeprecationWarning)
             try:
                 main()
             except SystemExit as ended:

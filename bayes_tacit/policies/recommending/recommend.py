@@ -83,7 +83,7 @@ def recommend(
     """
     _check(training, development)
     cap = validate.number("cap", cap, "a finite number >= 0", least=0)
-    folds = validate.whole("folds", folds, 2)
+    folds = validate.whole("folds", folds, 2, 100_000)
     probability = validate.probability("probability", probability)
     tell = told or (lambda *_: None)
     tried = tuple(families(training, development) if policies is None else policies)

@@ -116,6 +116,10 @@ def require_same_data(tree: xr.DataTree, episodes: Episodes) -> None:
             raise InvalidDataError(
                 f"{names}, on which the posterior was fitted", field=f"{kind} of the episodes", value=list(own)
             )
+    absent = [name for name in ("episode", *DESCRIPTIONS) if name not in constant.variables]
+    if absent:
+        expected = f"{', '.join(map(repr, absent))} among them, as sample_posterior gives it"
+        raise InvalidDataError(expected, field="variables of constant_data", value=list(constant.data_vars))
     _require_same_ids(constant["episode"].values.tolist(), episodes.ids.tolist())
     weights = constant["w"].values if "w" in constant else None
     evidence = collect_evidence(
