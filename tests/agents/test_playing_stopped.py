@@ -19,7 +19,7 @@ from bayes_tacit.agents.playing.ownership import owned
 from bayes_tacit.errors import TacitError, TacitWarning
 from bayes_tacit.router.control import StepDeferralController
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parent.parent
 
 
 @pytest.fixture(autouse=True)
