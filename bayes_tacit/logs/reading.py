@@ -42,7 +42,8 @@ def read_rollouts(
     if path.is_dir():
         readers = [one for one in readers if next(path.rglob(one.PATTERN), None) is not None]
     first: Document | None = None
-    for reader in [one for one in readers if path.is_dir() or hasattr(one, "documents")] or [READERS["openai"]]:
+    own = [one for one in readers if path.is_dir() or (hasattr(one, "documents") and _opens(one, path))]
+    for reader in own or [READERS["openai"]]:
         found = _documents(reader, path, progress)
         first = next(found, None)
         known = _recognizing(first, [reader] if path.is_dir() else list(READERS.values()))
@@ -57,6 +58,12 @@ def read_rollouts(
 def read_on(file: Path, format: str, start: int, before: int) -> Iterator[tuple[str, Mapping[str, Any]]]:  # noqa: A002
     """Give the rollouts of a file of lines from a byte on, which is on a line after so many others."""
     return _rollouts(READERS[format], lines_of(file, start=start, before=before))
+
+
+def _opens(reader: Reader, path: Path) -> bool:
+    """Ask a reader that puts a file's lines together itself whether it should."""
+    opens = getattr(reader, "opens", None)
+    return opens is None or bool(opens(path))
 
 
 def _recognizing(document: Document | None, readers: list[Reader]) -> Reader | None:

@@ -8,9 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from bayes_tacit import validate
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.logs.extractor import IDLE, LONGEST_MESSAGE, StepExtractor
 from bayes_tacit.logs.messages import Message
+from bayes_tacit.logs.recorded import read_steps
 
 Rollout = Mapping[str, Any]
 """A rollout in the generic format: `task`, `messages`, `success` or `score`, and whatever else the log knows.
@@ -26,6 +28,8 @@ Rollout = Mapping[str, Any]
 | `usage` | of all calls: `prompt_tokens` and `completion_tokens`, or `input_tokens` and `output_tokens` |
 | `cost` | of all calls, in any unit |
 | `features` | numbers that are known before the first step, by name |
+| `steps` | in place of messages, what was computed of them then: `diagnostics` by name, `usage`, `cost` of each step |
+| `prompt_length`, `n_tools` | beside `steps`: the features that messages and tools would give |
 """
 
 _TOKENS = {"input": ("prompt_tokens", "input_tokens"), "output": ("completion_tokens", "output_tokens")}
@@ -98,8 +102,9 @@ def row_of(rollout: Rollout, reading: Reading) -> Row:
 
 def _row(rollout: Rollout, task: str, reading: Reading) -> Row:
     success, score = _outcome(rollout, reading.threshold)
-    messages = rollout.get("messages")
-    if messages.__class__ is not list or not messages:
+    messages: Any = rollout.get("messages")
+    recorded = messages is None and "steps" in rollout
+    if not recorded and (messages.__class__ is not list or not messages):
         raise InvalidDataError("a list of at least one message", field="messages", value=messages)
     trial = model = tools = usage = cost = features = None
     if len(rollout) > _BARE:
@@ -108,7 +113,12 @@ def _row(rollout: Rollout, task: str, reading: Reading) -> Row:
         tools, features = _tools(rollout.get("tools")), _features(rollout.get("features"))
         usage, cost = rollout.get("usage"), rollout.get("cost")
     extractor = StepExtractor(tools, longest=reading.longest, diagnose=reading.diagnose)
-    extractor.extend(messages)
+    n_tools = None if tools is None else len(tools)
+    if recorded:
+        extractor.flags, extractor.nll, extractor.spent = read_steps(rollout["steps"])
+        extractor.prompt_length, n_tools = (validate.whole(name, rollout.get(name), 0) for name in _COUNTED)
+    else:
+        extractor.extend(messages)
     if not extractor.flags:
         raise InvalidDataError("at least one turn of the assistant", field="messages", value=len(messages))
     known = _uncertainty(extractor.nll, extractor.flags) if extractor.nll else None
@@ -127,7 +137,7 @@ def _row(rollout: Rollout, task: str, reading: Reading) -> Row:
         bytes(extractor.flags),
         known,
         extractor.prompt_length,
-        None if tools is None else len(tools),
+        n_tools,
         features,
         whole["input"],
         whole["output"],
@@ -138,6 +148,7 @@ def _row(rollout: Rollout, task: str, reading: Reading) -> Row:
     )
 
 
+_COUNTED = ("prompt_length", "n_tools")
 _BARE = 3  # task, messages, and success or score
 
 

@@ -336,6 +336,7 @@ def test_no_reader_takes_another_readers_file():
         "inspect": {"eval": {}, "samples": []},
         "mini-swe-agent": {"trajectory_format": "mini-swe-agent-1", "messages": [], "info": {}},
         "swe-agent": swe_agent(),
+        "gateway": {"format": "bayes_tacit.gateway", "session": "a"},
     }
     assert set(contents) == set(READERS)
     for name, content in contents.items():

@@ -1,0 +1,300 @@
+"""The gateway beside a bare pass-through and LiteLLM's proxy; many sessions at once; workers that are killed.
+
+`make bench-gateway` runs it alone, and installs LiteLLM's proxy in a place of its own; without that, its row says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import aiohttp
+import httpx
+from rich.console import Console
+from rich.table import Table
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.parent / "gateway"))
+
+from processes import free_port, kill, serving, workers_of  # noqa: E402
+from talks import TASK, TOOLS, counting, tacit, turn  # noqa: E402
+
+from bayes_tacit.gateway import Engine, Kept  # noqa: E402
+
+LITELLM = Path(sys.executable).parent.parent / "litellm" / "bin" / "litellm"
+"""Where `make .venv/litellm.installed` puts it: its packages would not go with ours."""
+
+WORDS = "It has three columns, of which the second is a date and the third a number that may be missing. "
+
+
+def tables() -> Iterator[Table]:
+    """All tables, one after the other."""
+    yield decisions()
+    yield latency()
+    yield many_sessions()
+    yield kills()
+
+
+def conversation(turns: int, bad_from: int = 10**9) -> list[dict[str, object]]:
+    """A conversation of so many turns whose answers are some hundred letters long."""
+    messages: list[dict[str, object]] = list(TASK)
+    for number in range(turns):
+        said = turn(number, bad=number >= bad_from)
+        said[0]["content"] = WORDS[:120]
+        said[1]["content"] = f"{said[1]['content']} {WORDS * 6}"
+        messages += said
+    return messages
+
+
+@contextmanager
+def program(*words: str, port: int, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a program until the block ends, from when it listens on."""
+    process = subprocess.Popen(
+        words, cwd=HERE.parent, env={**os.environ, **environment}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        for _ in range(1200):
+            try:
+                httpx.get(f"http://127.0.0.1:{port}/health/liveliness", timeout=5)
+                break
+            except httpx.RemoteProtocolError:
+                break
+            except httpx.TransportError:
+                time.sleep(0.1)
+        yield process
+    finally:
+        process.terminate()
+        process.wait()
+
+
+@contextmanager
+def models(seconds: float = 0.0) -> Iterator[tuple[str, str]]:
+    """Two models' servers, which answer after so many seconds."""
+    with ExitStack() as stack:
+        ports = [free_port(), free_port()]
+        for port in ports:
+            words = (sys.executable, "-m", "benchmarks.gateway_peers", "model", str(port), str(seconds))
+            stack.enter_context(program(*words, port=port))
+        yield f"http://127.0.0.1:{ports[0]}/v1", f"http://127.0.0.1:{ports[1]}/v1"
+
+
+def decisions(repeats: int = 200) -> Table:
+    """The time of one decision, of a request that shows one step more than the last."""
+    table = Table("messages", "letters", "router", "decision, median", title="one decision")
+    for turns in (9, 49):
+        before, after = conversation(turns - 1), conversation(turns)
+        for name, router in (("point estimate", tacit(1)), ("1,000 draws", tacit(1000))):
+            engine, found = Engine(router), []
+            for _ in range(repeats):
+                kept = Kept()
+                engine.consider(kept, before, TOOLS)
+                start = time.perf_counter()
+                engine.consider(kept, after, TOOLS)
+                found.append(time.perf_counter() - start)
+            letters = f"{len(json.dumps(after)):,}"
+            table.add_row(str(len(after)), letters, name, f"{1e6 * statistics.median(found):,.0f} us")
+    return table
+
+
+def latency(rounds: int = 300) -> Table:
+    """What each adds to a call of a server that answers at once; in turn, so that all meet the same machine."""
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        direct, _ = stack.enter_context(models())
+        port = free_port()
+        words = (sys.executable, "-m", "benchmarks.gateway_peers", "bare", str(port), direct)
+        stack.enter_context(program(*words, port=port))
+        places = {"the server itself": direct, "bare starlette + aiohttp": f"http://127.0.0.1:{port}/v1"}
+        for name, more in (("gateway", ()), ("gateway, --log and --state", ("log", "state"))):
+            inside = folder / name.replace(" ", "")
+            inside.mkdir()
+            options = [word for one in more for word in (f"--{one}", str(inside / one))]
+            _, url = stack.enter_context(serving(tacit(), direct, direct, inside, *options, workers=1))
+            places[name] = f"{url}/v1"
+        if LITELLM.exists():
+            places["LiteLLM's proxy"] = stack.enter_context(litellm(folder, direct))
+        table = Table("20 messages, one request at a time", "median", "added", "times bare", title="added latency")
+        for stream in (False, True):
+            found = asyncio.run(_measured(places, rounds, stream=stream))
+            base = found["the server itself"]
+            bare = found["bare starlette + aiohttp"] - base
+            for name, median in found.items():
+                added = median - base
+                ratio = "" if added == 0 else f"{added / bare:.2f}"
+                table.add_row(f"{name}{', streaming' if stream else ''}", _ms(median), _ms(added), ratio)
+        if not LITELLM.exists():
+            table.add_row("LiteLLM's proxy", "not installed", "", "")
+    return table
+
+
+@contextmanager
+def litellm(folder: Path, url: str) -> Iterator[str]:
+    """Run LiteLLM's proxy before the server."""
+    port = free_port()
+    model = {"model_name": "m", "litellm_params": {"model": "openai/m", "api_base": url, "api_key": "k"}}
+    (folder / "litellm.yaml").write_text(json.dumps({"model_list": [model]}), encoding="utf-8")
+    words = (str(LITELLM), "--config", str(folder / "litellm.yaml"), "--port", str(port), "--host", "127.0.0.1")
+    quiet = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_LOG": "ERROR", "LITELLM_TELEMETRY": "False"}
+    # It checks no key then, as the others here do not.
+    quiet["LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY"] = "true"
+    with program(*words, port=port, **quiet):
+        yield f"http://127.0.0.1:{port}/v1"
+
+
+async def _measured(places: dict[str, str], rounds: int, *, stream: bool) -> dict[str, float]:
+    body = {"model": "m", "messages": conversation(9), "tools": TOOLS, "stream": stream}
+    raw = json.dumps(body).encode()
+    found: dict[str, list[float]] = {name: [] for name in places}
+    async with aiohttp.ClientSession() as client:
+        for number in range(rounds + 20):
+            for name, url in places.items():
+                headers = {
+                    "x-session-id": f"{number % 50}",
+                    "content-type": "application/json",
+                    "authorization": "Bearer k",
+                }
+                start = time.perf_counter()
+                async with client.post(f"{url}/chat/completions", data=raw, headers=headers) as answer:
+                    content = await answer.read()
+                seconds = time.perf_counter() - start
+                if answer.status != 200 or b"sql" not in content:
+                    raise RuntimeError(f"{name} answered {answer.status}: {content[:200]!r}")
+                if number >= 20:
+                    found[name].append(seconds)
+    return {name: statistics.median(one) for name, one in found.items()}
+
+
+def many_sessions(sessions: int = 500, steps: int = 20) -> Table:
+    """Sessions at once, streaming, before servers that take 50 ms; half of them are handed over."""
+    table = Table("requests so far", "errors", "latches lost", "MiB resident", title=f"{sessions} sessions at once")
+    with tempfile.TemporaryDirectory() as folder, models(0.05) as (cheap, strong):
+        options = ("--log", f"{folder}/log.jsonl")
+        with serving(counting(3), cheap, strong, Path(folder), *options, workers=1) as (process, url):
+            start = time.perf_counter()
+            rows, wrong = asyncio.run(_load(url, sessions, steps, process.pid))
+            for row in rows:
+                table.add_row(*row)
+            seconds = time.perf_counter() - start
+            table.caption = f"{sessions * steps:,} requests in {seconds:.0f} s; {wrong} served by the wrong model"
+    return table
+
+
+async def _load(url: str, sessions: int, steps: int, pid: int) -> tuple[list[tuple[str, ...]], int]:
+    errors = lost = wrong = done = 0
+    rows: list[tuple[str, ...]] = []
+    handoff = 8  # with bad turns from the sixth on, the third of them shows in the ninth request
+
+    async def run(client: aiohttp.ClientSession, number: int) -> None:
+        nonlocal errors, lost, wrong, done
+        bad_from = 5 if number % 2 else 10**9
+        latched = False
+        for step in range(steps):
+            body = {"model": "m", "messages": conversation(step, bad_from), "tools": TOOLS, "stream": True}
+            try:
+                async with client.post(
+                    f"{url}/v1/chat/completions", json=body, headers={"x-session-id": f"s{number}"}
+                ) as answer:
+                    content = await answer.read()
+                    served = answer.headers.get("x-tacit-served")
+            except aiohttp.ClientError:
+                errors += 1
+                continue
+            errors += answer.status != 200 or not content.endswith(b"data: [DONE]\n\n")
+            lost += latched and served != "strong"
+            wrong += served != ("strong" if number % 2 and step >= handoff else "cheap")
+            latched = latched or served == "strong"
+            done += 1
+            if done % (sessions * steps // 5) == 0:
+                pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+                held = pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+                rows.append((f"{done:,}", str(errors), str(lost), f"{held:.1f}"))
+
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as client:
+        await asyncio.gather(*(run(client, number) for number in range(sessions)))
+    return rows, wrong
+
+
+def kills(times: int = 50, sessions: int = 40, seed: int = 2026) -> Table:
+    """Two workers, one of which is killed at random, again and again, while sessions go on."""
+    rng = random.Random(seed)
+    with tempfile.TemporaryDirectory() as folder, models(0.005) as (cheap, strong):
+        log = Path(folder, "log.jsonl")
+        options = ("--log", str(log), "--state", f"{folder}/sessions.sqlite")
+        with serving(counting(3), cheap, strong, Path(folder), *options, workers=2) as (process, url):
+            found = asyncio.run(_killed(process, url, times, sessions, rng))
+        lines, torn = log.read_bytes().splitlines(), 0
+        for line in lines:
+            try:
+                json.loads(line)
+            except ValueError:
+                torn += 1
+        handed = sum(b'"new_handoff":true' in line for line in lines)
+    table = Table("kills", "requests", "asked again", "sessions handed off", "served by Cheap after it", "torn lines")
+    table.title = "2 workers, kill -9 of one at random"
+    table.add_row(str(times), f"{found['done']:,}", str(found["again"]), str(handed), str(found["lost"]), str(torn))
+    return table
+
+
+async def _killed(
+    process: subprocess.Popen[bytes], url: str, times: int, sessions: int, rng: random.Random
+) -> dict[str, int]:
+    found = {"done": 0, "again": 0, "lost": 0}
+    over = asyncio.Event()
+
+    async def run(client: aiohttp.ClientSession, number: int) -> None:
+        generation = 0
+        while not over.is_set():
+            name, latched, generation = f"s{number}-{generation}", False, generation + 1
+            for step in range(12):
+                served = await ask(client, name, step)
+                found["done"] += 1
+                found["lost"] += latched and served != "strong"
+                latched = latched or served == "strong"
+                await asyncio.sleep(0.02)
+
+    async def ask(client: aiohttp.ClientSession, name: str, step: int) -> str:
+        body = {"model": "m", "messages": conversation(step, 0), "tools": TOOLS, "stream": bool(step % 2)}
+        while True:
+            try:
+                async with client.post(
+                    f"{url}/v1/chat/completions", json=body, headers={"x-session-id": name}
+                ) as answer:
+                    await answer.read()
+                    if answer.status == 200:
+                        return answer.headers["x-tacit-served"]
+            except aiohttp.ClientError:
+                pass
+            found["again"] += 1
+            await asyncio.sleep(0.05)
+
+    async def killing() -> None:
+        for _ in range(times):
+            await asyncio.sleep(rng.uniform(0.2, 1.0))
+            while not (workers := workers_of(process)):
+                await asyncio.sleep(0.05)
+            await asyncio.to_thread(kill, rng.choice(workers))
+        over.set()
+
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as client:
+        await asyncio.gather(killing(), *(run(client, number) for number in range(sessions)))
+    return found
+
+
+def _ms(seconds: float) -> str:
+    return f"{1000 * seconds:,.2f} ms"
+
+
+if __name__ == "__main__":
+    console = Console(width=140)
+    for part in tables():
+        console.print(part)

@@ -1,0 +1,146 @@
+"""A gateway's log is training data: sessions whose outcome is known become rollouts of who served them."""
+
+import json
+
+import numpy as np
+import pytest
+from command_line import call
+from talks import TASK, TOOLS, counting, talk, turn
+
+from bayes_tacit import Episodes
+from bayes_tacit.errors import InvalidDataError, TacitError
+from bayes_tacit.gateway import Engine, Identity, Reply, SessionLog, Sessions, Usage
+from bayes_tacit.logs import episodes_from_logs
+from bayes_tacit.logs.extractor import FLAGS
+from bayes_tacit.router import PolicyRouter
+from bayes_tacit.router.control import PureController
+
+pytestmark = pytest.mark.filterwarnings("ignore::bayes_tacit.errors.TacitWarning")  # so few are much alike
+
+CHEAP, STRONG = PolicyRouter(PureController("cheap")), PolicyRouter(PureController("strong"))
+
+
+def serve(log, router, name, turns, *, task, success=None, handoff=None):
+    """Serve one session to its end, whose last answer is a text, and post its outcome."""
+    sessions = Sessions(Engine(router, handoff=handoff), log=SessionLog(log))
+    begun = [TASK[0], {"role": "user", "content": task}]
+    for end in range(len(turns) + 1):
+        ticket = sessions.begin(Identity("k", name, "mine"), talk(turns[:end], begun), TOOLS)
+        reason = "stop" if end == len(turns) else "tool_calls"
+        sessions.replied(ticket, ticket.ruling.side, Reply(finish_reason=reason, usage=Usage(10 * end, 2)))
+    if success is not None:
+        sessions.outcome("k", name, {"success": success})
+
+
+@pytest.fixture
+def log(tmp_path):
+    path = tmp_path / "gateway.jsonl"
+    for number, (cheap, strong) in enumerate([(False, True), (True, True), (False, False)]):
+        turns = [".!!.", "..", "!.!!!"][number]
+        serve(path, CHEAP, f"c{number}", turns, task=f"Task {number}", success=cheap)
+        serve(path, STRONG, f"s{number}", ".", task=f"Task {number}", success=strong)
+    return path
+
+
+def test_cheap_and_strong_sessions_of_a_task_are_a_paired_episode(log):
+    episodes, report = episodes_from_logs(log)
+    assert report.formats == ("gateway", "gateway")
+    assert report.outcomes == {"00": 1, "01": 1, "10": 0, "11": 1}
+    assert episodes.n_steps.tolist() == [5, 3, 6]
+    assert episodes.feature_names[:2] == ("prompt_length", "n_tools")
+    assert episodes.dataset["strong_steps"].values.tolist() == [2, 2, 2]
+    assert episodes.dataset["cheap_input_tokens"].values.tolist() == [100, 30, 150]
+
+
+def test_the_diagnostics_are_those_of_the_same_conversations_in_a_plain_log(log, tmp_path):
+    episodes, _ = episodes_from_logs(log)
+    answer = {"role": "assistant", "content": "It has three."}
+    sides = {"cheap": [".!!.", "..", "!.!!!"], "strong": ["."] * 3}
+    for side, several in sides.items():
+        rollouts = []
+        for number, turns in enumerate(several):
+            begun = [TASK[0], {"role": "user", "content": f"Task {number}"}]
+            rollouts.append({"task": f"{number}", "success": True, "messages": [*talk(turns, begun), answer]})
+        lines = "".join(json.dumps({**one, "tools": TOOLS}) + "\n" for one in rollouts)
+        (tmp_path / f"{side}.jsonl").write_text(lines)
+    plain, _ = episodes_from_logs(tmp_path / "cheap.jsonl", tmp_path / "strong.jsonl")
+    names = list(FLAGS)
+    ours, theirs = (one.dataset["diagnostics"].sel(diagnostic=names).values for one in (episodes, plain))
+    np.testing.assert_array_equal(ours, theirs)
+    for name in ("prompt_length", "n_tools"):
+        ours, theirs = (one.dataset["features"].sel(feature=name).values for one in (episodes, plain))
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_sessions_without_outcome_or_of_both_models_are_left_out_and_counted(log):
+    serve(log, CHEAP, "open", "..", task="Task 1")
+    serve(log, counting(1), "resumed", "!..", task="Task 2", success=True)
+    episodes, report = episodes_from_logs(log)
+    assert len(episodes) == 3
+    told = " ".join(report.notes)
+    assert "1 sessions have no outcome" in told
+    assert "1 sessions were served by both models (1 of them with success)" in told
+
+
+def test_what_strong_did_after_a_restart_is_a_rollout_of_strong(tmp_path):
+    log = tmp_path / "gateway.jsonl"
+    serve(log, CHEAP, "c", "!!.", task="Task", success=False)
+    serve(log, counting(2), "r", "!!...", task="Task", success=True, handoff="restart")
+    episodes, report = episodes_from_logs(log)
+    assert report.outcomes["01"] == 1
+    assert episodes.dataset["strong_steps"].item() == 4
+    assert episodes.dataset["strong_cost"].item() == 40.0
+
+
+def test_a_turn_that_was_asked_for_again_is_one_step(log):
+    sessions = Sessions(Engine(CHEAP), log=SessionLog(log))
+    for turns in ("", "", "!", "!", "!"):
+        ticket = sessions.begin(Identity("k", "again", "mine"), talk(turns), TOOLS)
+        sessions.replied(ticket, "cheap", Reply(finish_reason="stop"))
+    sessions.outcome("k", "again", {"success": False, "task": "again"})
+    serve(log, STRONG, "again-strong", ".", task="x", success=True)
+    with log.open("a") as file:
+        file.write(log.read_text().splitlines()[-1].replace('"task":null', '"task":"again"') + "\n")
+    episodes, _ = episodes_from_logs(log)
+    assert episodes.select(["again"]).n_steps.tolist() == [2]
+
+
+def test_a_step_whose_answer_nobody_sent_is_not_made_up(tmp_path):
+    log = tmp_path / "gateway.jsonl"
+    sessions = Sessions(Engine(CHEAP), log=SessionLog(log))
+    for turns in ("", "!"):
+        ticket = sessions.begin(Identity("k", "cut", "mine"), [*TASK, *(turn(0, bad=True) if turns else [])], TOOLS)
+        sessions.replied(ticket, "cheap", Reply(finish_reason="tool_calls"))
+    sessions.outcome("k", "cut", {"success": False})
+    serve(log, STRONG, "s", ".", task=TASK[1]["content"], success=True)
+    episodes, _ = episodes_from_logs(log)
+    assert episodes.n_steps.tolist() == [1]
+
+
+def test_one_log_of_another_kind_needs_its_partner(tmp_path):
+    (tmp_path / "cheap.jsonl").write_text(json.dumps({"task": "a", "success": True, "messages": talk(".")}) + "\n")
+    with pytest.raises(InvalidDataError, match="only a gateway's log has both"):
+        episodes_from_logs(tmp_path / "cheap.jsonl")
+
+
+def test_the_command_makes_episodes_that_can_be_fitted(log, tmp_path):
+    done = call("import", log, "--out", "episodes.jsonl", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert len(Episodes.read(tmp_path / "episodes.jsonl")) == 3
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "what"),
+    [
+        ('"turn":0,"side"', '"turns":0,"side"', "line is"),
+        ('"schema_version":1', '"schema_version":2', "version 1"),
+        ('"tool_error":1.0', '"tool_error":0.5', "0 or 1"),
+        ('"tool_error":1.0', '"wrong":1.0', "diagnostic is 'wrong'"),
+        ("}\n", "\n", "not valid JSON"),
+    ],
+)
+def test_a_log_that_was_changed_is_refused_with_its_place(log, old, new, what):
+    log.write_text(log.read_text().replace(old, new, 1))
+    with pytest.raises(TacitError, match=what) as found:
+        episodes_from_logs(log)
+    assert "gateway.jsonl" in str(found.value)
