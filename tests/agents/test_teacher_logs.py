@@ -6,7 +6,7 @@ import random
 import numpy as np
 import pytest
 from command_line import call as program
-from logs.conversations import answer, asked, call, rollout, turn, write
+from conversations import answer, asked, call, rollout, turn, write
 from protocol_server import ProtocolServer, says
 
 from bayes_tacit import Episodes

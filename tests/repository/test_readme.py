@@ -11,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from command_line import PROGRAM, call
-from logs.conversations import rollout, write
+from conversations import rollout, write
 
 from bayes_tacit import Episodes, Router
 from bayes_tacit.data.episodes.formats import jsonl
