@@ -30,7 +30,7 @@ import textworld
 from textworld.core import GameState
 from textworld.envs.pddl import PddlEnv
 from textworld.envs.pddl.logic import Atom, PddlState
-from textworld.logic import Proposition, Type, Variable
+from textworld.logic import Placeholder, Proposition, Type, Variable
 
 from bayes_tacit.agents.alfworld.grammar import Grammar, Scope
 from bayes_tacit.agents.alfworld.text import NOTHING_HAPPENS
@@ -90,6 +90,28 @@ def translated(domain: str, problem: str) -> Translation:
     )
 
 
+@dataclass(frozen=True, eq=False)
+class Move:
+    """Something that can be done.
+
+    Attributes
+    ----------
+    name, id, nb_effect_atoms
+        The search library's operator.
+    mapping
+        What each placeholder of its words stands for.
+    template, feedback_rule
+        The words of the command, and of the answer, in the grammar.
+    """
+
+    name: str
+    id: int
+    nb_effect_atoms: int
+    mapping: Mapping[Foreign, Foreign]
+    template: str
+    feedback_rule: str
+
+
 class KeptState(PddlState):  # type: ignore[misc]
     """The state of a game whose translation is already there."""
 
@@ -101,6 +123,7 @@ class KeptState(PddlState):  # type: ignore[misc]
         self._logic = logic
         self.downward_lib = library
         self._sas = translation.sas
+        self._moves: dict[tuple[int, int], Move] = {}
         self._actions = translation.actions
         self.name2type = translation.kinds
         for name, supertypes in translation.types:
@@ -133,16 +156,32 @@ class KeptState(PddlState):  # type: ignore[misc]
         """What is otherwise than at the beginning, except for what was looked at: no text depends on that."""
         return frozenset(self._changes)
 
-    def all_applicable_actions(self) -> list[Foreign]:
-        """List what can be done here; an action knows its own operator, so it can be taken when this is left."""
-        actions: list[Foreign] = super().all_applicable_actions()
-        for action in actions:
-            action.operator = self._operators[action.id]
-        return actions
+    def moves(self) -> list[Move]:
+        """List what can be done here; what an operator of the search library stands for is worked out once."""
+        operators = (fast_downward.Operator * self.downward_lib.get_applicable_operators_count())()
+        self.downward_lib.get_applicable_operators(operators)
+        found: dict[str, Move] = {}
+        for operator in operators:
+            key = operator.id, operator.nb_effect_atoms
+            move = self._moves.get(key)
+            if move is None:
+                move = self._moves[key] = self._move(operator)
+            found.setdefault(move.name, move)
+        return list(found.values())
 
-    def apply(self, action: Foreign) -> None:
+    def _move(self, operator: Foreign) -> Move:
+        action, *arguments = operator.name.split()
+        places = self._actions[action].parameters
+        mapping = {
+            Placeholder(place.name.strip("?"), place.type_name): Variable(argument, place.type_name)
+            for place, argument in zip(places, arguments, strict=False)
+        }
+        words = self._logic.actions[action]
+        return Move(operator.name, operator.id, operator.nb_effect_atoms, mapping, words.template, words.feedback_rule)
+
+    def apply(self, action: Move) -> None:
         """Take an action."""
-        self._operators = {action.id: action.operator}
+        self._operators = {action.id: action}
         for fact in super().apply(action):
             if fact.name.removeprefix("not_") == LOOKED_AT:
                 continue
@@ -159,7 +198,7 @@ class Possible:
     """What can be done in a state, and whether it is the goal."""
 
     won: bool
-    actions: Mapping[str, Foreign]
+    actions: Mapping[str, Move]
     commands: tuple[str, ...]
 
 
@@ -202,6 +241,12 @@ class KeptPddlEnv(PddlEnv):  # type: ignore[misc]
         for command in path:
             self._apply(command)
 
+    @property
+    def place(self) -> frozenset[Foreign]:
+        """Where the game stands: what can be done there and what comes of it depend on nothing else."""
+        changes: frozenset[Foreign] = self._pddl_state.changes
+        return changes
+
     def contents(self) -> dict[str, list[str]]:
         """Tell what is where, as no player can see it: by receptacle, the things in or on it."""
         inside: dict[str, list[str]] = {}
@@ -224,14 +269,14 @@ class KeptPddlEnv(PddlEnv):  # type: ignore[misc]
         self.state["admissible_commands"] = list(possible.commands)
         return self.state
 
-    def _apply(self, command: str) -> Foreign | None:
+    def _apply(self, command: str) -> Move | None:
         """Take the action that a command stands for; None if there is none."""
         action = self._possible().actions.get(command.strip())
         if action is not None:
             self._pddl_state.apply(action)
         return action
 
-    def _answer(self, command: str, action: Foreign) -> str:
+    def _answer(self, command: str, action: Move) -> str:
         key = command, self._pddl_state.changes
         known = self._answers.get(key)
         if known is None:
@@ -242,23 +287,22 @@ class KeptPddlEnv(PddlEnv):  # type: ignore[misc]
         key = self._pddl_state.changes
         known = self._known.get(key)
         if known is None:
-            actions: dict[str, Foreign] = {}
-            for action in self._pddl_state.all_applicable_actions():
-                # Where two actions have the same words, the first is the one that is taken.
-                actions.setdefault(self._command(action), action)
+            actions: dict[str, Move] = {}
+            for move in self._pddl_state.moves():
+                # Where two have the same words, the first is the one that is taken.
+                actions.setdefault(self._command(move), move)
             won = bool(self._pddl_state.check_goal())
             known = self._known[key] = Possible(won, actions, tuple(sorted(actions)))
         return known
 
-    def _command(self, action: Foreign) -> str:
-        template = action.command_template
-        words = set(_WORD.findall(template))
-        named = tuple(variable.name for place, variable in action.mapping.items() if place.name in words)
-        known = self._commands.get((template, named))
+    def _command(self, move: Move) -> str:
+        words = set(_WORD.findall(move.template))
+        named = tuple(variable.name for place, variable in move.mapping.items() if place.name in words)
+        known = self._commands.get((move.template, named))
         if known is None:
-            action.command_template = self._grammar.derive(template, self._scope(action.mapping))
-            names = {key: info.name for key, info in self._entity_infos.items()}
-            known = self._commands[template, named] = action.format_command(names)
+            derived = self._grammar.derive(move.template, self._scope(move.mapping))
+            names = {place.name: self._entity_infos[one.name].name for place, one in move.mapping.items()}
+            known = self._commands[move.template, named] = derived.format(**names)
         return known
 
     def _scope(self, mapping: Foreign) -> Scope:

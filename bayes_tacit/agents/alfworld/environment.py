@@ -16,6 +16,11 @@ if TYPE_CHECKING:
 
 BANNER = "-= Welcome to TextWorld, ALFRED! =-"
 
+Place = frozenset[Any]
+"""Where a game stands, as the engine tells places apart."""
+
+START: Place = frozenset()
+
 _idle: list[KeptPddlEnv] = []
 """Engines that no game uses: their libraries stay loaded, and loading more would only take memory."""
 
@@ -23,9 +28,10 @@ _idle: list[KeptPddlEnv] = []
 class AlfworldEnvironment:
     """One game on the real engine.
 
-    The engine is deterministic, so what was seen once along a path of actions is not computed again: playing the same
-    actions after a reset takes no time, and a new action after a known path is played on the engine brought there
-    without its words being derived. Many continuations of one rollout thus cost little more than what is new in them.
+    The engine is deterministic, so what an action did once where the game stood is not computed again, whichever way
+    led there: playing the same actions after a reset takes no time, and a new action is played on the engine brought
+    there by the shortest way that is known, without its words being derived. Many continuations of one rollout thus
+    cost little more than what is new in them.
 
     Parameters
     ----------
@@ -53,9 +59,10 @@ class AlfworldEnvironment:
             raise MissingFileError(f"{self.game}: no such file; expected a game of ALFWorld, game.tw-pddl")
         self._engine: KeptPddlEnv | None = None
         self._first: Observation | None = None
-        self._seen: dict[tuple[str, ...], StepResult] = {}
-        self._path: tuple[str, ...] | None = None
-        self._engine_path: tuple[str, ...] = ()
+        self._steps: dict[tuple[Place, str], tuple[StepResult, Place]] = {}
+        self._ways: dict[Place, tuple[str, ...]] = {}
+        self._at: Place | None = None
+        self._engine_at: Place = START
 
     def reset(self) -> Observation:
         """Begin the game, or begin it again."""
@@ -64,35 +71,35 @@ class AlfworldEnvironment:
             state = self._engine.reset()
             text = state.feedback.replace(BANNER, "").strip()
             self._first = _observation(text, state, task_of(text))
-            self._engine_path = ()
-        self._path = ()
+            self._ways = {START: ()}
+            self._engine_at = START
+        self._at = START
         return self._first
 
     def step(self, action: str) -> StepResult:
         """Take an action; one that is not admissible counts, changes nothing, and is not valid."""
-        if self._path is None:
+        if self._at is None:
             raise InvalidDataError("reset() first", field="state of the game", value="not begun")
-        path = (*self._path, action)
-        known = self._seen.get(path)
+        known = self._steps.get((self._at, action))
         if known is None:
-            known = self._seen[path] = self._play(self._path, action)
-        self._path = path
-        return known
+            known = self._steps[self._at, action] = self._play(self._at, action)
+        result, self._at = known
+        return result
 
     def contents(self) -> dict[str, list[str]]:
         """Tell what is where when the game begins, by receptacle: what its author knows, and no player sees."""
         self.reset()
         assert self._engine is not None
         self._engine.bring_to(())
-        self._engine_path = ()
+        self._engine_at = START
         return self._engine.contents()
 
     def close(self) -> None:
         """Give the engine to the next game; this one can be begun again later."""
         if self._engine is not None:
             _idle.append(self._engine)
-        self._engine = self._first = self._path = None
-        self._seen = {}
+        self._engine = self._first = self._at = None
+        self._steps = {}
 
     def __enter__(self) -> AlfworldEnvironment:
         return self
@@ -100,21 +107,25 @@ class AlfworldEnvironment:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def _play(self, path: tuple[str, ...], action: str) -> StepResult:
+    def _play(self, at: Place, action: str) -> tuple[StepResult, Place]:
         assert self._engine is not None
         assert self._first is not None
-        if self._engine_path != path:
-            self._engine.bring_to(path)
-        self._engine_path = (*path, action)
+        if self._engine_at != at:
+            self._engine.bring_to(self._ways[at])
         state, reward, done = self._engine.step(action)
+        self._engine_at = self._engine.place
         self.engine_steps += 1
-        return StepResult(
+        way = (*self._ways[at], action)
+        if len(way) < len(self._ways.get(self._engine_at, (*way, ""))):
+            self._ways[self._engine_at] = way
+        result = StepResult(
             _observation(state.feedback.strip(), state, self._first.task),
             reward=float(reward),
             done=bool(done),
             success=bool(state["won"]),
             valid=state.feedback != NOTHING_HAPPENS,
         )
+        return result, self._engine_at
 
 
 def _observation(text: str, state: Mapping[str, Any], task: str) -> Observation:
