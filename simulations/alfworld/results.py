@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
-import platform
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pandas as pd
-from scipy.stats import binomtest
 
 from bayes_tacit import __version__
 from bayes_tacit.agents.pages import write_page
 from bayes_tacit.agents.transcript import Transcript, write_transcript
-from bayes_tacit.policies.comparison import in_words
+from simulations.alfworld.advice import advice_section
 from simulations.alfworld.curves import curves, plot_curves
 from simulations.alfworld.estimated import weights
 from simulations.alfworld.experiment import BUDGET_SHARE, PARTS, Experiment
-from simulations.alfworld.kept_time import seconds_spent
+from simulations.alfworld.page_tables import (
+    counts_table,
+    curve_table,
+    gains_table,
+    interval,
+    policies_table,
+    rates,
+    times,
+)
 from simulations.alfworld.policies import POSTERIOR, TACIT
-from simulations.alfworld.recommended import advice_table, advice_words
 from simulations.alfworld.stories import Story
 from simulations.studies.table_file import write_table
-from simulations.studies.tables import markdown_table
 
 PAGE, EPISODES, TRAINING, FIGURE = "README.md", "episodes.parquet", "training.nc", "curves.png"
-STAGES = {"rollouts": "paired rollouts", "continuations": "continuations", "played": "policies on the test games"}
-
 REAL_MODELS = """## With language models
 
 The same experiment runs with any pair of actors:
@@ -128,7 +130,7 @@ def _page(
         story.is_not,
         f"![Success against cost]({FIGURE})",
         f"## Policies on the {sizes['test']} test games",
-        _policies(experiment),
+        policies_table(experiment),
         "First Alarm hands off for good at the first repeated action. The paper has Task Router, Step Deferral, "
         "Prefix router and TACIT-Switch; the others are the library's. unmarked = due reads a game without a mark as "
         "due by the end of its rollout; memory by likelihood is chosen by the marks alone.",
@@ -138,15 +140,15 @@ def _page(
         "live, and its success, cost and calls are what the table of continuations says of that decision: the "
         "experiment stops where they differ.",
         *story.reliance(experiment),
-        *_advice(experiment),
+        *advice_section(experiment),
         f"## Gain of {TACIT} over each, paired bootstrap, 10,000 resamples",
-        _gains(experiment, TACIT),
+        gains_table(experiment, TACIT),
         f"The same for {POSTERIOR}:",
-        _gains(experiment, POSTERIOR),
+        gains_table(experiment, POSTERIOR),
         "## Paired outcomes",
         "A is Cheap's success alone, B is Strong's.",
-        _counts(experiment),
-        _rates(experiment),
+        counts_table(experiment),
+        rates(experiment),
         *story.about,
         f"The rule-based teacher marked {marked} of the {experiment.counts['fit']['01']} fit games with "
         "AB = 01, each with one checkpoint: the first at which three steps had told nothing new and a handoff, "
@@ -155,7 +157,7 @@ def _page(
         weights(experiment),
         f"The training episodes with their marks are in [{TRAINING}]({TRAINING}): `Episodes.read` reads them.",
         "## Success at each budget",
-        _curve_table(curve),
+        curve_table(curve),
         "Each policy's setting is chosen on the development games at each budget, given as a share of Pure Strong's "
         "cost there; success on test games in %, mean cost on test games in brackets.",
         *more,
@@ -165,7 +167,7 @@ def _page(
         f"posterior beside it, and as it was recorded in the file of the same name with the ending `.jsonl`. All "
         f"episodes of all policies are in [{EPISODES}]({EPISODES}).",
         "## How long it took",
-        _times(kept),
+        times(kept),
         REAL_MODELS,
         f"Made by `python -m simulations {story.command} --data path/to/alfworld` with bayes_tacit {__version__}.",
     ]
@@ -181,106 +183,9 @@ def _reading(experiment: Experiment) -> str:
     def share(name: str) -> str:
         return f"{points[name]['success']:.1%} at {points[name]['cost'] / points['Pure Strong']['cost']:.0%}"
 
+    difference = interval(gain, "success_difference", 100, 1)
     return (
         f"**Reading.** {TACIT} solves {share(TACIT)} of Pure Strong's cost, by posterior mean {share(POSTERIOR)}; Pure "
-        f"Strong solves {points['Pure Strong']['success']:.1%}, Pure Cheap {share('Pure Cheap')}. The best baseline is "
-        f"{best} with {share(best)}; the difference in success is {100 * gain['success_difference']:+.1f} points, 95% "
-        f"interval {100 * gain['success_difference_lower']:+.1f} to {100 * gain['success_difference_upper']:+.1f}."
-    )
-
-
-def _advice(experiment: Experiment) -> list[str]:
-    """Say what is recommended from fit and development games, and what came of it on the test games."""
-    advice = experiment.recommendation
-    if advice is None:
-        return []
-    points = {str(row["policy"]): row for row in experiment.comparison.table.to_dict("records")}
-    best = max((name for name in points if not name.startswith("Pure")), key=lambda name: points[name]["success"])
-    named, top = (
-        f"{points[name]['success']:.1%} at a cost of {points[name]['cost']:.2f}" for name in (advice.name, best)
-    )
-    return [
-        "## What is recommended",
-        f"{advice_words(advice)} On the test games {advice.name} solves {named}; the best of all policies there is "
-        f"{best}, {top}.",
-        advice_table(advice),
-        f"Each policy's setting is chosen on four fifths of the {advice.n_tasks} development games and judged on the "
-        "last fifth, in turn; test games are not looked at. Intervals and probabilities: Bayesian bootstrap.",
-    ]
-
-
-def _policies(experiment: Experiment) -> str:
-    comparison, n = experiment.comparison, len(experiment.pairs["test"])
-    rows = []
-    for row in comparison.table.to_dict("records"):
-        name = str(row["policy"])
-        setting = in_words(comparison.fitted[name], comparison.choices[name])
-        rows.append(
-            [
-                name,
-                "" if name.startswith("Pure") else setting,
-                f"{100 * row['development_success']:.1f}% at {row['development_cost']:.1f}",
-                f"{round(row['success'] * n)}/{n} ({100 * row['success']:.1f}%)",
-                f"{row['cost']:.2f}",
-                f"{100 * row['strong_share']:.1f}%",
-                f"{100 * row['intervention_rate']:.1f}%",
-            ]
-        )
-    head = ["policy", "chosen setting", "development", "successes", "mean cost", "strong share", "interventions"]
-    return markdown_table(head, rows)
-
-
-def _gains(experiment: Experiment, policy: str) -> str:
-    rows = [
-        [
-            str(row["over"]),
-            *(
-                f"{scale * row[name]:+.{digits}f} ({scale * row[f'{name}_lower']:+.{digits}f} to "
-                f"{scale * row[f'{name}_upper']:+.{digits}f})"
-                for name, scale, digits in (("success_difference", 100, 1), ("cost_difference", 1, 2))
-            ),
-        ]
-        for row in experiment.comparison.gains(policy).to_dict("records")
-    ]
-    return markdown_table(["over", "success, points (95% interval)", "mean cost (95% interval)"], rows)
-
-
-def _counts(experiment: Experiment) -> str:
-    counts = experiment.counts
-    rows = [[part, *(str(counts.loc[outcome, part]) for outcome in counts.index)] for part in PARTS]
-    return markdown_table(["games", *(f"AB = {outcome}" for outcome in counts.index)], rows)
-
-
-def _rates(experiment: Experiment) -> str:
-    """Say how often each actor wins alone, on the games that they were tuned on and on the others."""
-    said = []
-    for words, parts in (("valid_seen", ("fit", "select")), ("the test games", ("test",))):
-        pairs = [pair for part in parts for pair in experiment.pairs[part]]
-        for name, wins in (
-            ("Cheap", sum(pair.cheap.end.success for pair in pairs)),
-            ("Strong", sum(pair.strong.end.success for pair in pairs)),
-        ):
-            low, high = binomtest(wins, len(pairs)).proportion_ci(method="wilson")
-            said.append(f"{name} wins {wins} of {len(pairs)} ({wins / len(pairs):.1%}, {low:.1%} to {high:.1%})")
-        said[-2:] = [f"On {words} {said[-2]} and {said[-1]}"]
-    return f"{'. '.join(said)}; in brackets 95% intervals by Wilson's method."
-
-
-def _curve_table(curve: pd.DataFrame) -> str:
-    cells = {
-        (row["share"], row["policy"]): f"{100 * row['success']:.1f} ({row['cost']:.0f})"
-        for row in curve.to_dict("records")
-    }
-    names, shares = list(curve["policy"].unique()), sorted({share for share, _ in cells})
-    rows = [[f"{share:.0%}", *(cells.get((share, name), "") for name in names)] for share in shares]
-    return markdown_table(["budget", *names], rows)
-
-
-def _times(kept: Path) -> str:
-    rows = [[words, f"{seconds_spent(kept / stage) / 60:.1f}"] for stage, words in STAGES.items()]
-    total = sum(seconds_spent(kept / stage) for stage in STAGES)
-    table = markdown_table(["what was played", "minutes"], [*rows, ["in all", f"{total / 60:.1f}"]])
-    return (
-        f"{table}\n\nWall-clock time from file to file, pauses left out, with two workers on two cores that others "
-        f"used as well (Python {platform.python_version()}). Fitting and choosing take about a minute more."
+        f"Strong solves {points['Pure Strong']['success']:.1%}, Pure Cheap {share('Pure Cheap')}. The best other "
+        f"policy is {best} with {share(best)}; the difference in success is {difference} points."
     )

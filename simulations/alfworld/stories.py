@@ -46,11 +46,11 @@ def scripted_reliance(experiment: Experiment) -> list[str]:
         f"**Why {DEFERRAL} does what it does here.** It looks at the likelihood of Cheap's proposal, which for a "
         "script is exact: low wherever Cheap does not know where to look, and that is what Strong knows better. "
         f"{shares(experiment)} Cheap opens, takes and puts for a seventh of the price, and by its error process a step "
-        "of Strong's ends its confusion. Strong alone loses where it overlooks the thing at the first look, every "
-        "second time, and has to search everything else before it looks there again; with both, a second pair of eyes "
-        "has read the same list. A language model's likelihood need not say as much, and one step of help need not set "
-        "it right. A permanent handoff pays Strong's price for every action that follows, and comes when actions were "
-        "already wasted: cumulative risk has to grow first."
+        "of Strong's ends its confusion. A language model's likelihood need not say as much, and one step of help need "
+        "not set it right. A permanent handoff pays Strong's price for every action that follows, and comes when "
+        "actions were already wasted: cumulative risk has to grow first. But it gains most from a Strong that reads "
+        "the whole history: since Strong recognizes what it has noticed once, where it forgot at a later look before, "
+        "a handoff on the way is worth more, while Strong alone wins as often as it did."
     ]
 
 
@@ -83,8 +83,7 @@ SCRIPTED = Story(
         "until they won within the ranges that were asked of them (Strong 70 to 95%, Cheap 15 to 45%). The environment "
         "is the real ALFWorld engine with its official games. So the numbers say how the policies compare for this "
         "pair, and that everything around them works; they are no claim about language models, and not to be put "
-        "beside the paper's. A pair that learned what it knows plays the same games on "
-        "[another page](../alfworld_learned/README.md)."
+        "beside the paper's."
     ),
     command="alfworld",
     reliance=scripted_reliance,

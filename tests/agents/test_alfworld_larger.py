@@ -15,11 +15,12 @@ from bayes_tacit.agents.alfworld import CheapActor, ErrorProcess, StrongActor, l
 from bayes_tacit.agents.playing import Players, collect
 from bayes_tacit.decisions.selection import fixed_grid
 from bayes_tacit.policies import FirstAlarm, PureCheap, PureStrong, StepDeferral, TacitSwitch, TunedSwitch, World
+from simulations.alfworld.advice import advice_table, advice_words
 from simulations.alfworld.experiment import BENCHMARK, continued, episodes_of
 from simulations.alfworld.larger import cross_validate, larger_section, larger_table
 from simulations.alfworld.needed import needed_handoffs
 from simulations.alfworld.policies import BY_LIKELIHOOD, DUE, POSTERIOR, TACIT, compared_policies, is_family
-from simulations.alfworld.recommended import advice_table, advice_words, recommended
+from simulations.alfworld.recommended import recommended
 
 pytestmark = pytest.mark.filterwarnings("ignore::bayes_tacit.errors.TacitWarning")
 
