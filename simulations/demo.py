@@ -1,4 +1,4 @@
-"""What `make demo` runs: from example data to a fitted router, posterior bands, a report, and a table of policies."""
+"""What `make demo` runs: from example data to a fitted router, bands, a report, policies compared, and a gateway."""
 
 from __future__ import annotations
 
@@ -23,8 +23,12 @@ from bayes_tacit.data.outcomes import AVERAGES
 from bayes_tacit.decisions.bounds import Suggestion, bounds_from_logs, suggest_alpha
 from bayes_tacit.decisions.selection import score_quantiles
 from bayes_tacit.files import atomic_path
+from bayes_tacit.gateway import default_router
+from bayes_tacit.monitor import monitor
+from bayes_tacit.monitor.page import sentence
 from bayes_tacit.review.reporting import report
 from bayes_tacit.router import PolicyRouter
+from simulations import served
 from simulations.example import TRUTH
 from simulations.mechanism import calibrated
 from simulations.studies.contest import ALL, CAP, contest, draw_worlds
@@ -32,6 +36,7 @@ from simulations.studies.contest import ALL, CAP, contest, draw_worlds
 OUTPUT = Path("demo-output")
 BUDGET, STEP_BUDGET = 50, 30
 COST = StepCost(cheap=1, strong=3)
+SERVED_BUDGET = 6
 
 
 def main() -> None:
@@ -63,8 +68,9 @@ def main() -> None:
     report(tree, episodes, OUTPUT / "report.html", fit=fit, alpha=suggestion.alpha)
     _replay(console, Router.load(OUTPUT / "router.json"), episodes)
     _compare(console)
+    _serve(console)
     _heading(console, "Written")
-    for path in sorted(OUTPUT.iterdir()):
+    for path in sorted(path for path in OUTPUT.rglob("*") if path.is_file()):
         console.print(f"{path}  {path.stat().st_size / 1024:,.0f} KiB")
 
 
@@ -105,6 +111,29 @@ def _compare(console: Console) -> None:
     shown = table[["policy", *AVERAGES]]
     console.print(shown.round(3).to_string(index=False))
     console.print("The margin depends on the mechanism: see simulations/results/random/README.md")
+
+
+def _serve(console: Console) -> None:
+    """Learn a router from the logs of two scripted agents, serve it to an agent, and look at what it did."""
+    _heading(console, "The gateway: a router from two logs, served on one address before two models of this machine")
+    folder = OUTPUT / "served"
+    folder.mkdir(exist_ok=True)
+    for side, script in (("cheap", served.cheap), ("strong", served.strong)):
+        served.write_rollouts(folder / f"{side}.jsonl", script, range(200))
+    router, shadow, log = (folder / name for name in ("router.json", "shadow.json", "gateway.jsonl"))
+    learned = served.learned(folder / "cheap.jsonl", folder / "strong.jsonl", cap=SERVED_BUDGET)
+    learned.save(router)
+    default_router(signs=3).save(shadow)
+    log.unlink(missing_ok=True)
+    story = served.serve_tasks(router, shadow, log, range(200, 260))
+    console.print(f"One session of 60, as the headers of the answers tell it (alpha is {learned.alpha:.3g}):")
+    for told in story:
+        console.print(f"step {told['step']}  {told['served']:6} ({told['model']})  {told['why']}")
+    lines = log.read_text(encoding="utf-8").splitlines()
+    console.print(f"\nThe log has {len(lines):,} lines, such as")
+    console.print(next(line for line in lines if '"new_handoff":true' in line))
+    summary = monitor(log, folder / "monitor.html", learned)
+    console.print(f"\n{sentence(summary)} All of it: {folder / 'monitor.html'}")
 
 
 def _heading(console: Console, text: str) -> None:

@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from bayes_tacit.cli.common import AnySeed, AsJson, Force, new_file, show, working
+from bayes_tacit.cli.common import AnySeed, AsJson, Force, new_file, read_episodes, show, working
+from bayes_tacit.errors import InvalidDataError
 
 
 def monitor(
@@ -18,6 +19,9 @@ def monitor(
     ] = None,
     router: Annotated[
         Path | None, typer.Option(help="The router that decided, .json: drift from its training data.")
+    ] = None,
+    training: Annotated[
+        Path | None, typer.Option(help="The router's training episodes, where it does not carry their quantiles.")
     ] = None,
     title: Annotated[str, typer.Option(help="Heading of the page.")] = "Sessions",
     force: Force = False,
@@ -37,8 +41,11 @@ def monitor(
     from bayes_tacit.router import Router
 
     target = new_file(log.with_suffix(".html") if out is None else out, ".html", ".htm", force=force)
+    if training is not None and router is None:
+        raise InvalidDataError("a router beside training episodes", field="--router", value=None)
+    episodes = None if training is None else read_episodes(training)
     with working("reading the log"):
-        summary = write(log, target, None if router is None else Router.load(router), title=title)
+        summary = write(log, target, None if router is None else Router.load(router), training=episodes, title=title)
     text = "\n".join([sentence(summary), *(f"note: {warning}" for warning in summary.warnings), f"written to {target}"])
     content = {**asdict(summary), "warnings": summary.warnings, "written": str(target)}
     show(text, content, as_json=as_json)

@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 from datetime import UTC, datetime
 from importlib.metadata import version
+from typing import TYPE_CHECKING
 
 from bayes_tacit.html.rendering import render
 from bayes_tacit.monitor import sections
 from bayes_tacit.monitor.summary import Summary, summarize
 from bayes_tacit.review.pages import save_page, writable_page
 from bayes_tacit.router import PolicyRouter, Router
+
+if TYPE_CHECKING:
+    from bayes_tacit.data.episodes import Episodes
 
 SECTIONS = {
     "sessions": ("Sessions and handoffs", sections.sessions),
@@ -31,6 +35,7 @@ def monitor(
     path: str | os.PathLike[str],
     router: Router | PolicyRouter | None = None,
     *,
+    training: Episodes | None = None,
     title: str = "Sessions",
     overwrite: bool = True,
 ) -> Summary:
@@ -48,6 +53,8 @@ def monitor(
         The file to write, .html or .htm. It appears under its name only once it is complete.
     router
         The router that decided, for the quantiles of its training data.
+    training
+        The episodes that the router was trained on, where it does not carry their quantiles.
     title
         Heading of the page.
     overwrite
@@ -71,7 +78,7 @@ def monitor(
     >>> monitor("gateway.jsonl", "gateway.html")  # doctest: +SKIP
     """
     target = writable_page(path, overwrite=overwrite)
-    summary = summarize(log, router)
+    summary = summarize(log, router, training=training)
     save_page(target, page_of(summary, title))
     return summary
 

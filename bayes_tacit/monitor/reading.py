@@ -10,6 +10,7 @@ from bayes_tacit.monitor.drift import Counts, Drift, Kind, drift_of
 from bayes_tacit.monitor.lines import Event, Lines
 from bayes_tacit.monitor.records import Record, Records
 from bayes_tacit.router import PolicyRouter, Router
+from bayes_tacit.router.ranges import Ranges
 
 ERRORS = 400
 """Status from which on an answer is an error."""
@@ -23,6 +24,8 @@ class Training:
     ----------
     router
         Whose sessions count.
+    ranges
+        Its training quantiles; by default those that it carries.
     features, diagnostics
         Counts by name.
     feature_sessions, diagnostic_sessions
@@ -30,6 +33,7 @@ class Training:
     """
 
     router: Router | PolicyRouter
+    ranges: Ranges | None = None
     features: dict[str, Counts] = field(default_factory=dict)
     diagnostics: dict[str, Counts] = field(default_factory=dict)
     feature_sessions: int = 0
@@ -37,10 +41,10 @@ class Training:
 
     def __post_init__(self) -> None:
         """Take the quantiles from the router."""
-        ranges = self.router.ranges
+        ranges = self.router.ranges if self.ranges is None else self.ranges
         if ranges is None:
             raise InvalidDataError(
-                "a router with the quantiles of its training data, as select and recommend write it",
+                "a router with the quantiles of its training data, as recommend writes it, or the training episodes",
                 field="ranges of the router",
                 value=None,
             )
@@ -99,7 +103,8 @@ def _began(record: Record, event: Event, routers: dict[str, str], training: Trai
         setattr(record, name, fingerprint)
         if settings is not None and fingerprint is not None and fingerprint not in routers:
             shown = {key: settings.content.get(key) for key in ("policy", "alpha", "rule", "handoff")}
-            routers[fingerprint] = ", ".join(f"{key} {value}" for key, value in shown.items() if value is not None)
+            words = ", ".join(f"{key} {value}" for key, value in shown.items() if value is not None)
+            routers[fingerprint] = words if name == "router" else f"{words}, in shadow"
     if training is not None and record.router == training.fingerprint:
         features = event.numbers("features")
         training.add("feature", features)

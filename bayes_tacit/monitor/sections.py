@@ -77,7 +77,7 @@ def cost(summary: Summary) -> Section:
         },
         index=pd.Index([one.group for one in summary.success], name="sessions served by"),
     )
-    formats = dict.fromkeys(("cost", "cost a session", "Pure Strong", "saved"), MONEY)
+    formats = {**dict.fromkeys(("cost", "Pure Strong", "saved"), MONEY), "cost a session": ",.4g"}
     return Section(lead, tables=[table_of(frame, "Realized cost, and that of Pure Strong", formats=formats)])
 
 

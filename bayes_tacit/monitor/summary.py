@@ -6,6 +6,7 @@ import os
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bayes_tacit.errors import FileFormatError, InvalidDataError
 from bayes_tacit.monitor import tables
@@ -15,6 +16,10 @@ from bayes_tacit.monitor.reading import Training, read_into
 from bayes_tacit.monitor.records import MOST_IN_MEMORY, Record, Records
 from bayes_tacit.monitor.tables import Bin, Compared, Day, Spent, Succeeded
 from bayes_tacit.router import PolicyRouter, Router
+from bayes_tacit.router.ranges import Ranges
+
+if TYPE_CHECKING:
+    from bayes_tacit.data.episodes import Episodes
 
 OFTEN = 0.01
 """Share of requests with an error of a server from which on it is worth a word."""
@@ -128,6 +133,7 @@ def summarize(
     log: str | os.PathLike[str],
     router: Router | PolicyRouter | None = None,
     *,
+    training: Episodes | None = None,
     latest: int = 20,
     held: int = MOST_IN_MEMORY,
 ) -> Summary:
@@ -139,6 +145,8 @@ def summarize(
         The log, as `bayes-tacit serve --log` or an adapter writes it.
     router
         The router that decided, for the quantiles of its training data. Without it there is no drift.
+    training
+        The episodes that the router was trained on, where it does not carry their quantiles.
     latest
         How many of the last sessions are listed.
     held
@@ -157,20 +165,34 @@ def summarize(
     >>> log = Path(tempfile.mkdtemp()) / "gateway.jsonl"
     >>> sessions = Sessions(Engine(default_router()), log=SessionLog(log))
     >>> ticket = sessions.begin(Identity("", "task-1", "mine"), [{"role": "user", "content": "Hi"}])
-    >>> sessions.replied(ticket, "cheap", Reply())
+    >>> _ = sessions.replied(ticket, "cheap", Reply())
     >>> summary = summarize(log)
     >>> summary.sessions, summary.handed, summary.spent.cost, summary.spent.strong_cost
     (1, 0, 1.0, 10.0)
     """
-    training = None if router is None else Training(router)
+    looked_at = None if router is None else Training(router, _ranges(router, training))
     lines = Lines(log)
     with tempfile.TemporaryDirectory() as folder:
         records = Records(Path(folder) / "sessions.sqlite", held)
         try:
-            routers = read_into(records, lines, training)
-            return _summary(lines, records, routers, training, latest)
+            routers = read_into(records, lines, looked_at)
+            return _summary(lines, records, routers, looked_at, latest)
         finally:
             records.close()
+
+
+def _ranges(router: Router | PolicyRouter, training: Episodes | None) -> Ranges | None:
+    if training is None:
+        return None
+    for kind, known, names in (
+        ("features", training.feature_names, router.feature_names),
+        ("diagnostics", training.diagnostic_names, router.diagnostic_names),
+    ):
+        if not set(names) <= set(known):
+            raise InvalidDataError(
+                f"those of the router: {list(names)}", field=f"{kind} of training", value=list(known)
+            )
+    return Ranges.of(training).only(router.feature_names, router.diagnostic_names)
 
 
 def _summary(

@@ -6,15 +6,18 @@ import json
 import math
 import tracemalloc
 from collections import defaultdict
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from logged import serve, trained
 from scipy import stats
 from talks import TOOLS, counting, talk
 
+from bayes_tacit import Episodes, Router
 from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileError
 from bayes_tacit.gateway import Engine, Identity, Reply, SessionLog, Sessions
 from bayes_tacit.logs.extractor import FLAGS
@@ -22,6 +25,7 @@ from bayes_tacit.monitor import summarize
 from bayes_tacit.monitor.shares import ratio_interval, share_interval
 from bayes_tacit.router import PolicyRouter
 from bayes_tacit.router.control import StepDeferralController
+from bayes_tacit.router.ranges import Ranges
 
 
 @pytest.fixture(scope="module")
@@ -219,6 +223,32 @@ def test_what_is_no_log_is_refused_with_its_line(tmp_path, line, said):
     with pytest.raises(FileFormatError) as caught:
         summarize(path)
     assert said in str(caught.value)
+
+
+def test_training_episodes_stand_in_for_quantiles_that_a_router_does_not_carry(log, example):
+    router = trained()
+    names = ("prompt_length", "n_tools", *FLAGS)
+    rng = np.random.default_rng(2)
+    tasks = pd.DataFrame({"episode": range(40), "cheap_success": 1, "strong_success": 1})
+    tasks["prompt_length"], tasks["n_tools"] = rng.uniform(30, 60, 40), np.arange(40) % 2
+    steps = pd.DataFrame({"episode": np.repeat(range(40), 3), "step": np.tile(range(3), 40)})
+    for name in FLAGS:
+        steps[name] = rng.integers(0, 2, 120)
+    training = Episodes.from_frames(tasks, steps)
+    bare = replace(router, ranges=None)
+    served = replace(router, ranges=Ranges.of(training).only(router.feature_names, router.diagnostic_names))
+    found = summarize(_named(log, bare), bare, training=training).drifts
+    assert found == summarize(_named(log, served), served).drifts
+    assert [one.name for one in found] == list(names)
+    with pytest.raises(InvalidDataError, match=r"features of training is .* expected those of the router"):
+        summarize(log, bare, training=example)
+
+
+def _named(log: Path, router: Router) -> Path:
+    """The same log as if this router had decided."""
+    path = log.with_name(f"{router.fingerprint[:9]}.jsonl")
+    path.write_text(log.read_text().replace(trained().fingerprint, router.fingerprint))
+    return path
 
 
 def test_empty_files_missing_files_and_other_routers_are_refused(log, tmp_path):
