@@ -140,7 +140,9 @@ class WeaklyInformativePrior:
         s ~ LogNormal(log(scale_median), scale_spread). At 0.7 and 0.5, thresholds of like tasks differ by a factor of
         1.3 to 7 (s from 0.26 to 1.9, two sds); s near zero, where sampling gets stuck, is unlikely.
     concentration
-        w ~ Dirichlet(concentration, ..., concentration). At 1 all weights are equally likely.
+        w ~ Dirichlet(concentration, ..., concentration). At 1 all weights are equally likely, which with
+        many diagnostics says that each has a small one and none is zero; where most mean nothing, bands cover better
+        with less (of 20 with 15 that mean nothing, 0.25; the study `power`), and sampling takes more draws.
     memory_kept, memory_lost
         rho ~ Beta(memory_kept, memory_lost), where the memory is learned. At 1 and 1 all memories are equally likely,
         from the highest value so far (0) to the paper's sum (1).

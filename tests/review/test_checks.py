@@ -47,6 +47,7 @@ NAMES = [
     "Leave-one-out",
     "Prior sensitivity",
     "MAP against posterior",
+    "Prior of the weights",
 ]
 
 

@@ -147,7 +147,7 @@ def test_a_failed_check_of_the_model_is_a_warning(posterior, example):
     results = run_checks(posterior, example, fit_map(example, ridge=0.5))
     found = headline(results)
     assert found.level == "warning"
-    assert "1 of 6 checks of the model failed (MAP against posterior)" in found.sentence
+    assert "1 of 7 checks of the model failed (MAP against posterior)" in found.sentence
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ from bayes_tacit.review.checks.prior_sensitivity import check_prior_sensitivity
 from bayes_tacit.review.checks.run import run_checks
 from bayes_tacit.review.checks.sampler import check_sampler
 from bayes_tacit.review.checks.structure import check_structure
+from bayes_tacit.review.checks.weights import check_weights
 
 __all__ = [
     "CheckResult",
@@ -24,6 +25,7 @@ __all__ = [
     "check_prior_sensitivity",
     "check_sampler",
     "check_structure",
+    "check_weights",
     "compare_models",
     "headline",
     "run_checks",

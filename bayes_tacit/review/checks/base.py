@@ -47,6 +47,8 @@ class CheckResult:
         A function without arguments that draws the finding; a new figure each time.
     decisive
         Whether the model must not be used if this one failed, whatever the others say.
+    p_value
+        How often chance alone is as far off, where the check is a comparison with chance.
 
     Examples
     --------
@@ -61,6 +63,7 @@ class CheckResult:
     advice: str = ""
     figure: Callable[[], Figure] | None = None
     decisive: bool = False
+    p_value: float | None = None
 
     @property
     def status(self) -> str:

@@ -93,6 +93,7 @@ def check_crossing_steps(tree: xr.DataTree, episodes: Episodes) -> CheckResult:
             calibration.limit,
         ),
         decisive=True,
+        p_value=calibration.p_value,
     )
 
 

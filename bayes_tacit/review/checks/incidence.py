@@ -73,6 +73,7 @@ def check_incidence_calibration(tree: xr.DataTree) -> CheckResult:
         "" if passed else _advice(table),
         lazily(draw_incidence, table, PREDICTED),
         decisive=True,
+        p_value=p_value,
     )
 
 

@@ -23,6 +23,7 @@ from bayes_tacit.review.checks import (
     memory,
     prior_sensitivity,
     structure,
+    weights,
 )
 from bayes_tacit.review.checks.base import CheckResult, group_of, require_same_data
 from bayes_tacit.review.checks.sampler import check_sampler
@@ -31,7 +32,7 @@ NOT_JUDGED = "The draws are not to be trusted, so nothing follows from them."
 
 
 def run_checks(tree: xr.DataTree, episodes: Episodes, fit: MapFit | None = None) -> list[CheckResult]:
-    """Run every check of a posterior, the sampler first; that of the memory only where it is learned.
+    """Run every check of a posterior, the sampler first; those of weights and memory only where they are learned.
 
     Where the sampler's check fails, no other one passes: what would have passed is not judged, and what cannot be
     computed says so.
@@ -68,6 +69,8 @@ def run_checks(tree: xr.DataTree, episodes: Episodes, fit: MapFit | None = None)
         prior_sensitivity.NAME: lambda: prior_sensitivity.check_prior_sensitivity(tree),
         map_agreement.NAME: lambda: _check_map_agreement(tree, episodes, fit),
     }
+    if "w" in group_of(tree, "posterior") and type(prior_of(tree)) is WeaklyInformativePrior:
+        others[weights.NAME] = lambda: weights.check_weights(tree, episodes)
     if "rho" in group_of(tree, "posterior"):
         others[memory.NAME] = lambda: memory.check_memory(tree)
     if sampler.passed:

@@ -83,6 +83,7 @@ def judge_structure(seen: TimedEpisodes) -> CheckResult:
         "" if passed else _advice(table, limit, seen.fitted),
         lazily(draw_structure, table, limit),
         decisive=True,
+        p_value=p_value,
     )
 
 

@@ -116,6 +116,18 @@ def draw_prior_sensitivity(table: pd.DataFrame, limit: float) -> Figure:
     return figure
 
 
+def draw_weights(table: pd.DataFrame) -> Figure:
+    """Draw the posterior mean of each weight with one sd, beside equal weights."""
+    figure, (axis,), position = dot_rows(table.index)
+    axis.errorbar(
+        table["mean"], position, xerr=table["sd"], fmt="o", color=SCORE, capsize=3, label="posterior mean, one sd"
+    )
+    axis.axvline(float(table["equal weights"].iloc[0]), color=PREDICTED, linestyle="--", label="equal weights")
+    axis.set(xlabel="weight w", xlim=(0, None))
+    axis.legend(loc="center left", bbox_to_anchor=(1, 0.5))
+    return figure
+
+
 def draw_map_agreement(table: pd.DataFrame, limit: float) -> Figure:
     """Draw the point estimate in posterior sds from the mean."""
     figure, (axis,), position = dot_rows(table.index)
