@@ -174,22 +174,25 @@ async def _measured(places: dict[str, str], rounds: int, *, stream: bool) -> dic
     return {name: statistics.median(one) for name, one in found.items()}
 
 
-def many_sessions(sessions: int = 500, steps: int = 20) -> Table:
-    """Sessions at once, streaming, before servers that take 50 ms; half of them are handed over."""
+def many_sessions(sessions: int = 500, steps: int = 20, waves: int = 2) -> Table:
+    """Sessions at once, streaming, before servers that take 50 ms; half of them are handed over; then as many again."""
     table = Table("requests so far", "errors", "latches lost", "MiB resident", title=f"{sessions} sessions at once")
     with tempfile.TemporaryDirectory() as folder, models(0.05) as (cheap, strong):
         options = ("--log", f"{folder}/log.jsonl")
         with serving(counting(3), cheap, strong, Path(folder), *options, workers=1) as (process, url):
-            start = time.perf_counter()
-            rows, wrong = asyncio.run(_load(url, sessions, steps, process.pid))
-            for row in rows:
-                table.add_row(*row)
+            start, wrong = time.perf_counter(), 0
+            for wave in range(waves):
+                rows, missed = asyncio.run(_load(url, sessions, steps, process.pid, wave))
+                wrong += missed
+                for row in rows:
+                    table.add_row(*row)
             seconds = time.perf_counter() - start
-            table.caption = f"{sessions * steps:,} requests in {seconds:.0f} s; {wrong} served by the wrong model"
+            count = f"{waves * sessions * steps:,} requests"
+            table.caption = f"{count} in {seconds:.0f} s; {wrong} served by the wrong model"
     return table
 
 
-async def _load(url: str, sessions: int, steps: int, pid: int) -> tuple[list[tuple[str, ...]], int]:
+async def _load(url: str, sessions: int, steps: int, pid: int, wave: int) -> tuple[list[tuple[str, ...]], int]:
     errors = lost = wrong = done = 0
     rows: list[tuple[str, ...]] = []
     handoff = 8  # with bad turns from the sixth on, the third of them shows in the ninth request
@@ -202,7 +205,7 @@ async def _load(url: str, sessions: int, steps: int, pid: int) -> tuple[list[tup
             body = {"model": "m", "messages": conversation(step, bad_from), "tools": TOOLS, "stream": True}
             try:
                 async with client.post(
-                    f"{url}/v1/chat/completions", json=body, headers={"x-session-id": f"s{number}"}
+                    f"{url}/v1/chat/completions", json=body, headers={"x-session-id": f"{wave}-{number}"}
                 ) as answer:
                     content = await answer.read()
                     served = answer.headers.get("x-tacit-served")
@@ -217,7 +220,7 @@ async def _load(url: str, sessions: int, steps: int, pid: int) -> tuple[list[tup
             if done % (sessions * steps // 5) == 0:
                 pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
                 held = pages * os.sysconf("SC_PAGE_SIZE") / 2**20
-                rows.append((f"{done:,}", str(errors), str(lost), f"{held:.1f}"))
+                rows.append((f"{wave * sessions * steps + done:,}", str(errors), str(lost), f"{held:.1f}"))
 
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as client:
         await asyncio.gather(*(run(client, number) for number in range(sessions)))
@@ -279,8 +282,10 @@ async def _killed(
 
     async def killing() -> None:
         for _ in range(times):
+            # Between two kills both workers serve again, and some requests are answered.
+            seen = found["done"]
             await asyncio.sleep(rng.uniform(0.2, 1.0))
-            while not (workers := workers_of(process)):
+            while len(workers := workers_of(process)) < 2 or found["done"] < seen + 2 * sessions:
                 await asyncio.sleep(0.05)
             await asyncio.to_thread(kill, rng.choice(workers))
         over.set()

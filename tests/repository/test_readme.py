@@ -16,6 +16,7 @@ from conversations import rollout, write
 from bayes_tacit import Episodes, Router
 from bayes_tacit.data.episodes.formats import jsonl
 from bayes_tacit.errors import TacitWarning
+from bayes_tacit.gateway import default_router
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -97,6 +98,14 @@ def test_logs_become_a_router_as_it_says(tmp_path):
     assert "is recommended: on new tasks expect" in done.stdout
     assert shlex.split(last) == ["bayes-tacit", "route", "router.json"]
     assert Router.load(tmp_path / "router.json").handoff == "restart"
+
+
+def test_the_gateway_starts_as_it_says(tmp_path):
+    (line,) = [body.strip() for body in blocks("sh") if "bayes-tacit serve" in body]
+    default_router().save(tmp_path / "router.json")
+    done = call(*shlex.split(line)[1:], "--check", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "four bad signs" not in done.stderr
 
 
 def test_figures_are_those_of_the_pages_that_are_linked():
