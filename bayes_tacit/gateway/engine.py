@@ -13,6 +13,7 @@ from bayes_tacit.gateway.history import marks_of, root_of
 from bayes_tacit.gateway.kept import Kept, Side
 from bayes_tacit.logs.extractor import LONGEST_MESSAGE, StepExtractor
 from bayes_tacit.logs.messages import Message
+from bayes_tacit.logs.spoken import spelled_out
 from bayes_tacit.router import Decision
 from bayes_tacit.router.decision import OPENING
 
@@ -202,7 +203,7 @@ class Engine:
         begun = bool(messages) and messages[-1].get("role") == "assistant" and not messages[-1].get("tool_calls")
         past = messages[:-1] if begun else messages
         extractor = StepExtractor(names_of(tools), longest=self._longest)
-        extractor.extend(past)
+        extractor.extend(spelled_out(past))
         marks = marks_of(past)
         if kept.root is None:
             kept.root = root_of(past)
