@@ -176,7 +176,7 @@ class StepExtractor:
                         self._turn(message, calls)
                         continue
                     # One call and nothing beside it: most turns are such, and this is the shortest way.
-                    text, call = message["content"], calls[0]
+                    text, call = message.get("content"), calls[0]
                     if text.__class__ is not str:
                         text = text_of(text)
                     if len(text) > longest:

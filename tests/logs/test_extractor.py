@@ -268,3 +268,15 @@ def test_the_extractor_needs_the_standard_library_alone():
     code = "import sys, bayes_tacit.logs.extractor; print(json.dumps(sorted({m.split('.')[0] for m in sys.modules})))"
     loaded = json.loads(run([sys.executable, "-c", f"import json; {code}"], capture_output=True, check=True).stdout)
     assert not {"numpy", "pandas", "pydantic", "scipy", "xarray"} & set(loaded)
+
+
+@pytest.mark.parametrize("more", [{}, {"content": None}, {"provider_specific_fields": None}, {"refusal": None, "x": 1}])
+def test_a_turn_of_calls_needs_no_content(more):
+    """Clients that leave out what is null send such turns, and servers take them."""
+    call = {"id": "1", "type": "function", "function": {"name": "sql", "arguments": "{}"}}
+    extractor = StepExtractor()
+    for _ in range(2):
+        turn = {"role": "assistant", "tool_calls": [call], **more}
+        extractor.extend([turn, {"role": "tool", "tool_call_id": "1", "content": "Error: no"}])
+    assert extractor.diagnostics()["repeated_call"] == 1
+    assert extractor.diagnostics()["tool_error"] == 1
