@@ -156,7 +156,7 @@ class Seat:
 
     def actor(self, benchmark: str, seed: int) -> Actor:
         """Make the actor."""
-        from bayes_tacit.agents.endpoint.secrets import shown_address
+        from bayes_tacit.agents.endpoint.secrets import shown_address, shown_variable
 
         if self.who.startswith(("http://", "https://")):
             if not self.model:
@@ -166,7 +166,7 @@ class Seat:
             raise InvalidDataError(
                 f"none with --{self.agent} {shown_address(self.who)}",
                 field=f"--{self.agent}-model, --{self.agent}-key",
-                value=(self.model, self.key_variable),
+                value=(self.model, shown_variable(self.key_variable)),
             )
         if self.who == SCRIPTED:
             return self._scripted(benchmark, seed)

@@ -260,11 +260,12 @@ def _missing() -> tuple[str, ...]:
 def _started(
     home: Path, folder: Path, job: dict[str, object], out: IO[bytes], reporting: int, limits: Limits
 ) -> subprocess.Popen[bytes]:
-    runner = [sys.executable, "-I", "-B", str(RUNNER), str(home), str(reporting)]
+    walls, script = list[str](), str(RUNNER)
     if job["raised"]:
-        runner = [*bubblewrap.command(folder, RUNNER, 8 * limits.file_bytes), *runner]
+        walls = bubblewrap.command(folder, RUNNER, 8 * limits.file_bytes)
+        script = f"{bubblewrap.RUNNER}/{RUNNER.name}"
     return subprocess.Popen(
-        runner,
+        [*walls, sys.executable, "-I", "-B", script, str(home), str(reporting)],
         stdin=subprocess.PIPE,
         stdout=out,
         stderr=subprocess.DEVNULL,

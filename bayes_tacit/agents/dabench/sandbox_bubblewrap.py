@@ -16,6 +16,8 @@ from pathlib import Path
 from bayes_tacit.agents.dabench.sandbox_walls import DEVICES, HOST, INSIDE, NOBODY, readable_paths
 
 NAME = "bubblewrap"
+RUNNER = "/runner"
+"""The folder inside that holds the script which is run."""
 
 
 def installed() -> str | None:
@@ -51,7 +53,7 @@ def command(folder: Path, runner: Path, room: int) -> list[str]:
     folder
         Files to show in the working folder, read-only.
     runner
-        The script that is run inside; it and the files beside it that begin with the same word are shown.
+        The script that is run inside; it and the files beside it that begin with the same word are in `RUNNER` there.
     room
         Bytes that the working folder may hold.
     """
@@ -69,8 +71,8 @@ def command(folder: Path, runner: Path, room: int) -> list[str]:
     # Python is started inside, so it needs its program, as a shared library, too, and what says where its modules are.
     library = Path(*(sysconfig.get_config_var(name) or "none" for name in ("LIBDIR", "INSTSONAME")))
     needed = {sys.executable: os.path.realpath(sys.executable)}
-    for file in (Path(sys.prefix, "pyvenv.cfg"), library, *runner.parent.glob("sandbox_*.py")):
-        needed[str(file)] = str(file)
+    needed |= {str(file): str(file) for file in (Path(sys.prefix, "pyvenv.cfg"), library)}
+    needed |= {f"{RUNNER}/{file.name}": str(file) for file in runner.parent.glob("sandbox_*.py")}
     for name, source in needed.items():
         if os.path.isfile(source) and not any(name.startswith(os.path.join(each, "")) for each in shown):
             words += ["--ro-bind", source, name]

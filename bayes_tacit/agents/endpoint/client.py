@@ -8,16 +8,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from itertools import islice
 from typing import Any
 
 from bayes_tacit import validate
-from bayes_tacit.agents.endpoint.secrets import checked_address, key_from, masked
+from bayes_tacit.agents.endpoint.secrets import checked_address, excerpt, key_from, masked, no_key_in
 from bayes_tacit.agents.endpoint.transport import Reply, post
 from bayes_tacit.agents.errors import ActorError
 from bayes_tacit.errors import InvalidDataError
 
 LARGEST, PER_TOKEN = 2 * 2**20, 512
 """Bytes of an answer, and more for each token that was asked for; one that is larger is nonsense."""
+
+COUNTS, NAME = 64, 100
+"""Numbers of usage that are kept, and letters of their names."""
 
 TRANSIENT = {408, 409, 425, 429}
 """Status codes after which asking again may help, besides those of 500 and more."""
@@ -52,6 +56,7 @@ class Endpoint:
     any other status that is not 200                one that is not transient: the request itself is wrong
     200, but not JSON or not a chat completion      a transient one
     more than 2 MiB and 512 bytes a token, decoded  a transient one
+    a text of more than 512 letters a token         a transient one
     no log-probabilities in the answer              nothing: `Answer.tokens` is None
     ==============================================  ===================================================================
 
@@ -94,7 +99,7 @@ class Endpoint:
             json.dumps(dict(self.extra), allow_nan=False)
         except (TypeError, ValueError, RecursionError):
             raise InvalidDataError("fields that JSON can hold, by name", field="extra", value=self.extra) from None
-        key_from(self.key_variable)
+        no_key_in(key_from(self.key_variable), base_url=self.base_url, model=self.model, extra=dict(self.extra))
 
     def complete(self, messages: Sequence[Mapping[str, str]]) -> Answer:
         """Ask once.
@@ -117,7 +122,7 @@ class Endpoint:
         if self.seed is not None:
             body["seed"] = self.seed
         key = key_from(self.key_variable)
-        return _answer(self._post(body, key), key)
+        return _answer(self._post(body, key), key, PER_TOKEN * self.max_tokens)
 
     def _post(self, body: Mapping[str, Any], key: str | None) -> bytes:
         headers = {} if key is None else {"Authorization": f"Bearer {key}"}
@@ -133,8 +138,7 @@ class Endpoint:
 
 def _refusal(reply: Reply, key: str | None) -> ActorError:
     status = reply.status
-    # Masked as a whole, then cut: half a key is a part of it all the same.
-    said = " ".join(masked(reply.content.decode("utf-8", "replace"), key).split())[:300]
+    said = excerpt(" ".join(reply.content.decode("utf-8", "replace").split()), key, 300)
     transient = status in TRANSIENT or status >= 500
     after = retry_after(reply.headers.get("retry-after")) if transient else None
     return ActorError(f"status {status}: {said}", transient=transient, retry_after=after)
@@ -161,26 +165,28 @@ def retry_after(given: str | None) -> float | None:
     return max(seconds, 0.0) if math.isfinite(seconds) else None
 
 
-def _answer(content: bytes, key: str | None) -> Answer:
+def _answer(content: bytes, key: str | None, longest: int) -> Answer:
     try:
         given = json.loads(content)
         choice = given["choices"][0]
         text = choice["message"]["content"]
         usage = given.get("usage") or {}
-        counts = {masked(_sound(name), key): n for name, n in _numbers(usage.items())}
+        counts = {masked(_sound(name), key): n for name, n in islice(_numbers(usage.items()), COUNTS)}
         logprobs = choice.get("logprobs")
     except (ValueError, RecursionError, LookupError, TypeError, AttributeError) as error:
-        start = masked(content.decode("utf-8", "replace"), key)[:80]
+        start = excerpt(content.decode("utf-8", "replace"), key, 80)
         raise ActorError(f"not a chat completion ({type(error).__name__}): {start!r}", transient=True) from None
     if text is not None and not isinstance(text, str):
-        raise ActorError(f"not a chat completion: content is {masked(repr(text), key)[:80]}", transient=True)
-    return Answer(masked(_sound(text or ""), key), _tokens(logprobs, key), counts)
+        raise ActorError(f"not a chat completion: content is {excerpt(repr(text), key, 80)}", transient=True)
+    if len(text or "") > longest:
+        raise ActorError(f"a text of more than {longest:,} letters", transient=True)
+    return Answer(masked(_sound(text or ""), key), _tokens(logprobs, key, longest), counts)
 
 
 def _numbers(given: Iterable[tuple[str, object]]) -> Iterator[tuple[str, float]]:
     for name, value in given:
         number = _finite(value)
-        if number is not None:
+        if number is not None and len(name) <= NAME:
             yield name, number
 
 
@@ -193,7 +199,7 @@ def _finite(value: object) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _tokens(given: object, key: str | None) -> tuple[Token, ...] | None:
+def _tokens(given: object, key: str | None, longest: int) -> tuple[Token, ...] | None:
     """Read the log-probabilities in the chat format; whatever else is there counts as none."""
     content = given.get("content") if isinstance(given, dict) else None
     if not isinstance(content, list) or not content:
@@ -207,7 +213,7 @@ def _tokens(given: object, key: str | None) -> tuple[Token, ...] | None:
         tokens.append(Token(_sound(text), logprob))
     # Tokens that spell the key are not kept, and the action's NLL with them.
     whole = "".join(token.text for token in tokens)
-    return None if masked(whole, key) != whole else tuple(tokens)
+    return None if len(whole) > longest or masked(whole, key) != whole else tuple(tokens)
 
 
 def _sound(text: str) -> str:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import html
-import json
 import os
 import re
-from urllib.parse import quote, quote_plus, urlsplit
+import string
+from functools import lru_cache
+from urllib.parse import urlsplit
 
 from bayes_tacit.errors import InvalidDataError
 
 MASK = "***"
+PART = 8
+"""Letters of a key that are told from other words."""
 
 
 def key_from(variable: str | None) -> str | None:
@@ -26,41 +29,121 @@ def key_from(variable: str | None) -> str | None:
     key = os.environ.get(variable, "").strip() if isinstance(variable, str) and "\0" not in variable else ""
     if not key:
         raise InvalidDataError(
-            "the name of an environment variable that holds the key", field="key_variable", value=variable
+            "the name of an environment variable that holds the key",
+            field="key_variable",
+            value=shown_variable(variable),
         )
     if not re.fullmatch(r"[!-~]+", key):
         raise InvalidDataError(
             "the name of an environment variable whose key has only visible ASCII letters and no space within",
             field="key_variable",
-            value=variable,
+            value=shown_variable(variable),
         )
     return key
 
 
 def masked(text: str, key: str | None) -> str:
-    """Replace a key, as it is or as JSON, HTML or addresses write it, wherever it stands in a text.
+    r"""Replace a key, as it is or as JSON, HTML or addresses write it, wherever it stands in a text.
+
+    Of a key with at least 16 letters parts go, too: 8 letters or more in a row that have a figure among them, as where
+    the other side cut it short. The time it takes grows with the length of the text alone, whatever the text is.
 
     Examples
     --------
-    >>> masked("bad key: s3/cret, s3%2Fcret", "s3/cret")
-    'bad key: ***, ***'
+    >>> masked(r"bad key: s3/cret, s3%2Fcret, s\u0033/cret", "s3/cret")
+    'bad key: ***, ***, ***'
+    >>> masked("bad key: sk-1234567...", "sk-1234567890abcdef")
+    'bad key: ***...'
     """
-    if key is None:
+    return text if key is None else _without_parts(_whole(key).sub(MASK, text), key)
+
+
+def excerpt(text: str, key: str | None, letters: int) -> str:
+    """Give the beginning of a text, masked before it is cut: half a key is a part of it all the same.
+
+    Examples
+    --------
+    >>> excerpt("bad key: s3cret", "s3cret", 12)
+    'bad key: ***'
+    """
+    # So much is enough to fill it, were it all keys, each written in the longest way.
+    longest = 12 * len(key or "")
+    return masked(text[: letters * (1 + longest)], key)[:letters]
+
+
+@lru_cache(maxsize=8)
+def _whole(key: str) -> re.Pattern[str]:
+    return re.compile("".join(map(_ways, key)), re.IGNORECASE)
+
+
+def _ways(letter: str) -> str:
+    """Give a pattern for all ways in which a letter is written; JSON within JSON writes one stroke as two or more."""
+    code = ord(letter)
+    named = {html.escape(letter), html.escape(letter).replace("&#x27;", "&apos;"), f"\\{letter}"} - {letter}
+    ways = [re.escape(letter), *map(re.escape, sorted(named)), rf"\\{{1,4}}u{code:04x}", rf"\\{{1,4}}x{code:02x}"]
+    ways += [f"%(?:25){{0,3}}{code:02x}", f"&#0{{0,5}}{code};", f"&#x0{{0,5}}{code:x};"]
+    return f"(?:{'|'.join(ways)})"
+
+
+def _without_parts(text: str, key: str) -> str:
+    lower, hidden = text.translate(_LOWER), bytearray(len(text))
+    for part in _parts(key):
+        at = lower.find(part)
+        while at >= 0:
+            hidden[at : at + PART] = b"\1" * PART
+            at = lower.find(part, at + 1)
+    if not any(hidden):
         return text
-    ways = {key, json.dumps(key)[1:-1], key.replace("/", "\\/"), quote(key, safe=""), quote_plus(key), html.escape(key)}
-    # The longest first: where one way of writing holds another, all of it goes.
-    return re.sub("|".join(re.escape(way) for way in sorted(ways, key=len, reverse=True)), MASK, text, flags=re.I)
+    kept, end = [], 0
+    for found in re.finditer(rb"\x01+", hidden):
+        kept.append(text[end : found.start()])
+        end = found.end()
+    return MASK.join([*kept, text[end:]])
+
+
+@lru_cache(maxsize=8)
+def _parts(key: str) -> frozenset[str]:
+    small = key.translate(_LOWER)
+    parts = (small[at : at + PART] for at in range(len(small) - PART + 1))
+    return frozenset(part for part in parts if len(key) >= 2 * PART and any(map(str.isdigit, part)))
+
+
+_LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
+"""Unlike `str.lower`, this never changes how long a text is."""
 
 
 def shown_address(address: object) -> object:
-    """Give an address as it may be shown: without a name and password in front of the host.
+    """Give an address as it may be shown: without a name and password in front of the host, and without a query.
 
     Examples
     --------
-    >>> shown_address("http://me:s3cret@host/v1")
-    'http://***@host/v1'
+    >>> shown_address("http://me:s3cret@host/v1?key=s3cret")
+    'http://***@host/v1?***'
     """
-    return re.sub(r"//.*@", f"//{MASK}@", address, flags=re.S) if isinstance(address, str) else address
+    if not isinstance(address, str):
+        return address
+    address = re.sub(r"^(\w+://)?.*@", rf"\1{MASK}@", address, flags=re.DOTALL)
+    return re.sub(r"([?#]).*", rf"\1{MASK}", address, flags=re.DOTALL)
+
+
+def shown_variable(name: object) -> object:
+    """Give the name of a variable as it may be shown: what does not look like one may be the key itself, by mistake.
+
+    Examples
+    --------
+    >>> shown_variable("OPENAI_API_KEY"), shown_variable("sk-1234")
+    ('OPENAI_API_KEY', '***')
+    """
+    return name if not isinstance(name, str) or re.fullmatch(r"[A-Z_][A-Z0-9_]{0,60}", name) else MASK
+
+
+def no_key_in(key: str | None, **settings: object) -> None:
+    """Refuse settings that hold the key itself: they are shown and written."""
+    for name, value in settings.items():
+        if key is not None and masked(str(value), key) != str(value):
+            raise InvalidDataError(
+                "nothing of the key, which belongs in its environment variable alone", field=name, value=MASK
+            )
 
 
 def checked_address(address: object) -> str:
@@ -80,6 +163,6 @@ def checked_address(address: object) -> str:
         raise InvalidDataError(
             "an address without password, ? or #; a key belongs in an environment variable",
             field="base_url",
-            value=shown_address(address).partition("?")[0],  # type: ignore[attr-defined]
+            value=shown_address(address),
         )
     return address

@@ -50,7 +50,7 @@ def post(url: str, body: bytes, headers: Mapping[str, str], timeout: float, larg
     if thread.is_alive():
         call.cut()
         # It ends at once, unless it still looks for the host's address; nothing of it is used then.
-        thread.join(0.05)
+        thread.join(min(0.05, timeout / 50))
         raise ActorError(f"no answer within {timeout:g} s", transient=True)
     if isinstance(call.outcome, Reply):
         return call.outcome
@@ -149,13 +149,15 @@ def _bounded(chunks: Iterator[bytes], largest: int) -> Iterator[bytes]:
 
 
 def _decoded(response: httpx.Response, largest: int) -> Iterator[bytes]:
-    """Undo one compression, never giving more at a time than is allowed in all."""
+    """Undo one compression, never taking or giving more than is allowed in all."""
     coding = response.headers.get("Content-Encoding", "identity").strip().lower()
     if coding not in ("identity", "", "gzip", "deflate"):
-        raise ActorError(f"an answer in the encoding {coding[:40]!r}, which was not asked for", transient=True)
+        raise ActorError("an answer in an encoding that was not asked for", transient=True)
     if coding in ("identity", ""):
         yield from response.iter_raw()
         return
     packed = zlib.decompressobj(wbits=zlib.MAX_WBITS | 32)
-    for chunk in response.iter_raw():
-        yield packed.decompress(chunk, largest + 1)
+    # What comes after the end of the packed stream is no part of it, and would be kept for ever.
+    for chunk in _bounded(response.iter_raw(), largest):
+        if not packed.eof:
+            yield packed.decompress(chunk, largest + 1)
