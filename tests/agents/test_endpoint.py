@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import html
 import json
 import pickle
 import subprocess
@@ -10,8 +11,10 @@ import sys
 import time
 import tracemalloc
 import zlib
+from urllib.parse import quote
 
 import pytest
+from command_line import call
 from hypothesis import given
 from hypothesis import strategies as st
 from protocol_server import ProtocolServer, completion, dies, drips, hangs_up, raw, says, stalls, status
@@ -32,6 +35,7 @@ from bayes_tacit.agents import (
     run_episode,
 )
 from bayes_tacit.agents.endpoint import Endpoint, EndpointActor, Prompt, Token, action_nll, closest_action, whole_answer
+from bayes_tacit.agents.endpoint.secrets import excerpt, masked
 from bayes_tacit.errors import InvalidDataError, MissingFileError
 
 START = History(Observation("A hall.", ("go north", "look"), task="find the cup"))
@@ -272,6 +276,38 @@ def test_an_address_with_a_password_or_without_sense_is_refused_and_the_password
     with pytest.raises(InvalidDataError, match="base_url is ") as caught:
         Endpoint(address, "m")
     assert "s3cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "settings", [{"model": f"m-{KEY}"}, {"extra": {"api_key": KEY}}, {"base_url": f"http://h/{KEY}"}]
+)
+def test_a_key_among_the_settings_which_are_written_is_refused_and_not_shown(monkeypatch, settings):
+    monkeypatch.setenv("TOY_KEY", KEY)
+    with pytest.raises(
+        InvalidDataError, match=rf"{next(iter(settings))} is '\*\*\*'; expected nothing of the key"
+    ) as caught:
+        Endpoint(**{"base_url": "http://127.0.0.1:1/v1", "model": "m", "key_variable": "TOY_KEY", **settings})
+    assert KEY not in str(caught.value)
+
+
+def test_a_key_that_is_given_for_the_name_of_its_variable_is_not_shown(tmp_path):
+    with pytest.raises(InvalidDataError, match=r"key_variable is '\*\*\*'"):
+        Endpoint("http://127.0.0.1:1/v1", "m", KEY)
+    words = ("collect", "--data", "d", "--out", "o")
+    for more in (("--cheap-key", KEY), ("--cheap", "http://h/v1", "--cheap-model", "m", "--cheap-key", KEY)):
+        done = call(*words, *more, cwd=tmp_path)
+        assert done.returncode == 2
+        assert KEY[:9] not in done.stdout + done.stderr
+    done = call(*words, "--cheap", f"me:{KEY}@host/v1", cwd=tmp_path)
+    assert (done.returncode, KEY[:9] in done.stderr, "***@host" in done.stderr) == (2, False, True)
+
+
+@given(st.text('sk-ab0123456789/+&"', min_size=1, max_size=40), st.text(max_size=30), st.text(max_size=30))
+def test_no_key_is_left_in_a_masked_text(key, before, after):
+    for written in (key, json.dumps(key)[1:-1], html.escape(key), quote(key, safe=""), key.upper()):
+        found = masked(f"{before}{written}{after}", key)
+        assert written not in found or written in "***" or written in before + "***" + after
+        assert excerpt(f"{before}{written}{after}", key, 9) == found[:9]
 
 
 def trickles_headers(handler, _):
