@@ -12,7 +12,9 @@ from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.data.timing import TIMINGS, Timing
 from bayes_tacit.errors import InvalidDataError, TacitWarning
 from bayes_tacit.estimates.map_fit import MapFit
+from bayes_tacit.model.design import Design
 from bayes_tacit.model.evidence import Unmarked, collect_evidence
+from bayes_tacit.model.settings import settings_of
 from bayes_tacit.validate import choice
 
 
@@ -56,15 +58,17 @@ class _Settings:
     clock: bool
     unmarked: Unmarked
     weights: tuple[np.ndarray | None, ...]
+    design: str | None = None
+    groups: str | None = None
 
 
 def _of_fit(fit: MapFit) -> _Settings:
     weights = (fit.w if fit.weights_fixed else None,)
-    return _Settings(fit.data_fingerprint, fit.timing, fit.memory, fit.clock, fit.unmarked, weights)
+    return _Settings(fit.data_fingerprint, fit.timing, fit.memory, fit.clock, fit.unmarked, weights, fit.design)
 
 
 def _of_tree(tree: xr.DataTree) -> _Settings | None:
-    attrs = tree.attrs
+    attrs = settings_of(tree)
     if "data_fingerprint" not in attrs or "posterior" not in tree.children:
         return None
     posterior = tree["posterior"].to_dataset()
@@ -79,6 +83,8 @@ def _of_tree(tree: xr.DataTree) -> _Settings | None:
         clock=bool(attrs.get("clock", False)),
         unmarked=attrs.get("unmarked", "outcome"),
         weights=weights,
+        design=attrs.get("design"),
+        groups=attrs.get("groups"),
     )
 
 
@@ -94,6 +100,8 @@ def _fingerprints(settings: _Settings, episodes: Episodes) -> set[str]:
                 clock=settings.clock,
                 unmarked=settings.unmarked,
                 weights=weights,
+                features=None if settings.design is None else Design.from_json(settings.design),
+                groups=settings.groups,
             )
         except InvalidDataError:  # other diagnostics than the weights are for
             continue

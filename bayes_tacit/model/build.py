@@ -18,6 +18,7 @@ from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.data.timing import Timing
 from bayes_tacit.errors import InvalidDataError, TacitWarning
 from bayes_tacit.model.crossing import CrossingSteps
+from bayes_tacit.model.design import Design
 from bayes_tacit.model.evidence import Evidence, Unmarked, Weights, ZeroMass, collect_evidence, typical_log_threshold
 from bayes_tacit.model.evidence.grid import between_nodes
 from bayes_tacit.model.families import Family, family_named
@@ -40,6 +41,8 @@ def build_model(
     memory: Memory = 1.0,
     clock: bool = False,
     unmarked: Unmarked = "due",
+    features: str | Design | None = None,
+    groups: str | None = None,
 ) -> pm.Model:
     r"""State the model of some episodes in PyMC.
 
@@ -84,6 +87,12 @@ def build_model(
         the paper does, for its outcome alone, which makes scores too low. "due" assumes that since Strong solves the
         task and Cheap does not, the handoff was due before Cheap's rollout ended, and that the mark is missing for
         reasons that have nothing to do with when. No mark is needed then.
+    features
+        A formula on features and carried columns, such as "bs(words, df=4) + C(kind) + hardness:tools"; by default all
+        features as they are.
+    groups
+        A carried column, such as "database", whose levels get intercepts of their own for incidence and location,
+        partially pooled: normal around zero with a spread that has a prior.
 
     Returns
     -------
@@ -106,7 +115,16 @@ def build_model(
             raise InvalidDataError(
                 "None: the floor is for the paper's estimate, with a RidgePrior", field="floor", value=floor
             )
-    evidence = collect_evidence(episodes, timing=timing, weights=weights, memory=memory, clock=clock, unmarked=unmarked)
+    evidence = collect_evidence(
+        episodes,
+        timing=timing,
+        weights=weights,
+        memory=memory,
+        clock=clock,
+        unmarked=unmarked,
+        features=features,
+        groups=groups,
+    )
     evidence = evidence.settle_zero_mass(zero_mass, floor)
     if not prior.proper:
         evidence.refuse_gaps()
@@ -126,6 +144,7 @@ def state_model(
         "feature": list(evidence.feature_names),
         "diagnostic": list(evidence.diagnostic_names),
         "risk": ["risk"],
+        **({} if evidence.grouping is None else {"group": list(evidence.grouping.names)}),
         "setting": [settings_to_json(evidence, crossing.family.name, crossing.timing, prior)],
     }
     with pm.Model(coords=coords) as model:
@@ -134,8 +153,8 @@ def state_model(
         rho = None if evidence.grid is None else prior.state(Site("rho", evidence.n))
         gamma0, gamma, beta0, beta, s = _coefficients(prior, evidence, data, rho)
         w = _weights(prior, evidence)
-        logit = gamma0 + data["features"] @ gamma
-        location = (beta0 + data["features"] @ beta)[data["timed_position"]]
+        logit = gamma0 + data["features"] @ gamma + _by_group("gamma", prior, evidence, data)
+        location = (beta0 + data["features"] @ beta + _by_group("beta", prior, evidence, data))[data["timed_position"]]
         _observe_strong_success(evidence, data, logit, floor)
         _observe_threshold(evidence, data, crossing, location, s, w, rho, logit, floor)
     return model
@@ -173,6 +192,7 @@ def model_data(episodes: Episodes, evidence: Evidence, crossing: CrossingSteps) 
         "window_start": crossing.first_checkpoint,
         "window_end": crossing.last_checkpoint,
         **bounds,
+        **({} if evidence.grouping is None else {"group_position": evidence.grouping.position}),
         "n_left": np.array(evidence.n_left),
         "n_interval": np.array(evidence.n_interval),
         "typical_log_threshold": np.array(typical),
@@ -189,6 +209,7 @@ def _register(values: dict[str, np.ndarray], evidence: Evidence) -> dict[str, Te
         "feature_scale": ("feature",),
         "strong_outcome": ("episode",),
         "timed_position": ("timed",),
+        "group_position": ("episode",),
         "window_start": ("timed",),
         "window_end": ("timed",),
         "diagnostics_before": by_row,
@@ -209,6 +230,15 @@ def _coefficients(
     sites += [Site(name, evidence.n, p, "feature") for name in ("gamma", "beta")]
     stated = {site.name: prior.state(site) if site.size != 0 else pt.zeros(0) for site in sites}
     return tuple(stated[name] for name in ("gamma0", "gamma", "beta0", "beta", "s"))
+
+
+def _by_group(name: str, prior: Prior, evidence: Evidence, data: dict[str, TensorVariable]) -> TensorVariable | float:
+    """Give each episode the intercept of its group: a standard normal offset times the spread, which samples well."""
+    if evidence.grouping is None:
+        return 0.0
+    spread = prior.state(Site(f"{name}_spread", evidence.n))
+    offset = pm.Normal(f"{name}_offset", 0.0, 1.0, dims="group")
+    return (spread * offset)[data["group_position"]]
 
 
 def _weights(prior: Prior, evidence: Evidence) -> TensorVariable:

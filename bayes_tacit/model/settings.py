@@ -26,9 +26,18 @@ def settings_to_json(evidence: Evidence, family: str, timing: Timing, prior: Pri
             "memory": evidence.memory,
             "clock": int(evidence.clock),
             "unmarked": evidence.unmarked,
+            **design_settings(evidence),
             "prior": prior_to_json(prior),
             "data_fingerprint": evidence.fingerprint(),
         }
+    )
+
+
+def design_settings(evidence: Evidence) -> dict[str, str]:
+    """Write down the design and the groups, where there are any."""
+    design, grouping = evidence.design, evidence.grouping
+    return ({} if design is None else {"design": design.to_json()}) | (
+        {} if grouping is None else {"groups": grouping.column}
     )
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from bayes_tacit import validate
 from bayes_tacit.data.handoffs import DEFAULT_HANDOFF, Handoff
 from bayes_tacit.errors import InvalidDataError
+from bayes_tacit.model.design import Design
 from bayes_tacit.model.families import family_named
 from bayes_tacit.router.ranges import PROBABILITIES, Ranges
 from bayes_tacit.router.start import Start
@@ -27,7 +28,8 @@ KEYS = (
     *(*HEADER, "policy", "family", "timing", "handoff", "rule", "alpha", "pace", "memory", "clock", "start"),
     *("diagnostics", "features", "ranges", "parameters", "provenance", "fingerprint"),
 )
-BY_VERSION = {1: (*KEYS_1, "fingerprint"), 2: KEYS}
+KEYS_3 = (*KEYS[:-1], "design", KEYS[-1])
+BY_VERSION = {1: (*KEYS_1, "fingerprint"), 2: KEYS, 3: KEYS_3}
 
 
 class Settings(NamedTuple):
@@ -58,6 +60,8 @@ def fingerprint(fitted: Fitted, settings: Settings) -> str:
         content.append([settings.pace, settings.handoff, draws.clock, shared, ranges_content(settings.ranges)])
         content.append(None if start is None else [start.weight, start.threshold])
         arrays += [np.asarray(draws.memory), *(() if start is None else (start.intercept, start.slopes))]
+    if fitted.design is not None:
+        content.append(fitted.design.to_record())
     digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode())
     for array in arrays:
         digest.update(array.astype("<f8").tobytes())
@@ -93,6 +97,7 @@ def content_of(fitted: Fitted, settings: Settings, digest: str) -> dict[str, obj
         "ranges": ranges_content(settings.ranges),
         "parameters": {name: getattr(draws, name).tolist() for name in PARAMETERS},
         "provenance": fitted.provenance,
+        **({} if fitted.design is None else {"design": fitted.design.to_record()}),
         "fingerprint": digest,
     }
 
@@ -125,6 +130,7 @@ def parts_of(given: dict[str, Any], version: int) -> dict[str, Any]:
         "handoff": content.get("handoff", DEFAULT_HANDOFF),
         "at_start": _start(content.get("start"), n, len(names)),
         "ranges": read_ranges(content.get("ranges"), names, diagnostics),
+        "design": Design.of_record(content["design"]) if "design" in content else None,
         **{name: content[name] for name in ("rule", "timing", "provenance")},
     }
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from bayes_tacit.errors import InvalidDataError
+from bayes_tacit.model.design import Design
 
 Given = Mapping[str, float] | Sequence[float] | np.ndarray
 """Numbers by name, or in the fitted order."""
@@ -117,6 +118,31 @@ class Fields:
 
     def _listed(self) -> str:
         return ", ".join(self.names) or "none"
+
+
+class DesignFields(Fields):
+    """Reads the raw values of a task and makes its features of them; what are features already, by name, is taken too.
+
+    Parameters
+    ----------
+    design
+        How features are made.
+    """
+
+    __slots__ = ("design",)
+
+    def __init__(self, design: Design) -> None:
+        super().__init__("features", design.names, nonnegative=False)
+        self.design = design
+
+    def read(self, given: Given) -> tuple[float, ...]:
+        """Give the features in order, or raise an `InvalidDataError` that says which value is wrong."""
+        if isinstance(given, Mapping) and set(given) != set(self.names):
+            return self.design.row(given)
+        if isinstance(given, Mapping) or len(given) == len(self.names):
+            return super().read(given)
+        expected = f"a mapping by name: {', '.join(self.design.inputs)}"
+        raise InvalidDataError(expected, field=self.kind, value=given)
 
 
 def _getter(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:

@@ -17,6 +17,7 @@ from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.router import contents, storage
 from bayes_tacit.router.common import AnyRouter
 from bayes_tacit.router.control import RouterController
+from bayes_tacit.router.fields import DesignFields, Fields
 from bayes_tacit.router.leaky import total_length
 from bayes_tacit.router.log import DecisionLog
 from bayes_tacit.router.pace import alpha_at, first_levels
@@ -293,6 +294,11 @@ class Router(AnyRouter[HandoffState], Fitted):
     def levels(self) -> tuple[float | None, ...]:
         """The thresholds of the first steps."""
         return first_levels(self.alpha, self.pace)
+
+    @cached_property
+    def features(self) -> Fields:
+        """How the features of a task are read: raw values, where a formula or groups make features of them."""
+        return super().features if self.design is None else DesignFields(self.design)
 
     @cached_property
     def scorer(self) -> Callable[[Sequence[float]], Scorer]:

@@ -11,8 +11,9 @@ from bayes_tacit.errors import FileFormatError, InvalidDataError
 from bayes_tacit.files import atomic_path, parse_json, regular_file
 
 FORMAT = "bayes_tacit.router"
-SCHEMA_VERSION = 2
-"""Version 1 held TACIT-Switch as the paper has it; its files are still read."""
+SCHEMA_VERSION = 3
+"""Version 1 held TACIT-Switch as the paper has it, 2 any policy; their files are still read. Since 3 there may be a
+design, and only a router that has one is written as 3, so that an older bayes_tacit reads all others."""
 
 EXPECTED = "expected a router written by Router.save"
 
@@ -31,7 +32,7 @@ class Marked(Protocol):
 
 def to_json(content: Mapping[str, object]) -> str:
     """Write a line for each key, so that a router of a thousand draws can still be looked at."""
-    whole = {"format": FORMAT, "schema_version": SCHEMA_VERSION, **content}
+    whole = {"format": FORMAT, "schema_version": SCHEMA_VERSION if "design" in content else 2, **content}
     lines = (f"  {json.dumps(key)}: {json.dumps(value, allow_nan=False)}" for key, value in whole.items())
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
@@ -86,5 +87,5 @@ def _version(content: object) -> int:
         expected = f"at most {SCHEMA_VERSION}: it was written by a newer bayes_tacit"
         raise InvalidDataError(expected, field="schema_version", value=version)
     if type(version) is not int or version < 1:
-        raise InvalidDataError(f"1 or {SCHEMA_VERSION}", field="schema_version", value=version)
+        raise InvalidDataError(f"a whole number from 1 to {SCHEMA_VERSION}", field="schema_version", value=version)
     return version

@@ -11,6 +11,7 @@ import numpy as np
 from bayes_tacit import validate
 from bayes_tacit.data.timing import TIMINGS, Timing
 from bayes_tacit.errors import InvalidDataError
+from bayes_tacit.model.design import Design
 from bayes_tacit.model.memory import CLOCK
 from bayes_tacit.scores.core import PARAMETERS, Draws
 from bayes_tacit.scores.provenance import check_provenance, provenance
@@ -41,6 +42,8 @@ class Fitted:
         (it was not executed yet; at a handoff it is discarded and Strong acts in its place).
     provenance
         Where the parameters come from; kept, not interpreted.
+    design
+        How the features are made of raw columns, where a formula or groups say so; the features are then its columns.
     """
 
     diagnostic_names: tuple[str, ...]
@@ -50,6 +53,7 @@ class Fitted:
     draws: Draws
     timing: Timing = "post_action"
     provenance: Mapping[str, object] = field(default_factory=provenance)
+    design: Design | None = None
 
     def __post_init__(self) -> None:
         """Keep own, read-only arrays, and check everything."""
@@ -65,6 +69,9 @@ class Fitted:
         for name, value in settled.items():
             object.__setattr__(self, name, value)
         self._check_numbers()
+        if self.design is not None and self.design.names != self.feature_names:
+            expected = f"{list(self.feature_names)}, the features"
+            raise InvalidDataError(expected, field="columns of the design", value=list(self.design.names))
 
     def _check_numbers(self) -> None:
         n, d, p = len(np.atleast_1d(self.draws.s)), len(self.weight_names), len(self.feature_names)
@@ -105,14 +112,30 @@ class Fitted:
 
         if not isinstance(episodes, Episodes):
             raise InvalidDataError("Episodes", field="episodes", value=episodes)
-        features, diagnostics = episodes.dataset["features"], episodes.dataset["diagnostics"]
-        order = order_of("features of the episodes", episodes.feature_names, self.feature_names)
-        if order is not None:
-            features = features.isel(feature=order)
+        features, diagnostics = self._features_of(episodes), episodes.dataset["diagnostics"]
         order = order_of("diagnostics of the episodes", episodes.diagnostic_names, self.diagnostic_names)
         if order is not None:
             diagnostics = diagnostics.isel(diagnostic=order)
         return features, diagnostics
+
+    @property
+    def n_ungrouped(self) -> int:
+        """How many of the features are not intercepts of groups."""
+        if self.design is None or self.design.groups is None:
+            return len(self.feature_names)
+        return len(self.feature_names) - len(self.design.levels[self.design.groups]) - 1
+
+    def _features_of(self, episodes: Episodes) -> xr.DataArray:
+        if self.design is None:
+            features = episodes.dataset["features"]
+            order = order_of("features of the episodes", episodes.feature_names, self.feature_names)
+            return features if order is None else features.isel(feature=order)
+        import xarray as xr
+
+        from bayes_tacit.model.design.formula import design_matrix
+
+        coords = {"episode": episodes.dataset["episode"].values, "feature": list(self.feature_names)}
+        return xr.DataArray(design_matrix(self.design, episodes), coords=coords, dims=("episode", "feature"))
 
 
 def shape_of(parameter: str, draws: int, weights: int, features: int) -> tuple[int, ...]:

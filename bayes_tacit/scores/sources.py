@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import xarray as xr
 
 from bayes_tacit.data.timing import TIMINGS
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.estimates.map_fit import MapFit
+from bayes_tacit.model.design import Column, Design
+from bayes_tacit.model.design.factors import Number
 from bayes_tacit.model.families import family_named
 from bayes_tacit.model.memory import CLOCK
+from bayes_tacit.model.settings import settings_of
 from bayes_tacit.scores.core import Draws
 from bayes_tacit.scores.fitted import Fitted, order_of
 from bayes_tacit.scores.provenance import provenance
 from bayes_tacit.validate import choice
 
 SOURCE = "as sample_posterior and MapFit.to_datatree give it"
+
+NEW_GROUPS = 0
+"""Seed of the draws of new groups: the same for all who read a posterior."""
 
 
 def as_draws(estimate: MapFit | xr.DataTree | Fitted) -> Fitted:
@@ -81,6 +90,7 @@ def of_fit(fit: object) -> Fitted:
         diagnostic_names=_without_clock(fit.diagnostic_names, clock=fit.clock),
         timing=fit.timing,
         provenance=provenance("map", 1, fit.data_fingerprint, fit.seed),
+        design=None if fit.design is None else Design.from_json(fit.design),
     )
 
 
@@ -90,13 +100,14 @@ def of_tree(tree: object) -> Fitted:
         expected = "a DataTree, as sample_posterior gives it (Router.from_fit takes a fit)"
         raise InvalidDataError(expected, field="tree", value=tree)
     posterior, constant = (_group(tree, name) for name in ("posterior", "constant_data"))
+    settings = settings_of(tree)
     for name in ("family", "timing"):
-        if name not in tree.attrs:
+        if name not in settings:
             raise InvalidDataError(f"{name!r} among them, {SOURCE}", field="attrs of the tree", value=list(tree.attrs))
     feature_names = _names(constant, "feature") if "feature_mean" in constant else ()
     by_feature = {name: _slopes(posterior, name, feature_names) for name in ("gamma", "beta") if feature_names}
     fixed = "w" not in posterior
-    clock = bool(tree.attrs.get("clock", False))
+    clock = bool(settings.get("clock", False))
     diagnostic_names = _names(constant if fixed else posterior, "diagnostic")
     scalars = {name: _flat(posterior, name) for name in ("gamma0", "beta0", "s")}
     size = len(scalars["s"])
@@ -106,24 +117,50 @@ def of_tree(tree: object) -> Fitted:
         **scalars,
         gamma=by_feature.get("gamma", np.zeros((size, 0))),
         beta=by_feature.get("beta", np.zeros((size, 0))),
-        family=family_named(tree.attrs["family"]),
-        memory=_flat(posterior, "rho") if "rho" in posterior else float(tree.attrs.get("memory", 1.0)),
+        family=family_named(settings["family"]),
+        memory=_flat(posterior, "rho") if "rho" in posterior else float(settings.get("memory", 1.0)),
         clock=clock,
     )
-    seed = tree.attrs.get("seed")
-    return Fitted(
+    seed = settings.get("seed")
+    fitted = Fitted(
         draws=draws,
         feature_names=feature_names,
         feature_mean=_constant(constant, "feature_mean", "feature") if feature_names else np.zeros(0),
         feature_scale=_constant(constant, "feature_scale", "feature") if feature_names else np.ones(0),
         diagnostic_names=_without_clock(diagnostic_names, clock=clock),
-        timing=choice("timing", tree.attrs["timing"], TIMINGS),
+        timing=choice("timing", settings["timing"], TIMINGS),
         provenance=provenance(
-            tree.attrs.get("inference_method"),
+            settings.get("inference_method"),
             len(draws),
-            tree.attrs.get("data_fingerprint"),
+            settings.get("data_fingerprint"),
             None if seed is None else int(seed),
         ),
+        design=Design.from_json(settings["design"]) if "design" in settings else None,
+    )
+    return fitted if settings.get("groups") is None else _with_groups(fitted, str(settings["groups"]), posterior)
+
+
+def _with_groups(fitted: Fitted, column: str, posterior: xr.Dataset) -> Fitted:
+    """Add the intercepts of groups as features that are 1 in their group and 0 elsewhere, and that of a new group.
+
+    The new group's is drawn from the spread, once for each draw of the posterior.
+    """
+    names = _names(posterior, "group")
+    rng = np.random.default_rng(NEW_GROUPS)
+    added: dict[str, Any] = {}
+    for name in ("gamma", "beta"):
+        spread, offset = _flat(posterior, f"{name}_spread"), _flat(posterior, f"{name}_offset", "group")
+        new = rng.standard_normal(len(spread))
+        added[name] = np.column_stack([getattr(fitted.draws, name), spread[:, None] * offset, spread * new])
+    own = tuple(Column(each, (Number(each),)) for each in fitted.feature_names)
+    design = (fitted.design or Design("", own, {})).with_groups(column, names)
+    return replace(
+        fitted,
+        draws=replace(fitted.draws, **added),
+        design=design,
+        feature_names=design.names,
+        feature_mean=np.append(fitted.feature_mean, np.zeros(len(names) + 1)),
+        feature_scale=np.append(fitted.feature_scale, np.ones(len(names) + 1)),
     )
 
 

@@ -45,7 +45,7 @@ def read(content: object, tmp_path) -> Router:
 
 def test_the_schema_is_a_valid_one_and_names_every_key():
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
-    for version, name in ((1, "version_1"), (2, "tacit_switch")):
+    for version, name in ((1, "version_1"), (2, "tacit_switch"), (3, "tacit_switch_with_design")):
         described = SCHEMA["$defs"][name]
         assert tuple(described["required"]) == tuple(described["properties"]) == contents.BY_VERSION[version]
     assert tuple(SCHEMA["$defs"]["timing"]["enum"]) == TIMINGS
@@ -108,10 +108,10 @@ WRONG_VALUES = [
         "bayes_tacit.estimates.map_fit",
         "format is 'bayes_tacit.estimates.map_fit'; expected 'bayes_tacit.router'",
     ),
-    ("schema_version", 3, "schema_version is 3; expected at most 2: it was written by a newer bayes_tacit"),
-    ("schema_version", 0, "schema_version is 0; expected 1 or 2"),
-    ("schema_version", "1", "schema_version is '1'; expected 1 or 2"),
-    ("schema_version", True, "schema_version is True; expected 1 or 2"),
+    ("schema_version", 4, "schema_version is 4; expected at most 3: it was written by a newer bayes_tacit"),
+    ("schema_version", 0, "schema_version is 0; expected a whole number from 1 to 3"),
+    ("schema_version", "1", "schema_version is '1'; expected a whole number from 1 to 3"),
+    ("schema_version", True, "schema_version is True; expected a whole number from 1 to 3"),
     ("family", "cauchy", "family is 'cauchy'; expected 'lognormal' or 'loglogistic' or 'weibull' or 'loggamma'"),
     ("family", ["lognormal"], r"family is \['lognormal'\]"),
     ("timing", "later", "timing is 'later'; expected 'post_action' or 'proposal'"),

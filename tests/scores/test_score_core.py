@@ -50,8 +50,16 @@ def plain_score(draws, m, x, rollout):
         z = (math.log(risk) - mu) / draws.s[m]
         if draws.family is LOGNORMAL:
             out.append(pi * (0.5 * math.erfc(-z / math.sqrt(2)) if z < 0 else 0.5 * (1 + math.erf(z / math.sqrt(2)))))
-        else:
+        elif draws.family.name == "loglogistic":
             out.append(pi / (1 + math.exp(-z)) if z > -700 else 0.0)
+        elif draws.family.name == "weibull":
+            out.append(-pi * math.expm1(-math.exp(min(z, 300))))
+        else:
+            g = 4 * math.exp(min(z / 2, 300))
+            lost = math.exp(-g) * (1 + g + g**2 / 2 + g**3 / 6) if g < 700 else 0.0
+            # Where the sum leaves no digits, the first terms of the other tail.
+            tail = math.exp(-g) * g**4 / 24 * (1 + g / 5 + g**2 / 30 + g**3 / 210 + g**4 / 1680)
+            out.append(pi * (tail if g < 1e-2 else 1 - lost))
     return out
 
 
@@ -114,7 +122,8 @@ def test_scores_survive_risks_at_the_ends_of_the_floating_point_range():
     risk = np.array([0.0, 5e-324, 1e-300, 1.0, 1e300, np.inf, np.nan])
     for family in FAMILIES.values():
         q = score(np.float64(0.7), np.float64(0.0), np.float64(1e-3), risk, family)
-        np.testing.assert_array_equal(q, [0.0, 0.0, 0.0, 0.35, 0.7, 0.7, np.nan])
+        middle = 0.7 * float(family.cdf(np.array([0.0]))[0])
+        np.testing.assert_array_equal(q, [0.0, 0.0, 0.0, middle, 0.7, 0.7, np.nan])
 
 
 def test_a_diagnostic_without_weight_cannot_make_a_score_undefined():

@@ -358,7 +358,7 @@ FOREIGN = {
     ),
     "no family": (lambda tree: without_attr(tree, "family"), r"attrs of the tree is \['timing'\]; expected 'family'"),
     "no timing": (lambda tree: without_attr(tree, "timing"), r"attrs of the tree is \['family'\]; expected 'timing'"),
-    "another family": (lambda tree: with_attr(tree, family="weibull"), "family is 'weibull'; expected 'lognormal' or"),
+    "another family": (lambda tree: with_attr(tree, family="cauchy"), "family is 'cauchy'; expected 'lognormal' or"),
     "no scale": (lambda tree: with_posterior(tree, s=None), "variables of posterior is .*; expected 's' among them"),
     "no slopes": (lambda tree: with_posterior(tree, beta=None), "variables of posterior .*; expected 'beta' among"),
     "no weights": (

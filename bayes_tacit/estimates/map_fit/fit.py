@@ -24,6 +24,7 @@ from bayes_tacit.estimates.map_fit.profile import ProfilePoint, best, profile_me
 from bayes_tacit.estimates.map_fit.result import MapFit
 from bayes_tacit.estimates.map_fit.standard_errors import incidence_errors, threshold_errors
 from bayes_tacit.estimates.map_fit.values import Restart
+from bayes_tacit.model.design import Design
 from bayes_tacit.model.evidence import Unmarked, Weights, ZeroMass, collect_evidence
 from bayes_tacit.model.families import Family, family_named
 from bayes_tacit.model.likelihood import log_bounds
@@ -56,6 +57,7 @@ def fit_map(
     clock: bool = False,
     unmarked: Unmarked = "due",
     prior: Prior | None = None,
+    features: str | Design | None = None,
 ) -> MapFit:
     r"""Fit the model by penalized maximum likelihood.
 
@@ -107,6 +109,9 @@ def fit_map(
     prior
         The mode under this prior, in place of the ridge penalty and without the floor: any that `build_model` takes,
         one of your own included. PyMC states and differentiates it, which takes some seconds more.
+    features
+        A formula on features and carried columns, such as "bs(words, df=4) + C(kind) + hardness:tools"; by default all
+        features as they are.
 
     Returns
     -------
@@ -142,7 +147,13 @@ def fit_map(
 
     def objective_at(rho: float) -> PaperObjective:
         evidence = collect_evidence(
-            episodes, timing=timing, weights=weights, memory=rho, clock=clock, unmarked=unmarked
+            episodes,
+            timing=timing,
+            weights=weights,
+            memory=rho,
+            clock=clock,
+            unmarked=unmarked,
+            features=features,
         )
         evidence = evidence.settle_zero_mass(zero_mass, floor).refuse_gaps()
         return PaperObjective.of(evidence, ridge, floor, family_named(family))
@@ -170,7 +181,9 @@ def fit_map(
     model = partial(
         build_model, episodes, prior, weights=weights, family=family, timing=timing, zero_mass=zero_mass, clock=clock
     )
-    return _under_prior(found, model(memory=memory, unmarked=unmarked), prior, restarts, seed, max_iterations)
+    return _under_prior(
+        found, model(memory=memory, unmarked=unmarked, features=features), prior, restarts, seed, max_iterations
+    )
 
 
 def _under_prior(near: MapFit, model: pm.Model, prior: Prior, restarts: int, seed: int, max_iterations: int) -> MapFit:
@@ -334,6 +347,7 @@ def _result(
         memory=float(evidence.memory),
         clock=evidence.clock,
         unmarked=evidence.unmarked,
+        design=None if evidence.design is None else evidence.design.to_json(),
     )
 
 

@@ -57,6 +57,8 @@ class MapFit(FittedValues):
         Digest of the evidence it was fitted on.
     prior
         The prior as JSON, where it is not the ridge penalty.
+    design
+        How the features are made of raw columns, as JSON, where a formula says so.
     """
 
     def __eq__(self, other: object) -> bool:

@@ -17,6 +17,7 @@ from bayes_tacit.errors import FileFormatError
 from bayes_tacit.estimates.map_fit.profile import ProfilePoint
 from bayes_tacit.estimates.map_fit.values import FittedValues, Restart
 from bayes_tacit.files import atomic_path, parse_json, read_text
+from bayes_tacit.model.design import Design
 from bayes_tacit.model.evidence import Unmarked
 from bayes_tacit.model.families import family_named
 from bayes_tacit.validate import sums_to_one
@@ -27,7 +28,7 @@ SCHEMA_VERSION = 3
 SINCE_VERSION_2: dict[str, object] = {"memory": 1.0, "clock": False, "unmarked": "outcome", "profile": []}
 """What a file of version 1 does not say, since there was no choice."""
 
-SINCE_VERSION_3: dict[str, object] = {"prior": None}
+SINCE_VERSION_3: dict[str, object] = {"prior": None, "design": None}
 """The same of version 2."""
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
@@ -35,6 +36,11 @@ Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=0)]
 Weight = Annotated[float, Field(ge=0, le=1)]
 Name = Annotated[str, Field(min_length=1)]
+
+
+def _design(text: str | None) -> str | None:
+    """Check a design; one that was changed is refused."""
+    return None if text is None else Design.from_json(text).to_json()
 
 
 class _RestartRecord(BaseModel):
@@ -95,6 +101,7 @@ class _FitRecord(BaseModel):
     unmarked: Unmarked
     profile: list[_ProfileRecord]
     prior: str | None
+    design: Annotated[str | None, AfterValidator(_design)]
 
     @model_validator(mode="after")
     def _lengths_fit(self) -> _FitRecord:
@@ -218,4 +225,6 @@ def as_datatree(fit: FittedValues) -> xr.DataTree:
         "data_fingerprint": fit.data_fingerprint,
         "bayes_tacit_version": version("bayes_tacit"),
     }
+    if fit.design is not None:
+        tree.attrs["design"] = fit.design
     return tree

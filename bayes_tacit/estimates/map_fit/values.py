@@ -70,6 +70,7 @@ class FittedValues:
     unmarked: Unmarked = "outcome"
     profile: tuple[ProfilePoint, ...] = ()
     prior: str | None = None
+    design: str | None = None
 
     def __post_init__(self) -> None:
         for value in (*vars(self).values(), *self.standard_errors.values()):

@@ -55,15 +55,27 @@ def seen_or_not(posterior: xr.Dataset, evidence: Evidence, family: Family, rng: 
     return _labelled(posterior, evidence, drawn)
 
 
-def _by_draw(posterior: xr.Dataset, evidence: Evidence, family: Family) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Log probability of each B, log mass of each interval, and the probability below it: (draw, episode or timed)."""
+def linear_predictors(
+    posterior: xr.Dataset, evidence: Evidence
+) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
+    """Give the logit of pi (draw, episode), the location (draw, timed), and all parameters with draws as rows."""
     flat = {name: _flatten(posterior, name) for name in ("gamma0", "gamma", "beta0", "beta", "s", "w", "rho")}
     n_draws = len(flat["s"])
     if "gamma" not in posterior:
         flat["gamma"] = flat["beta"] = np.zeros((n_draws, 0))
-    sign = np.where(evidence.strong_success, 1.0, -1.0)
     logit = flat["gamma0"][:, None] + flat["gamma"] @ evidence.features.T
     location = flat["beta0"][:, None] + flat["beta"] @ evidence.features[evidence.timed].T
+    if evidence.grouping is not None:
+        position = evidence.grouping.position
+        logit += _group_effects(posterior, "gamma")[:, position]
+        location += _group_effects(posterior, "beta")[:, position[evidence.timed]]
+    return logit, location, flat
+
+
+def _by_draw(posterior: xr.Dataset, evidence: Evidence, family: Family) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Log probability of each B, log mass of each interval, and the probability below it: (draw, episode or timed)."""
+    logit, location, flat = linear_predictors(posterior, evidence)
+    n_draws, sign = len(logit), np.where(evidence.strong_success, 1.0, -1.0)
     learned = evidence.weights is None and "w" in posterior
     threshold, earlier = np.zeros((2, n_draws, len(evidence.timed)))
     for draw in range(n_draws):
@@ -75,6 +87,11 @@ def _by_draw(posterior: xr.Dataset, evidence: Evidence, family: Family) -> tuple
         threshold[draw] = log_mass(bounds, evidence.n_interval, family, NUMPY)
         earlier[draw] = _below(bounds, family)
     return special.log_expit(sign * logit), threshold, earlier
+
+
+def _group_effects(posterior: xr.Dataset, name: str) -> np.ndarray:
+    """Give the intercepts of groups, (draw, group)."""
+    return _flatten(posterior, f"{name}_spread")[:, None] * _flatten(posterior, f"{name}_offset")
 
 
 def _below(bounds: Bounds, family: Family) -> np.ndarray:

@@ -52,7 +52,7 @@ def weakly_informative(prior: WeaklyInformativePrior, posterior: xr.Dataset, con
     for name, scale in (("gamma", prior.incidence_spread), ("beta", prior.location_spread)):
         if f"{name}_spread" in posterior:
             out[f"{name}_spread"] = _normal(posterior[f"{name}_spread"], 0.0, scale) + float(np.log(2.0))
-            out[f"{name}_offset"] = _normal(posterior[f"{name}_offset"], 0.0, 1.0).sum("group")
+    # The offsets of groups are a part of the model: what is believed of them before the data is their spread.
     if "rho" in posterior:
         out["rho"] = _beta(posterior["rho"], prior.memory_kept, prior.memory_lost)
     if "w" in posterior:

@@ -20,6 +20,7 @@ import xarray as xr
 from bayes_tacit import validate
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.data.timing import Timing
+from bayes_tacit.estimates.posterior.form import FORMAT, SCHEMA_VERSION, kept_statistics
 from bayes_tacit.estimates.posterior.log_likelihood import (
     AS_SEEN,
     pointwise_log_likelihood,
@@ -27,36 +28,20 @@ from bayes_tacit.estimates.posterior.log_likelihood import (
     seen_or_not,
 )
 from bayes_tacit.estimates.posterior.log_prior import weakly_informative
-from bayes_tacit.estimates.posterior.storage import FORMAT, SCHEMA_VERSION
 from bayes_tacit.estimates.posterior.verdict import judge
 from bayes_tacit.model.build import forward_draws, model_data, state_model
 from bayes_tacit.model.crossing import CrossingSteps
+from bayes_tacit.model.design import Design
 from bayes_tacit.model.evidence import Evidence, Unmarked, Weights, ZeroMass, collect_evidence
 from bayes_tacit.model.families import Family, family_named
 from bayes_tacit.model.memory import Memory
 from bayes_tacit.model.priors import Prior, WeaklyInformativePrior, checked_prior, prior_to_json
-from bayes_tacit.model.settings import COORDINATE
+from bayes_tacit.model.settings import COORDINATE, design_settings
 
 Sampler = Literal["nutpie", "pymc"]
 
 QUICK = {"mode": "FAST_COMPILE"}
 """Forward draws are cheap; compiling them well would take longer than drawing them."""
-
-STATISTICS = {
-    "diverging": "diverging",
-    "energy": "energy",
-    "step_size": "step_size",
-    "n_steps": "n_steps",
-    "depth": "tree_depth",
-    "tree_depth": "tree_depth",
-    "maxdepth_reached": "reached_max_treedepth",
-    "reached_max_treedepth": "reached_max_treedepth",
-    "mean_tree_accept": "acceptance_rate",
-    "acceptance_rate": "acceptance_rate",
-    "logp": "lp",
-    "lp": "lp",
-}
-"""Sampler statistics that are kept, under ArviZ's names."""
 
 _compiled: dict[tuple[object, ...], Any] = {}
 _compiling = threading.Lock()
@@ -86,6 +71,8 @@ def sample_posterior(
     memory: Memory = 1.0,
     clock: bool = False,
     unmarked: Unmarked = "due",
+    features: str | Design | None = None,
+    groups: str | None = None,
 ) -> xr.DataTree:
     """Sample the posterior of all parameters.
 
@@ -131,6 +118,13 @@ def sample_posterior(
         the paper does, for its outcome alone, which makes scores too low. "due" assumes that since Strong solves the
         task and Cheap does not, the handoff was due before Cheap's rollout ended, and that the mark is missing for
         reasons that have nothing to do with when. No mark is needed then.
+    features
+        A formula on features and carried columns, such as "bs(words, df=4) + C(kind) + hardness:tools"; by default all
+        features as they are.
+    groups
+        A carried column, such as "database", whose levels get intercepts of their own for incidence and location,
+        partially pooled. Scores and routers give a known group its own, and a new one a draw from the spread: one for
+        every posterior draw, so that the mean and the quantiles of q(t) are over new groups, too.
 
     Returns
     -------
@@ -155,7 +149,16 @@ def sample_posterior(
     predictive_draws = validate.whole("predictive_draws", predictive_draws, 1, MOST_DRAWS)
     target_accept = validate.probability("target_accept", target_accept)
     validate.choice("sampler", sampler, get_args(Sampler))
-    evidence = collect_evidence(episodes, timing=timing, weights=weights, memory=memory, clock=clock, unmarked=unmarked)
+    evidence = collect_evidence(
+        episodes,
+        timing=timing,
+        weights=weights,
+        memory=memory,
+        clock=clock,
+        unmarked=unmarked,
+        features=features,
+        groups=groups,
+    )
     evidence = evidence.settle_zero_mass(zero_mass)
     threshold_family = family_named(family)
     crossing = CrossingSteps(episodes, evidence, threshold_family, timing)
@@ -191,6 +194,7 @@ def sample_posterior(
         "memory": evidence.memory,
         "clock": int(evidence.clock),
         "unmarked": evidence.unmarked,
+        **design_settings(evidence),
         "prior": prior_to_json(prior),
         "seed": seed,
         "draws": draws,
@@ -209,7 +213,8 @@ def sample_posterior(
 def _compile(model: pm.Model, data: dict[str, np.ndarray], evidence: Evidence, prior: Prior, family: Family) -> Any:  # noqa: ANN401
     """Compile a model once for each shape, prior and family in a process, and give it the data at hand."""
     shape = len(evidence.feature_names), len(evidence.diagnostic_names)
-    key = (*shape, evidence.weights is None, evidence.grid is None, repr(prior), family.name)
+    key: tuple[object, ...] = (*shape, evidence.weights is None, evidence.grid is None, repr(prior), family.name)
+    key += (None if evidence.grouping is None else len(evidence.grouping.names),)
     with _compiling:
         if key not in _compiled:
             _compiled[key] = nutpie.compile_pymc_model(model, freeze_model=False)
@@ -225,6 +230,7 @@ def _assemble(
     posterior = raw["posterior"].to_dataset()
     # What was compiled may have been compiled for other names.
     names = {"feature": evidence.feature_names, "diagnostic": evidence.diagnostic_names}
+    names |= {} if evidence.grouping is None else {"group": evidence.grouping.names}
     posterior = posterior.assign_coords({dim: list(map(str, names[dim])) for dim in names if dim in posterior.dims})
     thinned = _at_most(predictive_draws, posterior)
     with model, forward_draws(), _quiet_pymc():
@@ -233,12 +239,11 @@ def _assemble(
         )
         predicted = _predicted(thinned, model, seed)
     statistics = raw["sample_stats"].to_dataset()
-    kept = {old: new for old, new in STATISTICS.items() if old in statistics}
     constant = forward["constant_data"].to_dataset()
     drawn = seen_or_not(posterior, evidence, family, np.random.default_rng(seed))
     groups = {
         "posterior": posterior,
-        "sample_stats": statistics[list(kept)].rename({old: new for old, new in kept.items() if old != new}),
+        "sample_stats": kept_statistics(statistics),
         "prior": forward["prior"].to_dataset(),
         "posterior_predictive": drawn[["total"]],
         "replicates": predicted,

@@ -6,7 +6,7 @@ What the tables do not name may be there, too: more groups, more attributes, and
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import get_args
 
 import numpy as np
@@ -70,12 +70,13 @@ ATTRIBUTES: Mapping[str, Attribute] = {
     "clock": _FLAG,
     "interrupted": _FLAG,
     "draws": _whole(1),
-    "tune": _whole(1),
+    "tune": replace(_whole(1), required=False),
     "chains": _whole(1),
-    "seed": _whole(0),
+    "seed": replace(_whole(0), required=False),
     "target_accept": Attribute(
         "a number between 0 and 1",
         lambda value: _is_number(value) and 0 < value < 1,  # type: ignore[operator]
+        required=False,
     ),
     **dict.fromkeys(("sampler", "prior", "created_at", "data_fingerprint"), _TEXT),
 }

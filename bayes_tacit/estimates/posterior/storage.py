@@ -10,13 +10,12 @@ import xarray as xr
 
 from bayes_tacit.data.stores import check_netcdf, check_zarr, write_netcdf
 from bayes_tacit.errors import FileFormatError, MissingFileError
+from bayes_tacit.estimates.posterior.completion import completed
 from bayes_tacit.estimates.posterior.digest import digest
+from bayes_tacit.estimates.posterior.form import FORMAT, SCHEMA_VERSION
 from bayes_tacit.estimates.posterior.schema import check_contents
 from bayes_tacit.files import as_path, atomic_path, is_store, parse_json
 
-FORMAT = "bayes_tacit.posterior"
-SCHEMA_VERSION = 3
-"""In version 1 the prior stood as Python prints it; since 2 it is JSON. Since 3 a file carries its digest."""
 SINCE_DIGEST = 3
 FINGERPRINT = "fingerprint"
 COMPLETE = "bayes_tacit_every_chunk_written"
@@ -27,10 +26,12 @@ GROUPS = ("posterior", "sample_stats", "constant_data", "observed_data")
 def save_posterior(tree: xr.DataTree, path: str | os.PathLike[str]) -> None:
     """Write a posterior to a file whose suffix says how: .nc or .zarr.
 
-    The file appears under its name only once it is complete. It carries a digest of all that is in it.
+    A trace that `pymc.sample` made of `build_model(...)` is brought into the form of `sample_posterior` first. The
+    file appears under its name only once it is complete. It carries a digest of all that is in it.
     """
     target = as_path(path)
     refuse_unknown_suffix(target)
+    tree = completed(tree)
     _refuse_foreign(tree, "this DataTree")
     plain = tree.map_over_datasets(_without_objects)
     plain.attrs = {name: value for name, value in tree.attrs.items() if name not in (FINGERPRINT, COMPLETE)}

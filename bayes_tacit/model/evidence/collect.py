@@ -12,6 +12,9 @@ from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.data.episodes.layout import blocks
 from bayes_tacit.data.timing import TIMINGS, Timing, marked_checkpoints
 from bayes_tacit.errors import InvalidDataError
+from bayes_tacit.model.design import Design
+from bayes_tacit.model.design.formula import design_matrix, design_of
+from bayes_tacit.model.design.grouping import Grouping
 from bayes_tacit.model.evidence.grid import PeakGrid, memory_nodes
 from bayes_tacit.model.evidence.record import Evidence, Unmarked
 from bayes_tacit.model.evidence.simplex import Weights, simplex
@@ -36,6 +39,8 @@ def collect_evidence(
     memory: Memory = 1.0,
     clock: bool = False,
     unmarked: Unmarked = "due",
+    features: str | Design | None = None,
+    groups: str | None = None,
 ) -> Evidence:
     """Reduce episodes to their evidence.
 
@@ -58,6 +63,11 @@ def collect_evidence(
     unmarked
         How an AB = 01 episode without a window is read: "due", as crossed by its last checkpoint, at either timing, or
         "outcome", as the paper does, for its outcome alone.
+    features
+        A formula on features and carried columns, or a design that was read from one; by default all features as they
+        are.
+    groups
+        A carried column whose levels are groups with intercepts of their own.
 
     Examples
     --------
@@ -89,7 +99,8 @@ def collect_evidence(
     # That no risk was ever seen is no sign of when, where nobody marked it.
     says = ~due[timed] | (within @ np.ones(within.shape[1]) > 0)
     timed, before, within = timed[says], before[says], within[says]
-    raw = dataset["features"].values
+    design = None if features is None else features if isinstance(features, Design) else design_of(features, episodes)
+    raw = dataset["features"].values if design is None else design_matrix(design, episodes)
     standardization = Standardization.of(raw)
     nothing = np.zeros(0, dtype=int)
     untimed = Evidence(
@@ -105,11 +116,13 @@ def collect_evidence(
         n_right=0,
         zero_mass=nothing,
         weights=fixed,
-        feature_names=episodes.feature_names,
+        feature_names=episodes.feature_names if design is None else design.names,
         diagnostic_names=names,
         memory=memory,
         clock=clock,
         unmarked=unmarked,
+        design=design,
+        grouping=None if groups is None else Grouping.of(groups, episodes),
     )
     evidence = untimed.with_rows(timed, before, within, open_above[timed])
     return _with_grid(evidence, episodes, start, stop) if memory == LEARNED else evidence

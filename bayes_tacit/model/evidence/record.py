@@ -12,6 +12,8 @@ import numpy as np
 
 from bayes_tacit import validate
 from bayes_tacit.errors import EvidenceError, TacitWarning
+from bayes_tacit.model.design import Design
+from bayes_tacit.model.design.grouping import Grouping
 from bayes_tacit.model.evidence.grid import PeakGrid, between_nodes
 from bayes_tacit.model.memory import Memory
 from bayes_tacit.model.standardization import Standardization
@@ -61,6 +63,10 @@ class Evidence:
         How AB = 01 episodes without a window were read.
     grid
         If the memory is learned, the bounds at several memories; `before` and `within` are then those at memory 1.
+    design
+        How the features were made of raw columns, if a formula says so.
+    grouping
+        Which group each episode belongs to, if groups have intercepts of their own.
     """
 
     episode: np.ndarray
@@ -81,6 +87,8 @@ class Evidence:
     clock: bool = False
     unmarked: Unmarked = "outcome"
     grid: PeakGrid | None = None
+    design: Design | None = None
+    grouping: Grouping | None = None
 
     @property
     def n(self) -> int:
@@ -156,6 +164,8 @@ class Evidence:
         bounds = (self.before, self.within) if self.grid is None else (self.grid.before, self.grid.within)
         for array in (self.strong_success, self.features, self.timed, *bounds, self.zero_mass):
             digest.update(np.ascontiguousarray(array).data)
+        if self.grouping is not None:
+            digest.update(repr((self.grouping.column, self.grouping.names, self.grouping.position.tolist())).encode())
         return digest.hexdigest()
 
     def gaps(self) -> list[str]:

@@ -12,8 +12,10 @@ import xarray as xr
 
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.errors import InvalidDataError
+from bayes_tacit.model.design import Design
 from bayes_tacit.model.evidence import collect_evidence
 from bayes_tacit.model.families import FAMILIES
+from bayes_tacit.model.settings import settings_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -108,11 +110,13 @@ def require_same_data(tree: xr.DataTree, episodes: Episodes) -> None:
     """Refuse episodes that are not the ones that a posterior was fitted on."""
     constant = group_of(tree, "constant_data")
     posterior = group_of(tree, "posterior")
-    clock = bool(tree.attrs.get("clock", False))
+    settings = settings_of(tree)
+    clock = bool(settings.get("clock", False))
+    design = Design.from_json(settings["design"]) if "design" in settings else None
     diagnostics = (constant if "w" in constant else posterior)["diagnostic"].values.tolist()
     features = constant["feature"].values.tolist() if "feature" in constant.coords else []
     for kind, names, own in (
-        ("features", features, episodes.feature_names),
+        ("features", features, episodes.feature_names if design is None else design.names),
         ("diagnostics", diagnostics[:-1] if clock else diagnostics, episodes.diagnostic_names),
     ):
         if names != list(own):
@@ -127,11 +131,13 @@ def require_same_data(tree: xr.DataTree, episodes: Episodes) -> None:
     weights = constant["w"].values if "w" in constant else None
     evidence = collect_evidence(
         episodes,
-        timing=tree.attrs["timing"],
+        timing=settings["timing"],
         weights=weights,
-        memory=tree.attrs.get("memory", 1.0),
+        memory=settings.get("memory", 1.0),
         clock=clock,
-        unmarked=tree.attrs.get("unmarked", "outcome"),
+        unmarked=settings.get("unmarked", "outcome"),
+        features=design,
+        groups=settings.get("groups"),
     )
     for name, given in {
         "strong_outcome": evidence.strong_success,

@@ -12,6 +12,7 @@ import pandas as pd
 import xarray as xr
 
 from bayes_tacit.errors import InvalidDataError
+from bayes_tacit.estimates.posterior.completion import completed
 from bayes_tacit.review.checks.base import CheckResult, group_of
 from bayes_tacit.review.checks.loo import LARGEST_K, loo, pareto_k
 from bayes_tacit.review.plots.checks import draw_comparison
@@ -52,6 +53,7 @@ def compare_models(trees: Mapping[str, xr.DataTree]) -> CheckResult:
     """
     if len(trees) < 2:
         raise InvalidDataError("two or more posteriors", field="models to compare", value=list(trees))
+    trees = {name: completed(tree) for name, tree in trees.items()}
     names = list(trees)
     for name in names[1:]:
         _require_same_outcomes(names[0], trees[names[0]], name, trees[name])

@@ -28,10 +28,10 @@ def covariates(
 ) -> Iterator[tuple[str, np.ndarray]]:
     """Give everything that is known at a checkpoint, by name, each (episode, step)."""
     shape = u.shape[:2]
-    for j, name in enumerate(fitted.feature_names):
+    for j, name in enumerate(fitted.feature_names[: fitted.n_ungrouped]):
         raw = x[:, j] * fitted.feature_scale[j] + fitted.feature_mean[j]
         yield name, np.broadcast_to(raw[:, None], shape)
-    pairs = list(combinations(range(x.shape[1]), 2))
+    pairs = list(combinations(range(fitted.n_ungrouped), 2))
     for i, j in pairs if len(pairs) <= MOST_PAIRS else ():
         yield _product(fitted, i, j), np.broadcast_to((x[:, i] * x[:, j])[:, None], shape)
     if x.shape[1]:

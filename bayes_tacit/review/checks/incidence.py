@@ -44,7 +44,11 @@ def check_incidence_calibration(tree: xr.DataTree) -> CheckResult:
     if len(draws) < FEWEST_DRAWS:
         return too_few(NAME, draws)
     x = constant["features"].values if "features" in constant else np.zeros((len(observed), 0))
-    values = {PREDICTED: mean_incidence(as_draws(tree).draws, x)} | _raw_features(constant)
+    fitted = as_draws(tree)
+    if fitted.n_ungrouped < len(fitted.feature_names):
+        position = constant["group_position"].values
+        x = np.column_stack([x, np.eye(len(fitted.feature_names) - fitted.n_ungrouped)[position]])
+    values = {PREDICTED: mean_incidence(fitted.draws, x)} | _raw_features(constant)
     bins = [(name, *part) for name, column in values.items() for part in _bins(column, name)]
     members = np.stack([mask for *_, mask in bins])
     size = members.sum(axis=1)

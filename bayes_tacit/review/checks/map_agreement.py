@@ -8,6 +8,7 @@ import xarray as xr
 
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.estimates.map_fit import MapFit
+from bayes_tacit.model.settings import settings_of
 from bayes_tacit.review.checks.base import CheckResult, group_of
 from bayes_tacit.review.plots.checks import draw_map_agreement
 from bayes_tacit.review.plots.rows import lazily
@@ -81,11 +82,12 @@ def _require_same_model(tree: xr.DataTree, fit: MapFit) -> None:
     learned = "w" in posterior
     features = constant["feature"].values.tolist() if "feature" in constant.coords else []
     diagnostics = (posterior if learned else constant)["diagnostic"].values.tolist()
+    settings = settings_of(tree)
     pairs: list[tuple[str, object, object]] = [
-        ("family", fit.family, tree.attrs["family"]),
-        ("timing", fit.timing, tree.attrs["timing"]),
-        ("unmarked", fit.unmarked, tree.attrs.get("unmarked", "outcome")),
-        ("memory", "learned" if "rho" in posterior else fit.memory, tree.attrs.get("memory", 1.0)),
+        ("family", fit.family, settings["family"]),
+        ("timing", fit.timing, settings["timing"]),
+        ("unmarked", fit.unmarked, settings.get("unmarked", "outcome")),
+        ("memory", "learned" if "rho" in posterior else fit.memory, settings.get("memory", 1.0)),
         ("n_episodes", fit.n_episodes, constant.sizes["episode"]),
         ("n_timed", fit.n_timed, constant.sizes["timed"]),
         ("feature_names", list(fit.feature_names), features),

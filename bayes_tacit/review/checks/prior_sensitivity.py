@@ -47,7 +47,9 @@ def check_prior_sensitivity(tree: xr.DataTree) -> CheckResult:
 
 
 def _sensitivities(tree: xr.DataTree) -> pd.DataFrame:
-    groups = {"posterior": group_of(tree, "posterior"), "log_likelihood": group_of(tree, "log_likelihood")[["total"]]}
+    posterior = group_of(tree, "posterior")
+    posterior = posterior.drop_vars([name for name in posterior.data_vars if str(name).endswith("_offset")])
+    groups = {"posterior": posterior, "log_likelihood": group_of(tree, "log_likelihood")[["total"]]}
     scaled = xr.DataTree.from_dict(groups | {"log_prior": log_prior(tree)})
     # The diagnosis below says more than ArviZ's own, which a threshold that nothing reaches keeps out of the log.
     found = arviz_stats.psense_summary(scaled, threshold=np.inf, likelihood_var_names="total", round_to=6)

@@ -12,9 +12,12 @@ import xarray as xr
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.errors import ConvergenceError, EvidenceError, TacitWarning
 from bayes_tacit.estimates.map_fit import MapFit, fit_map
+from bayes_tacit.estimates.posterior.completion import completed
 from bayes_tacit.estimates.posterior.log_prior import prior_of
 from bayes_tacit.estimates.training import warn_of_other_data
+from bayes_tacit.model.design import Design
 from bayes_tacit.model.priors import WeaklyInformativePrior
+from bayes_tacit.model.settings import settings_of
 from bayes_tacit.review.checks import (
     crossing_steps,
     incidence,
@@ -57,6 +60,7 @@ def run_checks(tree: xr.DataTree, episodes: Episodes, fit: MapFit | None = None)
     >>> for result in run_checks(tree, episodes):  # doctest: +SKIP
     ...     print(result)
     """
+    tree = completed(tree, episodes)
     require_same_data(tree, episodes)
     if fit is not None:
         warn_of_other_data(fit, episodes)
@@ -95,13 +99,17 @@ def _of_sick_draws(name: str, check: Callable[[], CheckResult]) -> CheckResult:
 
 def _check_map_agreement(tree: xr.DataTree, episodes: Episodes, fit: MapFit | None) -> CheckResult:
     constant = group_of(tree, "constant_data")
+    settings = settings_of(tree)
+    if fit is None and settings.get("groups") is not None:
+        sentence = "There is no point estimate of groups to compare with: at its mode their spread would be zero."
+        return CheckResult(map_agreement.NAME, None, pd.DataFrame(), sentence)
     if fit is None:
         prior = prior_of(tree)
         own = type(prior) is not WeaklyInformativePrior
         # The estimate by formulas takes a second less than the one that has to compile a prior of its own.
         ridge = 0.01 if own else 1 / (2 * len(episodes) * prior.incidence_slope**2)  # type: ignore[attr-defined]
         weights = constant["w"].values if "w" in constant and constant.sizes["diagnostic"] > 1 else None
-        learned, clock = "rho" in tree["posterior"], bool(tree.attrs.get("clock", False))
+        learned, clock = "rho" in tree["posterior"], bool(settings.get("clock", False))
         try:
             with warnings.catch_warnings():
                 # What is dependent or unidentified shows in the posterior itself.
@@ -111,13 +119,14 @@ def _check_map_agreement(tree: xr.DataTree, episodes: Episodes, fit: MapFit | No
                     ridge=ridge,
                     prior=prior if own else None,
                     floor=None,
-                    family=tree.attrs["family"],
-                    timing=tree.attrs["timing"],
+                    family=settings["family"],
+                    timing=settings["timing"],
                     weights=weights,
                     zero_mass="drop_window" if clock or not learned else None,
-                    memory="profile" if learned else tree.attrs.get("memory", 1.0),
+                    memory="profile" if learned else settings.get("memory", 1.0),
                     clock=clock,
-                    unmarked=tree.attrs.get("unmarked", "outcome"),
+                    unmarked=settings.get("unmarked", "outcome"),
+                    features=Design.from_json(settings["design"]) if "design" in settings else None,
                 )
         except (ConvergenceError, EvidenceError) as error:
             sentence = f"There is no point estimate to compare with: {error}"

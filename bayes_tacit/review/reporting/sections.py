@@ -14,6 +14,7 @@ from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.data.episodes.summary import OUTCOME_MEANINGS
 from bayes_tacit.estimates.posterior.log_prior import prior_of
 from bayes_tacit.html.pieces import Missing, Picture, table_of
+from bayes_tacit.model.design import Design
 from bayes_tacit.model.families import family_named
 from bayes_tacit.review.checks import CheckResult
 from bayes_tacit.review.plots import posterior as figures
@@ -168,6 +169,16 @@ def _memory(attrs: dict[str, object]) -> str:
     return f"{kept}, with a clock" if attrs.get("clock") else kept
 
 
+def _design(attrs: dict[str, object]) -> dict[str, object]:
+    """Say how features were made, where a formula or groups say so."""
+    out: dict[str, object] = {}
+    if "design" in attrs:
+        out["Features"] = Design.from_json(attrs["design"]).formula
+    if attrs.get("groups") is not None:
+        out["Groups"] = f"{attrs['groups']}, with partially pooled intercepts"
+    return out
+
+
 def provenance(tree: xr.DataTree) -> dict[str, object]:
     """Say where the posterior came from."""
     attrs = {str(name): value for name, value in tree.attrs.items()}
@@ -178,9 +189,12 @@ def provenance(tree: xr.DataTree) -> dict[str, object]:
         "AB = 01 without a window": UNMARKED[attrs.get("unmarked", "outcome")],
         "Prior": str(prior_of(tree)),
         "Weights": "learned" if "w" in tree["posterior"] else "fixed",
-        "Sampler": f"{attrs['sampler']}, target acceptance {attrs['target_accept']:g}",
-        "Chains": f"{attrs['chains']} of {attrs['draws']:,} draws after {attrs['tune']:,} of tuning",
-        "Seed": attrs["seed"],
+        **_design(attrs),
+        "Sampler": str(attrs["sampler"])
+        + (f", target acceptance {attrs['target_accept']:g}" if "target_accept" in attrs else ""),
+        "Chains": f"{attrs['chains']} of {attrs['draws']:,} draws"
+        + (f" after {attrs['tune']:,} of tuning" if "tune" in attrs else ""),
+        "Seed": attrs.get("seed", "not known"),
         "Sampled": attrs["created_at"],
         "Versions": ", ".join(
             f"{name.removesuffix('_version')} {value}"

@@ -12,9 +12,8 @@ import xarray as xr
 
 from bayes_tacit import validate
 from bayes_tacit.data.episodes import Episodes
-from bayes_tacit.errors import FileFormatError
 from bayes_tacit.estimates.map_fit import MapFit
-from bayes_tacit.estimates.posterior.storage import FORMAT
+from bayes_tacit.estimates.posterior.completion import completed
 from bayes_tacit.html.rendering import render
 from bayes_tacit.review.checks import CheckResult, headline, run_checks
 from bayes_tacit.review.pages import save_page, writable_page
@@ -81,9 +80,9 @@ def report(
     Raises
     ------
     InvalidDataError
-        If the posterior was fitted on other episodes, or an id is unknown.
+        If the tree is no posterior of this model or was fitted on other episodes, or an id is unknown.
     FileFormatError
-        If the tree is no posterior of this library, or the file cannot be written.
+        If the file cannot be written.
 
     Examples
     --------
@@ -92,9 +91,7 @@ def report(
     >>> report(sample_posterior(episodes), episodes, "report.html", alpha=0.3)  # doctest: +SKIP
     """
     target = writable_page(path, overwrite=overwrite)
-    if not isinstance(tree, xr.DataTree) or tree.attrs.get("format") != FORMAT:
-        given = tree.attrs.get("format") if isinstance(tree, xr.DataTree) else type(tree).__name__
-        raise FileFormatError(f"the posterior's format is {given!r}; expected {FORMAT!r}, from sample_posterior")
+    tree = completed(tree, episodes)
     if alpha is not None:
         validate.threshold("alpha", alpha)
     shown = episodes.select(choose(episodes, chosen))
