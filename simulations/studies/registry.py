@@ -17,6 +17,7 @@ STUDIES = {
     "small_samples": "simulations.studies.small_samples",
     "few_outcomes": "simulations.studies.few_outcomes",
     "sbc": "simulations.studies.sbc",
+    "sbc_extensions": "simulations.studies.sbc_extensions",
     "unmarked": "simulations.studies.unmarked",
     "stability": "simulations.studies.stability",
 }
