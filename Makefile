@@ -49,7 +49,7 @@ studies: .venv/test.installed
 
 # Plays with a real language model on this machine: builds llama.cpp, which takes some minutes.
 test-llm: .venv/llm.installed
-	$(BIN)/python -m pytest tests/agents/llm/language_model.py -v -rP
+	$(BIN)/python -m pytest tests/agents/llm/language_model.py tests/agents/llm/language_model_gateway.py -v -rP
 
 # Resolves pyproject.toml anew; needs uv on the path.
 lock:

@@ -153,13 +153,15 @@ def _text(value: object) -> str | None:
 
 def _logprobs(choice: Mapping[str, Any]) -> list[object]:
     logprobs = choice.get("logprobs")
-    content = logprobs.get("content") if isinstance(logprobs, Mapping) else None
+    if not isinstance(logprobs, Mapping):
+        return []
+    content = logprobs.get("content") or logprobs.get("token_logprobs")
     return content if isinstance(content, list) else []
 
 
 def _nll(tokens: list[object]) -> tuple[float, int] | None:
-    values = [token.get("logprob") for token in tokens if isinstance(token, Mapping)]
-    numbers = [value for value in values if isinstance(value, int | float) and math.isfinite(value)]
+    values = [token.get("logprob") if isinstance(token, Mapping) else token for token in tokens]
+    numbers = [value for value in values if isinstance(value, int | float) and -math.inf < value <= 1e-6]
     return (max(0.0, -math.fsum(numbers)), len(numbers)) if numbers else None
 
 
