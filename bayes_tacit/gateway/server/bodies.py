@@ -12,6 +12,9 @@ from starlette.types import Receive
 from bayes_tacit.gateway.server.answers import RefusedError
 from bayes_tacit.logs.messages import Message
 
+LOGPROBS = {"logprobs": True, "top_logprobs": 0}
+"""What asks for log-probabilities: some servers give none without the second, which asks for no alternatives."""
+
 _MODEL = re.compile(rb'"model"\s*:\s*"(?:[^"\\]|\\.)*"')
 
 
@@ -107,5 +110,5 @@ def outgoing(
             if times == 1:
                 return changed
     changes = {"model": model} if rename else {}
-    content = {**body, **changes, **({} if same else {"messages": messages}), **({"logprobs": True} if ask else {})}
+    content = {**body, **changes, **({} if same else {"messages": messages}), **(LOGPROBS if ask else {})}
     return json.dumps(content, separators=(",", ":")).encode()
