@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -34,3 +35,22 @@ def bars(console: Console | None = None, *, of: Literal["things", "bytes"] = "th
     counted = MofNCompleteColumn() if of == "things" else DownloadColumn()
     columns = TextColumn("{task.description}"), BarColumn(), counted, TimeRemainingColumn()
     return Progress(*columns, console=out, transient=not stay, disable=not out.is_terminal)
+
+
+def watched() -> bool:
+    """Tell whether someone can see a bar: standard error is a terminal, or this is a notebook's kernel."""
+    return sys.stderr.isatty() or in_notebook()
+
+
+def in_notebook() -> bool:
+    """Tell whether this process is the kernel of a notebook; a shell of IPython in a terminal is none.
+
+    Examples
+    --------
+    >>> in_notebook()
+    False
+    """
+    # Where IPython was not imported, there is no kernel to ask.
+    module = sys.modules.get("IPython")
+    shell = module.get_ipython() if module is not None else None
+    return shell is not None and type(shell).__name__ == "ZMQInteractiveShell"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -37,6 +36,7 @@ from bayes_tacit.model.families import Family, family_named
 from bayes_tacit.model.memory import Memory
 from bayes_tacit.model.priors import Prior, WeaklyInformativePrior, checked_prior, prior_to_json
 from bayes_tacit.model.settings import COORDINATE, design_settings
+from bayes_tacit.progress import watched
 
 Sampler = Literal["nutpie", "pymc"]
 
@@ -107,7 +107,7 @@ def sample_posterior(
     prior_predictive
         Whether the prior's own predictions are kept, too, as group `prior_predictive`.
     progress
-        Whether to show a progress bar; by default where standard error is a terminal.
+        Whether to show a progress bar; by default on a terminal and in a notebook.
     memory
         rho from 0 to 1: what is left of a diagnostic's leaky sum after a step; 1, the paper's, forgets nothing.
         "learned" samples it too, as `rho`; best with a clock, since every window must have mass at every memory.
@@ -164,7 +164,7 @@ def sample_posterior(
     crossing = CrossingSteps(episodes, evidence, threshold_family, timing)
     data = model_data(episodes, evidence, crossing)
     model = state_model(data, evidence, crossing, prior)
-    shown = sys.stderr.isatty() if progress is None else progress
+    shown = watched() if progress is None else progress
     lengths: dict[str, Any] = {"draws": draws, "tune": tune, "chains": chains, "cores": cores}
     if sampler == "nutpie":
         compiled = _compile(model, data, evidence, prior, threshold_family)

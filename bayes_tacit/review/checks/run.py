@@ -10,7 +10,7 @@ import pandas as pd
 import xarray as xr
 
 from bayes_tacit.data.episodes import Episodes
-from bayes_tacit.errors import ConvergenceError, EvidenceError, TacitWarning
+from bayes_tacit.errors import ConvergenceError, EvidenceError, InvalidDataError, TacitWarning
 from bayes_tacit.estimates.map_fit import MapFit, fit_map
 from bayes_tacit.estimates.posterior.completion import completed
 from bayes_tacit.estimates.posterior.log_prior import prior_of
@@ -73,13 +73,21 @@ def run_checks(tree: xr.DataTree, episodes: Episodes, fit: MapFit | None = None)
         prior_sensitivity.NAME: lambda: prior_sensitivity.check_prior_sensitivity(tree),
         map_agreement.NAME: lambda: _check_map_agreement(tree, episodes, fit),
     }
-    if "w" in group_of(tree, "posterior") and type(prior_of(tree)) is WeaklyInformativePrior:
+    if "w" in group_of(tree, "posterior") and _weakly_informed(tree):
         others[weights.NAME] = lambda: weights.check_weights(tree, episodes)
     if "rho" in group_of(tree, "posterior"):
         others[memory.NAME] = lambda: memory.check_memory(tree)
     if sampler.passed:
         return [sampler, *(check() for check in others.values())]
     return [sampler, *(_of_sick_draws(name, check) for name, check in others.items())]
+
+
+def _weakly_informed(tree: xr.DataTree) -> bool:
+    """Tell whether the prior is one whose weights have a concentration; a tree may have lost what it was."""
+    try:
+        return type(prior_of(tree)) is WeaklyInformativePrior
+    except InvalidDataError:
+        return False
 
 
 def _of_sick_draws(name: str, check: Callable[[], CheckResult]) -> CheckResult:
