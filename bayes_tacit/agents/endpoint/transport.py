@@ -50,7 +50,7 @@ def post(url: str, body: bytes, headers: Mapping[str, str], timeout: float, larg
     if thread.is_alive():
         call.cut()
         # It ends at once, unless it still looks for the host's address; nothing of it is used then.
-        thread.join(min(0.05, timeout / 50))
+        thread.join(min(0.05, timeout / 200))
         raise ActorError(f"no answer within {timeout:g} s", transient=True)
     if isinstance(call.outcome, Reply):
         return call.outcome

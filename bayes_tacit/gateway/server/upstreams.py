@@ -115,5 +115,7 @@ def key_of(variable: str | None) -> str | None:
     key = os.environ.get(variable, "").strip()
     if not re.fullmatch(r"[!-~]+", key):
         expected = "the name of an environment variable that holds a key of visible ASCII letters"
-        raise InvalidDataError(expected, field="key variable", value=variable)
+        # What does not look like a name may be the key itself, by mistake.
+        shown = variable if re.fullmatch(r"[A-Z_][A-Z0-9_]{0,60}", variable) else "***"
+        raise InvalidDataError(expected, field="key variable", value=shown)
     return key

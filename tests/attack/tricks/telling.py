@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 TRICKS = {
+    # First: what the others look through stays there, backwards.
+    "heap": "secret_in(heap())",
     "variables": "secret_in(repr(os.environ))",
     "variables as bytes": "secret_in(repr(os.environb))",
     "variable": "os.environ['ATTACK_KEY']",
@@ -18,7 +20,6 @@ TRICKS = {
     "modules": "secret_in(repr({n: [v for v in vars(m).values() if isinstance(v, str)] for n, m in [*sys.modules.items()]}))",
     "standard input": "os.read(0, 99) or -1",
     "standard input of Python": "sys.stdin.read() or -1",
-    "heap": "secret_in(heap())",
     "home": "os.listdir(os.path.expanduser('~root'))",
     "users": "__import__('pwd').getpwnam('daemon')",
     "all users": "__import__('pwd').getpwall() or -1",
