@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import sys
+import tempfile
 from typing import Annotated
 
 import typer
@@ -77,6 +79,9 @@ def main() -> None:
         # The reader has gone; what is still buffered must not raise again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+    except sqlite3.Error as error:
+        # Rollouts are kept in a file of the temporary folder while they are paired.
+        _end(f"error: {tempfile.gettempdir()}: {error}; expected room for temporary files", BAD_INPUT)
     except OSError as error:
         _end(f"error: {error}", BAD_INPUT)
     sys.exit(code if isinstance(code, int) else 0)
