@@ -1,6 +1,7 @@
 """How the reference is built: `make docs`, from the docstrings, without looking anything up elsewhere."""
 
 import logging
+import os
 import sys
 from pathlib import Path
 
@@ -11,6 +12,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 # Sphinx shows what libraries log when they are imported.
 for library in ("arviz", "pytensor"):
     logging.getLogger(library).setLevel(logging.WARNING)
+
+# LiteLLM asks a server for prices as it is loaded, unless it is told to take its own.
+os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 
 project = "bayes_tacit"
 author = "The bayes_tacit developers"
