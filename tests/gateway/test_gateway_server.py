@@ -243,10 +243,10 @@ def test_an_error_of_strong_after_the_handoff_is_passed_on(tmp_path):
     with gateway(counting(1), tmp_path, fallback=True) as served:
         assert sides(served, "!", "s")[-1] == "strong"
         served.strong.failing = 500
-        before = len(served.cheap.requests)
+        before = len(served.cheap.requests), len(served.strong.requests)
         answer = served.ask(talk("!."), "s")
         assert (answer.status_code, answer.headers["x-tacit-served"]) == (500, "strong")
-        assert len(served.cheap.requests) == before
+        assert (len(served.cheap.requests), len(served.strong.requests)) == (before[0], before[1] + 1)
         served.strong.failing = None
         assert served.ask(talk("!."), "s").headers["x-tacit-served"] == "strong"
 
