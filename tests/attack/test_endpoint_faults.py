@@ -43,6 +43,7 @@ SAMPLE = (
     "echoing: as the encoding, late",
     "echoing: a hundred times",
     "echoing: as a count",
+    "echoing: in numbers after 200 bytes of an error",
     "types: content is an object",
 )
 

@@ -43,6 +43,10 @@ def faults() -> dict[str, Fault]:
         found[f"in an answer, {name}"] = sends(headed(completion(f"the key is {text}")), "answered")
         found[f"in what is no JSON, {name}"] = sends(headed(text.encode()))
     found |= {f"in an error after {n} bytes": sends(headed(b"x" * n + KEY.encode(), "500 No")) for n in OFFSETS}
+    numbers = WRITTEN["in numbers of JSON"].encode()
+    found |= {
+        f"in numbers after {n} bytes of an error": sends(headed(b"x" * n + numbers, "500 No")) for n in (100, 200)
+    }
     found |= {f"after {n} spaces in an error": sends(headed(b" " * n + KEY.encode(), "400 No")) for n in OFFSETS[::3]}
     found |= {f"in what is no JSON after {n} bytes": sends(headed(b"x" * n + KEY.encode())) for n in SHORT}
     found |= {f"in a list after {n} letters": sends(headed(completion(["x" * n + KEY]))) for n in SHORT}
