@@ -110,6 +110,7 @@ def times(kept: Path) -> str:
     total = sum(seconds_spent(kept / stage) for stage in STAGES)
     table = markdown_table(["what was played", "minutes"], [*rows, ["in all", f"{total / 60:.1f}"]])
     return (
-        f"{table}\n\nWall-clock time from file to file, pauses left out, on two cores that others "
-        f"used as well (Python {platform.python_version()}). Fitting and choosing take about a minute more."
+        f"{table}\n\nWall-clock time from file to file as they were last written, pauses left out, on two cores that "
+        f"others used as well (Python {platform.python_version()}); what was added to a file later hides how long its "
+        "first part took. Fitting and choosing take about a minute more, the larger protocol several."
     )

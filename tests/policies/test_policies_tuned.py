@@ -15,7 +15,7 @@ from bayes_tacit import Router, operating_points
 from bayes_tacit.data.costs import StepCost
 from bayes_tacit.data.counterfactuals import Counterfactuals
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.policies import StepDeferral, TacitSwitch
+from bayes_tacit.policies import StepDeferral, TacitSwitch, families
 from bayes_tacit.policies.base import chosen
 from bayes_tacit.policies.frontier import frontier_of
 from bayes_tacit.policies.tuned import Learner, TunedDeferral, TunedSwitch
@@ -212,6 +212,17 @@ def test_deferral_by_task_gives_each_task_the_outcome_of_its_own_threshold(devel
     ours = deferral.outcomes(development, setting)
     np.testing.assert_array_equal(ours.success, played[0, places, np.arange(len(places))])
     np.testing.assert_array_equal(ours.cost, played[1, places, np.arange(len(places))])
+
+
+def test_the_timing_of_deferral_by_task_is_its_controllers(training, development, deferral):
+    setting = deferral.candidates.iloc[3]
+    assert deferral.controller(setting).timing == "post_action"
+    proposing = TunedDeferral("risk", n_levels=21, timing="proposal").fit(training)
+    assert proposing.controller(setting).timing == "proposal"
+    (tried,) = [one for one in families(training, development, timing="proposal") if isinstance(one, TunedDeferral)]
+    assert tried.timing == "proposal"
+    with pytest.raises(InvalidDataError, match="timing is 'later'"):
+        TunedDeferral("risk", timing="later")
 
 
 def test_deferral_by_task_keeps_to_the_cap(development, deferral):
