@@ -83,7 +83,8 @@ SCRIPTED = Story(
         "until they won within the ranges that were asked of them (Strong 70 to 95%, Cheap 15 to 45%). The environment "
         "is the real ALFWorld engine with its official games. So the numbers say how the policies compare for this "
         "pair, and that everything around them works; they are no claim about language models, and not to be put "
-        "beside the paper's."
+        "beside the paper's. A pair that learned what it knows plays the same games on "
+        "[another page](../alfworld_learned/README.md)."
     ),
     command="alfworld",
     reliance=scripted_reliance,
@@ -94,10 +95,16 @@ SCRIPTED = Story(
 
 
 def learned_reliance(experiment: Experiment) -> list[str]:
-    """Say which actions Step Deferral leaves to whom."""
+    """Say which actions Step Deferral leaves to whom, and what a permanent handoff costs with this pair."""
+    cost = experiment.comparison.table.set_index("policy")["cost"]
+    ratio = float(cost["Pure Strong"]) / float(cost["Pure Cheap"])
     return [
         f"**What {DEFERRAL} relies on here.** Cheap's likelihood is its own softmax: how sure it is, not whether it is "
-        f"right. {shares(experiment)}"
+        f"right. {shares(experiment)}",
+        f"**Why an early handoff pays here.** Strong needs few actions: a game costs it {ratio:.1f} times what it "
+        "costs Cheap, whose failures use up all of theirs. So rules that hand over at once, or at the first sign, are "
+        "within the cap, and win as often as Strong does. Cumulative risk has to grow first, and by then actions are "
+        "gone: that is where TACIT-Switch as published loses.",
     ]
 
 
@@ -108,7 +115,7 @@ def learned_story(pair: LearnedPair) -> Story:
     return Story(
         title="ALFWorld with a learned pair",
         is_not=(
-            "**What this is not.** Both actors learned what they know from the games' own walkthroughs, and nobody "
+            "**What this is not.** Both actors learned what they know from walkthroughs of the games, and nobody "
             "wrote down what goes wrong with them; but they are linear rankers of admissible commands, not language "
             "models. They read commands and lists by their words, are never told what to do next, and cannot write a "
             "command that is not on the list, so the diagnostic of invalid actions is always zero. The numbers say how "
@@ -119,15 +126,18 @@ def learned_story(pair: LearnedPair) -> Story:
         reliance=learned_reliance,
         games="At hand are 340 games, each of which is played by actors that were not trained on it.",
         about=[
-            f"**How they learned.** The game files hold no walkthrough, so it is what the package itself gives in its "
-            f"place: a shortest solution by its planner. A ranker gives each admissible command a softmax probability "
+            f"**How they learned.** The game files at hand hold no walkthrough. In its place stands that of one who "
+            f"knows where everything is: our own plan with the game's facts, which is as long as what the package's "
+            f"planner finds, or a command longer. A ranker gives each admissible command a softmax probability "
             f"from words that say how it stands to the task, to what is shown and, for Strong, to what was seen before "
             f"(one weight a word, ridge, maximum likelihood). Each walkthrough is learned as it is and in copies with "
             f"detours to receptacles where nothing is found, the right command there being the walkthrough's next one; "
             f"no other expert was asked. Cheap: {_numbers(few)} games, {_numbers(sizes[0])} weights, no memory but the "
             f"action before. Strong: {_numbers(many)} games, {_numbers(sizes[1])} weights, memory. Games are dealt "
             f"into {len(pair.strong_games)} folds by the room that the first observation shows, and each is played by "
-            "the rankers that were trained on the other folds.",
+            "the rankers that were trained on the other folds. With eight games Cheap won 56% of every fifth of the "
+            "340 games, more than was asked of it (10 to 45%); two, three, four and six were then tried on a third of "
+            "valid_seen, and four were taken. Nothing else was tuned.",
         ],
     )
 

@@ -6,8 +6,10 @@ import json
 import math
 import sys
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import optimize
 
@@ -256,3 +258,12 @@ def test_what_cannot_be_learned_from_is_told(taught):
     for folds in (dict.fromkeys(lessons, 0), {game: 2 * (n % 2) for n, game in enumerate(lessons)}):
         with pytest.raises(InvalidDataError, match="folds is"):
             learn_pair(lessons, folds)
+
+
+def test_the_committed_pair_wins_within_what_was_asked_of_it():
+    results = Path(__file__).parents[2] / "simulations" / "results" / "alfworld_learned"
+    episodes = pd.read_parquet(results / "episodes.parquet")
+    won = episodes.groupby("policy")["success"].mean()
+    assert 0.10 < won["Pure Cheap"] < 0.45
+    assert won["Pure Strong"] > won["Pure Cheap"] + 0.20
+    assert len(episodes["episode"].unique()) == 134

@@ -128,3 +128,11 @@ def test_figures_of_the_agents_are_those_of_the_committed_episodes():
         share = means.loc[policy, "cost"] / means.loc["Pure Strong", "cost"]
         assert f"{means.loc[policy, 'success']:.1%} at {share:.0%}" in section
     assert f"Pure Strong {means.loc['Pure Strong', 'success']:.1%}" in section
+    episodes = pd.read_parquet(ROOT / "simulations/results/alfworld_learned/episodes.parquet")
+    means = episodes.groupby("policy")[["success", "cost"]].mean()
+    learned = section.split("alfworld_learned")[1]
+    for policy in ("TACIT-Switch", "TACIT-Switch with memory", "Step Deferral"):
+        share = means.loc[policy, "cost"] / means.loc["Pure Strong", "cost"]
+        assert f"{means.loc[policy, 'success']:.1%} at {share:.0%}" in learned
+    for policy in ("Pure Cheap", "Pure Strong"):
+        assert f"{means.loc[policy, 'success']:.1%}" in learned

@@ -1,4 +1,4 @@
-"""Actors that learned what they know: rankers of admissible commands, cloned from the games' own walkthroughs.
+"""Actors that learned what they know: rankers of admissible commands, cloned from walkthroughs of the games.
 
 Cheap is a small one, which has few games and no memory; Strong a large one, which has all of them and knows what was
 seen. Both say how likely their action was, by their own softmax. Cross-fitted, each game is played by rankers that were
