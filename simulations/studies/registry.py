@@ -19,6 +19,7 @@ STUDIES = {
     "sbc": "simulations.studies.sbc",
     "sbc_extensions": "simulations.studies.sbc_extensions",
     "unmarked": "simulations.studies.unmarked",
+    "power": "simulations.studies.power",
     "stability": "simulations.studies.stability",
 }
 """Module of each study, in the order in which `all` runs them; the module's `STUDY` is the study."""
