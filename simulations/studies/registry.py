@@ -18,6 +18,7 @@ STUDIES = {
     "few_outcomes": "simulations.studies.few_outcomes",
     "sbc": "simulations.studies.sbc",
     "sbc_extensions": "simulations.studies.sbc_extensions",
+    "groups": "simulations.studies.groups",
     "unmarked": "simulations.studies.unmarked",
     "power": "simulations.studies.power",
     "stability": "simulations.studies.stability",
