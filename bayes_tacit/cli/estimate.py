@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
+    from bayes_tacit.data.episodes import Episodes
     from bayes_tacit.data.timing import Timing as TimingName
     from bayes_tacit.model.evidence import Unmarked as UnmarkedName
     from bayes_tacit.review.checks import CheckResult
@@ -176,6 +177,10 @@ def report(
     out: Annotated[Path, typer.Option(help="The report, .html.")],
     alpha: Annotated[float | None, typer.Option(help="A decision threshold to draw into the scores.")] = None,
     title: Annotated[str | None, typer.Option(help="Heading of the report.")] = None,
+    compare_memory: Annotated[
+        bool,
+        typer.Option(help="Where the memory is not 1, sample the paper's rho = 1 as well, and compare both by LOO."),
+    ] = True,
     force: Force = False,
     as_json: AsJson = False,
     _seed: AnySeed = 0,
@@ -196,9 +201,22 @@ def report(
         tree = cast("xr.DataTree", read_fitted(posterior, finite=False))
         episodes = read_episodes(data)
         with about(posterior, data):
-            results = run_checks(tree, episodes)
+            results = run_checks(tree, episodes, paper=_paper(tree, episodes) if compare_memory else None)
         write_report(tree, episodes, target, alpha=alpha, title=title, results=results)
     _conclude(results, out, "", as_json=as_json)
+
+
+def _paper(tree: xr.DataTree, episodes: Episodes) -> xr.DataTree | None:
+    """Sample the model with the paper's memory, if the posterior has another one and can be compared at all."""
+    from bayes_tacit.review.checks import check_sampler
+    from bayes_tacit.review.checks.base import require_same_data
+
+    if tree.attrs.get("memory", 1.0) == 1 or not check_sampler(tree).passed:
+        return None
+    from bayes_tacit.estimates.posterior import with_paper_memory
+
+    require_same_data(tree, episodes)
+    return with_paper_memory(tree, episodes, progress=False)
 
 
 def _conclude(results: list[CheckResult], out: Path, numbers: str, *, as_json: bool) -> None:

@@ -48,6 +48,7 @@ NAMES = [
     "Prior sensitivity",
     "MAP against posterior",
     "Prior of the weights",
+    "Memory by likelihood",
 ]
 
 

@@ -11,6 +11,7 @@ from bayes_tacit import (
     Episodes,
     Router,
     compare_models,
+    fit_map,
     handoff_score,
     load_posterior,
     report,
@@ -18,8 +19,10 @@ from bayes_tacit import (
     save_posterior,
 )
 from bayes_tacit.errors import FileFormatError, InvalidDataError
+from bayes_tacit.estimates.posterior import paper_memory, with_paper_memory
 from bayes_tacit.model.priors import WeaklyInformativePrior, prior_to_json
-from bayes_tacit.review.checks import check_memory
+from bayes_tacit.review.checks import check_beside_paper, check_by_likelihood, check_memory
+from bayes_tacit.review.checks.paper_memory import can_be_asked
 
 RHO = 0.5
 SHORT = {"draws": 300, "tune": 300, "chains": 2, "seed": 3, "predictive_draws": 20}
@@ -137,3 +140,73 @@ def test_a_memory_that_is_not_learned_is_not_judged(paper, forgetful):
     with pytest.raises(InvalidDataError, match="a posterior with a learned memory"):
         check_memory(paper)
     assert "Memory" not in [result.name for result in run_checks(paper, forgetful)]
+
+
+def test_the_likelihood_says_of_the_paper_s_memory_that_another_one_is_better(paper, forgetful):
+    found = check_by_likelihood(paper, forgetful)
+    assert found.passed is None
+    best = found.table["log likelihood"].idxmax()
+    assert abs(best - RHO) < 0.2
+    assert f"highest at rho = {best:g}" in found.sentence
+    assert 'memory="learned"' in found.advice
+    # The same evidence at both memories: the difference is that of two fits that know nothing of a profile.
+    ridge = 1 / (2 * len(forgetful))
+    fits = [fit_map(forgetful, ridge=ridge, floor=None, memory=memory, clock=True) for memory in (best, 1.0)]
+    gain = len(forgetful) * (fits[1].objective - fits[0].objective)
+    assert found.table["log likelihood"].max() == pytest.approx(gain, rel=1e-6)
+    assert "Memory by likelihood" in [result.name for result in run_checks(paper, forgetful)]
+
+
+def test_the_likelihood_says_nothing_against_a_memory_that_is_the_paper_s(paper):
+    lasting = simulate_model(np.random.default_rng(8), 500, memory=1.0)
+    found = check_by_likelihood(paper, lasting)
+    assert found.passed
+    assert "nothing speaks against rho = 1" in found.sentence
+    assert not found.advice
+
+
+def test_fixed_weights_and_a_diagnostic_called_clock_are_not_asked_for_a_memory(paper, learned):
+    assert can_be_asked(paper)
+    assert not can_be_asked(learned)
+    named = paper.copy()
+    posterior = paper["posterior"].to_dataset()
+    names = ["clock", *posterior["diagnostic"].values.tolist()[1:]]
+    named["posterior"] = xr.DataTree(posterior.assign_coords(diagnostic=names))
+    assert not can_be_asked(named)
+    fixed = paper.copy()
+    fixed["posterior"] = xr.DataTree(posterior.drop_vars("w"))
+    constant = paper["constant_data"].to_dataset()
+    fixed["constant_data"] = xr.DataTree(constant.assign(w=posterior["w"].mean(("chain", "draw"))))
+    assert not can_be_asked(fixed)
+
+
+def test_the_report_compares_a_learned_memory_with_the_paper_s(learned, paper, forgetful, tmp_path):
+    found = check_beside_paper(learned, paper)
+    whole = compare_models({"learned memory": learned, "rho = 1": paper})
+    loss = whole.table["elpd"]["learned memory"] - whole.table["elpd"]["rho = 1"]
+    assert f"learned memory predicts better than rho = 1 by {loss:.1f} (se" in found.sentence
+    assert "one of them has a clock" in found.sentence
+    results = run_checks(learned, forgetful, paper=paper)
+    assert results[-1].name == "Memory beside the paper's"
+    page = report(learned, forgetful, tmp_path / "report.html", results=results).read_text(encoding="utf-8")
+    assert f"learned memory predicts better than rho = 1 by {loss:.1f}" in page
+    for wrong in ((paper, paper), (learned, learned), (paper, learned)):
+        with pytest.raises(InvalidDataError, match="a posterior with memory 1"):
+            check_beside_paper(*wrong)
+
+
+def test_the_paper_s_memory_is_sampled_with_all_else_the_same(learned, forgetful, paper, monkeypatch):
+    asked = {}
+
+    def sample(episodes, prior, **settings):
+        asked.update(settings, episodes=episodes, prior=prior)
+        return paper
+
+    monkeypatch.setattr(paper_memory, "sample_posterior", sample)
+    assert with_paper_memory(learned, forgetful) is paper
+    assert asked["episodes"] is forgetful
+    assert asked["prior"] == WeaklyInformativePrior()
+    assert "memory" not in asked
+    for name in ("draws", "tune", "chains", "seed", "family", "timing", "unmarked", "sampler", "target_accept"):
+        assert asked[name] == learned.attrs[name]
+    assert (asked["clock"], asked["weights"]) == (True, None)

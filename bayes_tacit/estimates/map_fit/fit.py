@@ -25,7 +25,7 @@ from bayes_tacit.estimates.map_fit.result import MapFit
 from bayes_tacit.estimates.map_fit.standard_errors import incidence_errors, threshold_errors
 from bayes_tacit.estimates.map_fit.values import Restart
 from bayes_tacit.model.design import Design
-from bayes_tacit.model.evidence import Unmarked, Weights, ZeroMass, collect_evidence
+from bayes_tacit.model.evidence import Unmarked, Weights, ZeroMass, collect_evidence, warn_if_alike
 from bayes_tacit.model.families import Family, family_named
 from bayes_tacit.model.likelihood import log_bounds
 from bayes_tacit.model.numerics import NUMPY
@@ -105,7 +105,8 @@ def fit_map(
         How an AB = 01 episode without a window is read: "due", as crossed by the end of its rollout, or "outcome", as
         the paper does, for its outcome alone, which makes scores too low. "due" assumes that since Strong solves the
         task and Cheap does not, the handoff was due before Cheap's rollout ended, and that the mark is missing for
-        reasons that have nothing to do with when. No mark is needed then.
+        reasons that have nothing to do with when. No mark is needed then, if final risks differ between tasks: a
+        warning says where they do not.
     prior
         The mode under this prior, in place of the ridge penalty and without the floor: any that `build_model` takes,
         one of your own included. PyMC states and differentiates it, which takes some seconds more.
@@ -169,6 +170,7 @@ def fit_map(
     memory = validate.number("memory", memory, "a number from 0 to 1, or 'profile'", least=0, most=1)
     objective = objective_at(memory)
     warn_of_dependence(objective)
+    warn_if_alike(objective.threshold.evidence)
     fits = optimize(objective)
     lowest = min(fits, key=lambda fit: fit.optimum.derivatives.value)
     reports = tuple(_report(fit) for fit in fits)

@@ -8,15 +8,16 @@ from bayes_tacit.estimates.posterior.storage import load_posterior, save_posteri
 from bayes_tacit.estimates.posterior.verdict import Verdict, judge
 
 if TYPE_CHECKING:
+    from bayes_tacit.estimates.posterior.paper_memory import with_paper_memory
     from bayes_tacit.estimates.posterior.sampling import sample_posterior
 
-__all__ = ["Verdict", "judge", "load_posterior", "sample_posterior", "save_posterior"]
+__all__ = ["Verdict", "judge", "load_posterior", "sample_posterior", "save_posterior", "with_paper_memory"]
 
 
 def __getattr__(name: str) -> object:
     # Who reads what was sampled does not load PyMC, which takes seconds.
-    if name != "sample_posterior":
+    if name not in ("sample_posterior", "with_paper_memory"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from bayes_tacit.estimates.posterior import sampling
+    from bayes_tacit.estimates.posterior import paper_memory, sampling
 
-    return sampling.sample_posterior
+    return sampling.sample_posterior if name == "sample_posterior" else paper_memory.with_paper_memory

@@ -31,7 +31,7 @@ from bayes_tacit.estimates.posterior.verdict import judge
 from bayes_tacit.model.build import forward_draws, model_data, state_model
 from bayes_tacit.model.crossing import CrossingSteps
 from bayes_tacit.model.design import Design
-from bayes_tacit.model.evidence import Evidence, Unmarked, Weights, ZeroMass, collect_evidence
+from bayes_tacit.model.evidence import Evidence, Unmarked, Weights, ZeroMass, collect_evidence, warn_if_alike
 from bayes_tacit.model.families import Family, family_named
 from bayes_tacit.model.memory import Memory
 from bayes_tacit.model.priors import Prior, WeaklyInformativePrior, checked_prior, prior_to_json
@@ -117,7 +117,8 @@ def sample_posterior(
         How an AB = 01 episode without a window is read: "due", as crossed by the end of its rollout, or "outcome", as
         the paper does, for its outcome alone, which makes scores too low. "due" assumes that since Strong solves the
         task and Cheap does not, the handoff was due before Cheap's rollout ended, and that the mark is missing for
-        reasons that have nothing to do with when. No mark is needed then.
+        reasons that have nothing to do with when. No mark is needed then, if final risks differ between tasks: a
+        warning says where they do not.
     features
         A formula on features and carried columns, such as "bs(words, df=4) + C(kind) + hardness:tools"; by default all
         features as they are.
@@ -160,6 +161,7 @@ def sample_posterior(
         groups=groups,
     )
     evidence = evidence.settle_zero_mass(zero_mass)
+    warn_if_alike(evidence)
     threshold_family = family_named(family)
     crossing = CrossingSteps(episodes, evidence, threshold_family, timing)
     data = model_data(episodes, evidence, crossing)

@@ -17,14 +17,26 @@ How an AB = 01 episode without a window is read is a choice (`unmarked`). The pa
 alone, while every AB = 11 episode still pushes thresholds up: the more marks are missing, the lower the scores. Read
 as due, it says that the threshold was crossed by the end of the rollout. That assumes that since Strong solves the task
 and Cheap does not, the handoff was due before Cheap's rollout ended, and that the mark is missing for reasons that have
-nothing to do with when. No mark at all is needed then. An episode in which no risk was ever seen still says nothing.
+nothing to do with when. No mark at all is needed then, if final risks differ between tasks; where they are alike, the
+bands are too narrow, and a warning says so (`bayes_tacit.model.evidence.alike`). An episode in which no risk was ever
+seen still says nothing.
 
 R depends on the weights w that are still to be learned, but only through the diagnostics summed up to the two
 bounding checkpoints. Those sums are all that the likelihood needs, whatever the horizon.
 """
 
+from bayes_tacit.model.evidence.alike import told_if_alike, warn_if_alike
 from bayes_tacit.model.evidence.collect import collect_evidence, typical_log_threshold
 from bayes_tacit.model.evidence.record import Evidence, Unmarked, ZeroMass
 from bayes_tacit.model.evidence.simplex import Weights
 
-__all__ = ["Evidence", "Unmarked", "Weights", "ZeroMass", "collect_evidence", "typical_log_threshold"]
+__all__ = [
+    "Evidence",
+    "Unmarked",
+    "Weights",
+    "ZeroMass",
+    "collect_evidence",
+    "told_if_alike",
+    "typical_log_threshold",
+    "warn_if_alike",
+]

@@ -8,6 +8,7 @@ from bayes_tacit.review.checks.loo import check_loo
 from bayes_tacit.review.checks.map_agreement import check_map_agreement
 from bayes_tacit.review.checks.memory import check_memory
 from bayes_tacit.review.checks.overall import Headline, headline
+from bayes_tacit.review.checks.paper_memory import check_beside_paper, check_by_likelihood
 from bayes_tacit.review.checks.prior_sensitivity import check_prior_sensitivity
 from bayes_tacit.review.checks.run import run_checks
 from bayes_tacit.review.checks.sampler import check_sampler
@@ -17,6 +18,8 @@ from bayes_tacit.review.checks.weights import check_weights
 __all__ = [
     "CheckResult",
     "Headline",
+    "check_beside_paper",
+    "check_by_likelihood",
     "check_crossing_steps",
     "check_incidence_calibration",
     "check_loo",

@@ -9,6 +9,7 @@ import pandas as pd
 import xarray as xr
 
 from bayes_tacit.data.episodes import Episodes
+from bayes_tacit.model.evidence import told_if_alike
 from bayes_tacit.review.checks.base import (
     CheckResult,
     group_of,
@@ -32,6 +33,7 @@ SEED = 0
 LARGEST_UNMARKED = 0.1
 """Share of AB = 01 episodes without a mark beyond which the bands are said not to hold."""
 UNREAD = 'Mark them, or fit with `unmarked="due"` if every AB = 01 episode crosses by the end of its rollout.'
+SOME_MARKS = "Have a teacher mark some of the AB = 01 episodes, or add rollouts of other lengths, and fit again."
 UNMARKED = "Have a teacher mark the AB = 01 episodes (those that only Strong solves), and fit again."
 
 
@@ -56,7 +58,8 @@ def check_crossing_steps(tree: xr.DataTree, episodes: Episodes) -> CheckResult:
     have not been fitted to, so a right model leaves their band less often than 1% of the time.
 
     It also fails if more than 10% of the AB = 01 episodes have no mark and the model was fitted with
-    `unmarked="outcome"`: they cross too, and the likelihood does not know it.
+    `unmarked="outcome"`: they cross too, and the likelihood does not know it. And it fails if there is no mark at all
+    and the final risks of all tasks are alike: the data then say little of when to hand over.
 
     Parameters
     ----------
@@ -79,13 +82,14 @@ def check_crossing_steps(tree: xr.DataTree, episodes: Episodes) -> CheckResult:
     calibration = _calibration(TimedEpisodes.of_tree(tree, episodes))
     fits = bool(timing["inside"].all()) and calibration.p_value >= LEVEL
     unread = _unread(tree, episodes)
+    alike = _alike(constant)
     advice = "" if fits else _advice(timing, calibration, tree.attrs["family"])
     return CheckResult(
         NAME,
-        fits and not unread,
+        fits and not unread and not alike,
         timing,
-        f"{_sentence(timing, calibration, len(first))} {unread}".rstrip(),
-        f"{UNREAD if unread else ''} {advice}".strip(),
+        " ".join(filter(None, (_sentence(timing, calibration, len(first)), unread, alike))),
+        " ".join(filter(None, (UNREAD if unread else "", SOME_MARKS if alike else "", advice))),
         lazily(
             draw_crossing_steps,
             timing.assign(position=POSITIONS),
@@ -195,6 +199,16 @@ def _unread(tree: xr.DataTree, episodes: Episodes) -> str:
         f"{int(missing.sum())} of {solved} AB = 01 episodes have no mark and are read by their outcome alone: "
         "thresholds seem higher than they are, and the bands of q(t) do not hold."
     )
+
+
+def _alike(constant: xr.Dataset) -> str:
+    """Say whether no threshold has two bounds, and the one that each has is the same for all."""
+    before, within = (constant[f"diagnostics_{side}"].values for side in ("before", "within"))
+    if before.ndim > 2:
+        # Of a learned memory, as if nothing were forgotten.
+        before, within = before[-1], within[-1]
+    told = told_if_alike(before, within, int(constant["n_interval"]))
+    return f"{told[0].upper()}{told[1:]}." if told else ""
 
 
 def _listed(labels: pd.Index) -> str:

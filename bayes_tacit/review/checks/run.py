@@ -24,6 +24,7 @@ from bayes_tacit.review.checks import (
     loo,
     map_agreement,
     memory,
+    paper_memory,
     prior_sensitivity,
     structure,
     weights,
@@ -34,8 +35,14 @@ from bayes_tacit.review.checks.sampler import check_sampler
 NOT_JUDGED = "The draws are not to be trusted, so nothing follows from them."
 
 
-def run_checks(tree: xr.DataTree, episodes: Episodes, fit: MapFit | None = None) -> list[CheckResult]:
-    """Run every check of a posterior, the sampler first; those of weights and memory only where they are learned.
+def run_checks(
+    tree: xr.DataTree, episodes: Episodes, fit: MapFit | None = None, paper: xr.DataTree | None = None
+) -> list[CheckResult]:
+    """Run every check of a posterior, the sampler first; that of the weights only where they are learned.
+
+    Of the memory there are three: where it is learned, what its posterior says (`check_memory`); with `paper`, how well
+    it predicts beside the paper's rho = 1 (`check_beside_paper`); and where it is the paper's, whether the likelihood
+    prefers another one (`check_by_likelihood`), a hint that costs no sampling.
 
     Where the sampler's check fails, no other one passes: what would have passed is not judged, and what cannot be
     computed says so.
@@ -49,6 +56,9 @@ def run_checks(tree: xr.DataTree, episodes: Episodes, fit: MapFit | None = None)
     fit
         The point estimate to compare with; a warning says if it names other data. By default one is made whose penalty
         is the posterior's own prior on gamma.
+    paper
+        For a posterior with another memory than 1, that of the same model with rho = 1
+        (`bayes_tacit.estimates.posterior.with_paper_memory` samples it): both are compared by LOO.
 
     Raises
     ------
@@ -77,6 +87,10 @@ def run_checks(tree: xr.DataTree, episodes: Episodes, fit: MapFit | None = None)
         others[weights.NAME] = lambda: weights.check_weights(tree, episodes)
     if "rho" in group_of(tree, "posterior"):
         others[memory.NAME] = lambda: memory.check_memory(tree)
+    elif paper_memory.can_be_asked(tree):
+        others[paper_memory.HINT] = lambda: paper_memory.check_by_likelihood(tree, episodes)
+    if paper is not None:
+        others[paper_memory.BESIDE] = lambda: paper_memory.check_beside_paper(tree, paper)
     if sampler.passed:
         return [sampler, *(check() for check in others.values())]
     return [sampler, *(_of_sick_draws(name, check) for name, check in others.items())]

@@ -156,6 +156,21 @@ def draw_memory(rho: np.ndarray, prior: Callable[[np.ndarray], np.ndarray]) -> F
     return figure
 
 
+def draw_memory_profile(gains: pd.Series, limit: float) -> Figure:
+    """Draw the log likelihood by memory, minus that of the paper's."""
+    figure = Figure(figsize=(WIDE, 2.8), layout="constrained")
+    axis = figure.subplots()
+    axis.plot(gains.index.to_numpy(), gains.to_numpy(), "o-", color=SCORE, markersize=4, label="best fit at each memory")
+    axis.axhline(limit, color=DECISION, linewidth=1.2, linestyle="--", label=f"limit {limit}")
+    axis.axhline(0, color=CEILING, linewidth=1, zorder=0)
+    axis.set(xlabel="memory rho (1: the paper, nothing is forgotten)", ylabel="log likelihood\nabove the paper's")
+    # Memories that are far worse would hide what is near.
+    low, high = float(gains[np.isfinite(gains)].min()), float(gains.max())
+    axis.set(xlim=(0, 1.01), ylim=(max(low, -2 * max(high, 10.0)) - 1, max(2 * limit, 1.1 * high)))
+    axis.legend(loc="center left", bbox_to_anchor=(1, 0.5))
+    return figure
+
+
 def draw_comparison(table: pd.DataFrame) -> Figure:
     """Draw how much less than the best each model predicts."""
     figure, (axis,), position = dot_rows(table.index)

@@ -44,6 +44,7 @@ def report(
     title: str | None = None,
     overwrite: bool = True,
     results: Sequence[CheckResult] | None = None,
+    paper: xr.DataTree | None = None,
 ) -> Path:
     """Write a report on a posterior: one HTML file that needs neither a network nor other files.
 
@@ -71,6 +72,9 @@ def report(
         Whether an existing file may be replaced.
     results
         What `run_checks` gave for the same posterior and episodes, if it was run already.
+    paper
+        The posterior of the same model with the paper's memory, to compare one with another memory with by LOO; as for
+        `run_checks`.
 
     Returns
     -------
@@ -95,7 +99,7 @@ def report(
     if alpha is not None:
         validate.threshold("alpha", alpha)
     shown = episodes.select(choose(episodes, chosen))
-    results = run_checks(tree, episodes, fit) if results is None else results
+    results = run_checks(tree, episodes, fit, paper) if results is None else results
     heading = "Posterior of the handoff model" if title is None else title
     page = _page(heading, tree, episodes, shown, results, alpha)
     save_page(target, page)
