@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 import pandas as pd
 
-from bayes_tacit.errors import TacitWarning
+from bayes_tacit.errors import TacitError, TacitWarning
 from bayes_tacit.policies import (
     Cascade,
     Comparison,
@@ -32,6 +32,7 @@ from simulations.mechanism import Mechanism, simulate
 from simulations.mechanism.targets import CAP, COMPARED, TACIT
 from simulations.mechanism.world import RISK, SIZES
 from simulations.studies.study import Row
+from simulations.studies.tables import mean_and_half_width, with_half_width
 
 __all__ = [
     "ABLATIONS",
@@ -40,6 +41,7 @@ __all__ = [
     "BASELINES",
     "BEYOND",
     "CAP",
+    "DUE",
     "FAMILIES",
     "LIKELIHOOD",
     "MEMORY",
@@ -48,12 +50,15 @@ __all__ = [
     "PACED",
     "PAPERS",
     "RECOMMENDED",
+    "RECOMMENDED_ON",
     "TACIT",
     "TUNED",
     "by_policy",
     "contest",
     "draw_worlds",
     "names_of",
+    "our_rows",
+    "ours_beside",
     "policy_rows",
     "recommended_row",
 ]
@@ -74,6 +79,12 @@ ALL = (*PAPERS, *BEYOND)
 FITTING = {"ridge": FULL.ridge, "unmarked": "outcome"}
 """How our models are fitted: a teacher who finds no good handoff leaves no mark here, so a missing one is no chance."""
 
+DUE = TacitSwitch(
+    options={**FITTING, "weights": FULL.weights, "restarts": FULL.restarts, "unmarked": "due"},
+    name="TACIT-Switch, unmarked as due",
+)
+"""TACIT-Switch as published, but an AB = 01 episode without a mark is read as due by the end of its rollout."""
+
 LIKELIHOOD = TacitSwitch(options={**FITTING, "memory": "profile", "clock": True}, name=BY_LIKELIHOOD)
 """What logs alone can choose: memory and the clock's weight by the likelihood of the marks."""
 
@@ -90,6 +101,11 @@ FAMILIES: tuple[Policy, ...] = (*BASELINES[:1], ALARM, OURS[0], *BASELINES[1:], 
 """What a recommendation is made from, from the simplest on; each chooses its setting on development tasks."""
 
 RECOMMENDED = "Recommended"
+RECOMMENDED_ON = range(2, 5)
+"""Replicates in which studies of many settings ask for a recommendation, which takes as long as all else there.
+
+Those that a test computes again are not among them; it computes one of the study of the mechanism.
+"""
 FOLDS = 3
 """Parts of the cross-validation that a recommendation is made by."""
 
@@ -135,6 +151,36 @@ def recommended_row(result: Comparison, worlds: Mapping[str, World]) -> Row:
     expected = {f"expected_{name}": float(value) for name, value in found.expected.items()}
     chosen = {"development_success": found.choice.success, "development_cost": found.choice.cost}
     return {"policy": RECOMMENDED, "recommended": found.name, **chosen, **point, **expected}
+
+
+def our_rows(worlds: Mapping[str, World], *, recommended: bool) -> list[Row]:
+    """Give the rows of our policies that a study adds to the first ones; where a fit cannot be made, it says why."""
+    rows: list[Row] = []
+    for policy in (LIKELIHOOD, TUNED):
+        try:
+            rows += policy_rows(contest([policy], worlds))
+        except TacitError as error:
+            rows.append({"policy": policy.name, "failure": str(error)})
+    if recommended:
+        rows.append(recommended_row(contest(FAMILIES, worlds), worlds))
+    return rows
+
+
+def ours_beside(table: pd.DataFrame, plain: str, best_of: Iterable[str] = ()) -> list[str]:
+    """Give cells for the gains of our policies over a plain one, in points, paired by replicate.
+
+    The last cell is what is recommended minus the best of some others, which only hindsight knows.
+    """
+    success = by_policy(table)
+    cells = []
+    for name in (*names_of((LIKELIHOOD, TUNED)), RECOMMENDED):
+        gain = (success[name] - success[plain]).dropna() if name in success else success[plain][:0]
+        cells.append(f"{with_half_width(*mean_and_half_width(gain), digits=2)} ({len(gain)})" if len(gain) else "")
+    others = list(best_of)
+    if others:
+        margin = (success[RECOMMENDED] - success[others].max(axis=1)).dropna()
+        cells.append(with_half_width(*mean_and_half_width(margin), digits=2))
+    return cells
 
 
 def policy_rows(comparison: Comparison) -> list[Row]:

@@ -8,12 +8,31 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from simulations.studies.sbc_design import CHAINS, COVERED, DRAWS, HORIZON, N_EPISODES, RANKED_DRAWS, TUNE, ranks
+from simulations.studies.sbc_design import (
+    CHAINS,
+    COVERED,
+    DRAWS,
+    HORIZON,
+    LONGER,
+    N_EPISODES,
+    RANKED_DRAWS,
+    TUNE,
+    ranks,
+)
 from simulations.studies.sbc_ranks import plot_ranks
 from simulations.studies.study import Row, Setting, Study
 from simulations.studies.tables import markdown_table, mean_and_half_width
 
+PAPER = Setting("prior")
+LEARNED = Setting("learned memory", {"learned": True}, share=0.5)
 BINS = 20
+EDGES = (0.3, 0.8)
+"""Where the page cuts true memories."""
+OTHER = (
+    *("setting", "replicate", "divergences", "true rho", "rho sd", "rho covered", "passed", "slowest", "slowest size"),
+    "rho size",
+)
+"""Columns that are no ranks."""
 HISTORY = (
     "This is the third design of the study. The first drew ranges around the crossing, which is informative "
     "coarsening, and the second left one window in ten missing (seed 20261116); both showed beta0 ranked too low "
@@ -24,18 +43,27 @@ HISTORY = (
 """How the design came about, which a reader of the table should know."""
 
 
-def replicate(setting: Setting, number: int, seeds: np.random.SeedSequence) -> list[Row]:  # noqa: ARG001
+def replicate(setting: Setting, number: int, seeds: np.random.SeedSequence) -> list[Row]:
     """Sample one posterior and rank the truth in it.
 
     The tasks are the same in all replicates, so the streams come from the study's seed and the replicate's number.
     """
-    return [{**ranks(number, int(np.asarray(seeds.entropy)))}]
+    return [{**ranks(number, int(np.asarray(seeds.entropy)), learned=setting.values.get("learned", False))}]
 
 
 def summarize(table: pd.DataFrame, folder: Path) -> str:
-    """Test the ranks for uniformity, and give the coverage of the bands."""
+    """Test the ranks for uniformity, and give the coverage of the bands: for the paper's memory, and a learned one."""
+    known, learned = (table[table["setting"] == each.name].dropna(axis=1, how="all") for each in (PAPER, LEARNED))
+    parts = [calibration(known, folder / "ranks.png"), HISTORY]
+    if len(learned):
+        parts += ["## A memory that is learned", *about_memory(learned, folder / "ranks_memory.png")]
+    return "\n\n".join(parts)
+
+
+def calibration(table: pd.DataFrame, figure: Path, draws: int = DRAWS) -> str:
+    """Give coverage, divergences, ranks and their figure of one setting."""
     tested = rank_table(table)
-    plot_ranks(table[list(tested.index)], RANKED_DRAWS, folder / "ranks.png")
+    plot_ranks(table[list(tested.index)].astype(int), RANKED_DRAWS, figure)
     coverage = []
     for probability in COVERED:
         mean, half = mean_and_half_width(table[f"coverage {probability:.0%}"])
@@ -56,18 +84,64 @@ def summarize(table: pd.DataFrame, folder: Path) -> str:
             ),
             f"Smallest of {len(tested)} p-values: {smallest:.4f}; a uniform truth gives one below "
             f"{0.05 / len(tested):.4f} in 5% of such studies.",
-            "![Ranks](ranks.png)",
+            f"![Ranks]({figure.name})",
             f"{len(table)} data sets of {N_EPISODES} episodes, parameters from `WeaklyInformativePrior()`, {CHAINS} "
-            f"chains of {DRAWS} draws each.",
-            HISTORY,
+            f"chains of {draws} draws each.",
         ]
+    )
+
+
+def about_memory(table: pd.DataFrame, figure: Path) -> list[str]:
+    """Say what holds for rho, and what holds the sampler up."""
+    groups = pd.cut(table["true rho"], [0, *EDGES, 1], include_lowest=True)
+    rows = []
+    for interval, group in table.groupby(groups, observed=True):
+        mean, half = mean_and_half_width(group["rho covered"])
+        covered = f"{mean:.0%}" + ("" if half is None else f" (± {half:.0%})")
+        name = f"{max(interval.left, 0):g} to {interval.right:g}"
+        rows.append([name, str(len(group)), covered, f"{group['rho sd'].mean():.2f}"])
+    passed = table["passed"] == 1
+    slowest = table["slowest"].str.replace(r"\[.*", "", regex=True).value_counts()
+    told = ", ".join(f"{name} in {count / len(table):.0%}" for name, count in slowest.items())
+    good = (
+        ""
+        if not passed.any()
+        else f" (where it passed, 90% bands cover {table.loc[passed, 'coverage 90%'].mean():.1%})"
+    )
+    return [
+        '`memory="learned"` with a clock: rho has a uniform prior and is ranked as the other parameters are.',
+        calibration(table, figure, LONGER),
+        markdown_table(
+            ["true rho", "data sets", "90% interval of rho covers", "mean posterior sd (prior: 0.29)"], rows
+        ),
+        f"The sampler's own verdict, which is strict with chains as short as these, passed {passed.mean():.0%} of the "
+        f"posteriors{good}. What had the smallest effective sample size: {told}. The median of rho's own is "
+        f"{table['rho size'].median():.0f} of {CHAINS * LONGER}, that of the slowest parameter "
+        f"{table['slowest size'].median():.0f}. So what mixes slowly are the weights beside a clock, whose sums are "
+        "far larger than those of the diagnostics, and the threshold's intercept with them, not the memory: its bounds "
+        "are only piecewise smooth, and it mixes best all the same. Where the verdict fails, draw more.",
+        _falls_short(table),
+    ]
+
+
+def _falls_short(table: pd.DataFrame) -> str:
+    """Say whether bands on q(t) cover what they say where the memory is learned."""
+    mean, half = mean_and_half_width(table["coverage 90%"])
+    if half is None or mean + half >= 0.9:
+        return "Bands on q(t) cover as often as they say."
+    short = table["true rho"] < EDGES[0]
+    return (
+        f"**What does not hold.** The ranks of the parameters are even, but 90% bands on q(t) cover only {mean:.1%} "
+        f"(± {half:.1%}), {table.loc[short, 'coverage 90%'].mean():.0%} where the true rho is below {EDGES[0]:g} and "
+        f"{table.loc[~short, 'coverage 90%'].mean():.0%} above. Why is not settled: bounds between memories are "
+        "interpolated in the likelihood and exact in scores, which is the first thing to look at. Until then take the "
+        "bands of a learned memory as somewhat too narrow; with a fixed memory they hold, as above."
     )
 
 
 def rank_table(results: pd.DataFrame) -> pd.DataFrame:
     """Test every quantity's ranks for uniformity: chi-square over 20 bins."""
-    other = ("setting", "replicate", "divergences")
-    ranked = [name for name in map(str, results) if name not in other and not name.startswith("coverage")]
+    ranked = [name for name in map(str, results) if name not in OTHER and not name.startswith("coverage")]
     rows = []
     for name in ranked:
         counts = np.histogram(results[name], bins=BINS, range=(0, RANKED_DRAWS + 1))[0]
@@ -80,8 +154,15 @@ STUDY = Study(
     name="sbc",
     title="Simulation-based calibration",
     description="Whether posteriors are as wide as they should be: ranks of the true parameters, coverage of q(t).",
-    settings=[Setting("prior")],
-    parameters={"episodes": N_EPISODES, "horizon": HORIZON, "chains": CHAINS, "draws": DRAWS, "tune": TUNE},
+    settings=[PAPER, LEARNED],
+    parameters={
+        "episodes": N_EPISODES,
+        "horizon": HORIZON,
+        "chains": CHAINS,
+        "draws": DRAWS,
+        "tune": TUNE,
+        "draws, learned memory": LONGER,
+    },
     replicate=replicate,
     summarize=summarize,
     replicates=300,

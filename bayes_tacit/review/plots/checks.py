@@ -160,7 +160,8 @@ def draw_memory_profile(gains: pd.Series, limit: float) -> Figure:
     """Draw the log likelihood by memory, minus that of the paper's."""
     figure = Figure(figsize=(WIDE, 2.8), layout="constrained")
     axis = figure.subplots()
-    axis.plot(gains.index.to_numpy(), gains.to_numpy(), "o-", color=SCORE, markersize=4, label="best fit at each memory")
+    memories, heights = gains.index.to_numpy(), gains.to_numpy()
+    axis.plot(memories, heights, "o-", color=SCORE, markersize=4, label="best fit at each memory")
     axis.axhline(limit, color=DECISION, linewidth=1.2, linestyle="--", label=f"limit {limit}")
     axis.axhline(0, color=CEILING, linewidth=1, zorder=0)
     axis.set(xlabel="memory rho (1: the paper, nothing is forgotten)", ylabel="log likelihood\nabove the paper's")
