@@ -25,7 +25,8 @@ from bayes_tacit.estimates.map_fit.result import MapFit
 from bayes_tacit.estimates.map_fit.standard_errors import incidence_errors, threshold_errors
 from bayes_tacit.estimates.map_fit.values import Restart
 from bayes_tacit.model.design import Design
-from bayes_tacit.model.evidence import Unmarked, Weights, ZeroMass, collect_evidence, warn_if_alike
+from bayes_tacit.model.evidence import Unmarked, Weights, ZeroMass, collect_evidence
+from bayes_tacit.model.evidence.alike import warn_if_alike
 from bayes_tacit.model.families import Family, family_named
 from bayes_tacit.model.likelihood import log_bounds
 from bayes_tacit.model.numerics import NUMPY

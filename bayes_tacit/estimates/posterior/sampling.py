@@ -31,7 +31,8 @@ from bayes_tacit.estimates.posterior.verdict import judge
 from bayes_tacit.model.build import forward_draws, model_data, state_model
 from bayes_tacit.model.crossing import CrossingSteps
 from bayes_tacit.model.design import Design
-from bayes_tacit.model.evidence import Evidence, Unmarked, Weights, ZeroMass, collect_evidence, warn_if_alike
+from bayes_tacit.model.evidence import Evidence, Unmarked, Weights, ZeroMass, collect_evidence
+from bayes_tacit.model.evidence.alike import warn_if_alike
 from bayes_tacit.model.families import Family, family_named
 from bayes_tacit.model.memory import Memory
 from bayes_tacit.model.priors import Prior, WeaklyInformativePrior, checked_prior, prior_to_json

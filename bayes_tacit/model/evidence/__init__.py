@@ -25,7 +25,6 @@ R depends on the weights w that are still to be learned, but only through the di
 bounding checkpoints. Those sums are all that the likelihood needs, whatever the horizon.
 """
 
-from bayes_tacit.model.evidence.alike import told_if_alike, warn_if_alike
 from bayes_tacit.model.evidence.collect import collect_evidence, typical_log_threshold
 from bayes_tacit.model.evidence.record import Evidence, Unmarked, ZeroMass
 from bayes_tacit.model.evidence.simplex import Weights
@@ -36,7 +35,5 @@ __all__ = [
     "Weights",
     "ZeroMass",
     "collect_evidence",
-    "told_if_alike",
     "typical_log_threshold",
-    "warn_if_alike",
 ]

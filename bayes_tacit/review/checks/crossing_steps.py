@@ -9,7 +9,7 @@ import pandas as pd
 import xarray as xr
 
 from bayes_tacit.data.episodes import Episodes
-from bayes_tacit.model.evidence import told_if_alike
+from bayes_tacit.model.evidence.alike import told_if_alike
 from bayes_tacit.review.checks.base import (
     CheckResult,
     group_of,
