@@ -20,7 +20,7 @@ from bayes_tacit.agents.playing import Continuations, Pair
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.data.outcomes import Outcomes
 from bayes_tacit.decisions.selection import bootstrap
-from bayes_tacit.errors import TacitWarning
+from bayes_tacit.errors import InvalidDataError, TacitWarning
 from bayes_tacit.policies import Policy, World, compare
 from simulations.alfworld.experiment import BUDGET_SHARE, STANDSTILL, episodes_of, taught
 from simulations.alfworld.policies import TACIT
@@ -49,6 +49,8 @@ class Larger:
         How many games with AB = 01 the teacher marked, and how many there are.
     wide
         How many marks span more than one checkpoint.
+    beyond
+        Policies of which nothing was within the cap, once for each part in which that was so: there Cheap plays alone.
     """
 
     outcomes: Mapping[str, Outcomes]
@@ -56,6 +58,7 @@ class Larger:
     marked: int
     failed: int
     wide: int
+    beyond: tuple[str, ...] = ()
 
 
 def cross_validate(
@@ -85,7 +88,8 @@ def cross_validate(
     world = World(episodes_of(pairs), known.counterfactuals(), known.players.cost, known.deferral)
     order = np.random.default_rng(DEALT).permutation(len(pairs))
     columns: dict[str, np.ndarray] = {}
-    named = []
+    named: list[str] = []
+    beyond: list[str] = []
     for part in range(parts):
         held_out, others = order[part::parts], np.concatenate([order[at::parts] for at in range(parts) if at != part])
         chosen_on = others[: round(CHOSEN_ON * len(others))]
@@ -94,16 +98,25 @@ def cross_validate(
         cap = BUDGET_SHARE * float(development.counterfactuals.pure_strong.cost.mean())
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", TacitWarning)
-            found = compare(policies(), training, development, test, cap)
-        outcomes = dict(found.outcomes)
-        advice = recommended(found.fitted, training, development, cap)
+            fitted = {policy.name: policy.fit(training) for policy in policies()}
+        outcomes = {}
+        for name, policy in fitted.items():
+            try:
+                outcomes[name] = compare([policy], None, development, test, cap).outcomes[name]
+            except InvalidDataError as error:
+                if error.field != "cap":
+                    raise
+                outcomes[name] = test.counterfactuals.pure_cheap
+                beyond.append(name)
+        advice = recommended(fitted, training, development, cap)
         if advice is not None:
             outcomes[RECOMMENDED] = outcomes[advice.name]
             named.append(advice.name)
         for name, one in outcomes.items():
             table = columns.setdefault(name, np.full((len(COLUMNS), len(pairs)), np.nan))
             table[:, np.sort(held_out)] = [getattr(one, column) for column in COLUMNS]
-    return Larger({name: Outcomes(*table) for name, table in columns.items()}, tuple(named), *_marks(episodes))
+    pooled = {name: Outcomes(*table) for name, table in columns.items()}
+    return Larger(pooled, tuple(named), *_marks(episodes), tuple(beyond))
 
 
 def _marks(episodes: Episodes) -> tuple[int, int, int]:
@@ -154,6 +167,9 @@ def larger_section(found: Larger, games: str) -> list[str]:
         markdown_table(head, rows),
         f"The best single policy is {best['policy']} with {best['success']:.1%} at {best['cost']:.2f}.",
     ]
+    if found.beyond:
+        parts = ", ".join(f"{name} ({found.beyond.count(name)})" for name in dict.fromkeys(found.beyond))
+        words[-1] += f" Where nothing of a policy is within the cap, Cheap plays alone; parts in which: {parts}."
     if found.named:
         counts = {name: found.named.count(name) for name in dict.fromkeys(found.named)}
         said = ", ".join(f"{name} ({count} of {len(found.named)})" for name, count in counts.items())

@@ -56,7 +56,8 @@ def found(played):
         alarm = FirstAlarm("repeated_action")
         deferral = StepDeferral("uncertainty", average_steps=(0, 2, 12), timing="proposal")
         tacit = TacitSwitch(estimator=spy, candidates=fixed_grid(0.05, 0.5, n=10), name=TACIT)
-        return [PureCheap(), alarm, deferral, tacit, PureStrong()]
+        dear = StepDeferral("uncertainty", average_steps=(1e6,), timing="proposal", name="Always deferring")
+        return [PureCheap(), alarm, deferral, dear, tacit, PureStrong()]
 
     return cross_validate(*played, policies, standstill=1, parts=PARTS), spy
 
@@ -78,6 +79,13 @@ def test_every_game_is_judged_once_by_what_was_fitted_without_it(played, found):
         assert result.outcomes[name].success.tolist() == [end.success for end in ends]
         assert result.outcomes[name].cost.tolist() == [end.cost for end in ends]
     assert not np.isnan(result.outcomes[TACIT].cost).any()
+
+
+def test_where_nothing_is_within_the_cap_cheap_plays_alone(found):
+    result, _ = found
+    assert result.beyond == ("Always deferring",) * PARTS
+    assert result.outcomes["Always deferring"].cost.tolist() == result.outcomes["Pure Cheap"].cost.tolist()
+    assert f"Always deferring ({PARTS})" in "".join(larger_section(result, ""))
 
 
 def test_marks_are_complete_ranges(found):
