@@ -9,6 +9,14 @@ from functools import cache
 from attack.faults.line import Expected, Fault, Line, completion, headed
 
 GOOD = completion()
+MADE = []
+"""What makes contents, some of which take a second: made before anybody waits for them."""
+
+
+def prepare() -> None:
+    """Make them."""
+    for made in MADE:
+        made()
 
 
 @cache
@@ -23,13 +31,16 @@ def raw_deflate(content: bytes) -> bytes:
 
 
 def packed(make: object, coding: str, expected: Expected = "refused") -> Fault:
+    made = cache(make) if callable(make) else lambda: make
+    MADE.append(made)
+
     def does(line: Line) -> None:
-        content = make() if callable(make) else make
-        line.send(headed(content, Content_Encoding=coding))
+        line.send(headed(made(), Content_Encoding=coding))
 
     return Fault(does, expected)
 
 
+@cache
 def faults() -> dict[str, Fault]:
     named = gzip.compress(GOOD)[:3] + b"\x08" + gzip.compress(GOOD)[4:10] + b"n" * 10**6 + b"\0" + raw_deflate(GOOD)
     return {
