@@ -51,7 +51,7 @@ CHECKS = {
     "Prior of the weights": "weights",
     "MAP against posterior": "MAP",
 }
-"""Every check of a report, and its column here."""
+"""Every check of a report that counts in its verdict, and its column here."""
 JUDGED_BY_CHANCE = ("crossing steps", "by covariate", "incidence")
 WORLDS: dict[str, Callable[..., Drawn]] = {RIGHT: right, **MISFITS, NOISE: many_diagnostics}
 
@@ -79,6 +79,8 @@ def replicate(setting: Setting, number: int, seeds: np.random.SeedSequence) -> l
         "covered": _covered(tree, episodes, drawn.q),
     }
     for result in results:
+        if result.hint:
+            continue
         name = CHECKS[result.name]
         row[name] = int(result.passed is False)
         if name in JUDGED_BY_CHANCE:
@@ -205,7 +207,8 @@ def _many(table: pd.DataFrame) -> str:
     head = ["prior of the weights", f"true q(t) in the {PROBABILITY:.0%} band", "sampler's check fails"]
     return (
         f"The same {common} data sets under other priors:\n\n{markdown_table(head, rows)}\n\n"
-        "A sparse prior brings most of the coverage back. It is not the default: its posterior has long tails towards "
+        f"{common} data sets are too few to say how much of the coverage a sparse prior brings back. It is not the "
+        "default: its posterior has long tails towards "
         f"weights of zero, in which {SHORT['chains']} chains of {SHORT['draws']} draws seldom pass the sampler's own "
         "check. The report says that the bands lean on the prior of the weights, and what to do."
     )
@@ -249,10 +252,10 @@ STUDY = Study(
     description="How often the report is green for right models and for six wrong ones, check by check.",
     settings=[
         Setting(RIGHT, {"world": RIGHT, **SHORT}),
-        *(Setting(name, {"world": name, **SHORTEST}, share=0.5) for name in MISFITS),
-        Setting(NOISE, {"world": NOISE, **SHORTEST}, share=0.5),
-        Setting(SPARSE, {"world": NOISE, "concentration": CONCENTRATION, **SHORT}, share=0.05),
-        Setting(TELLING_ONLY, {"world": NOISE, "telling": True, **SHORTEST}, share=0.25),
+        *(Setting(name, {"world": name, **SHORTEST}, share=0.1) for name in MISFITS),
+        Setting(NOISE, {"world": NOISE, **SHORTEST}, share=0.1),
+        Setting(SPARSE, {"world": NOISE, "concentration": CONCENTRATION, **SHORT}, share=0.01),
+        Setting(TELLING_ONLY, {"world": NOISE, "telling": True, **SHORTEST}, share=0.05),
     ],
     parameters={
         "episodes": N_EPISODES,
@@ -262,7 +265,7 @@ STUDY = Study(
     },
     replicate=replicate,
     summarize=summarize,
-    replicates=40,
+    replicates=200,
     seed=20261125,
     paired=True,
     cheapest="square of a feature",

@@ -131,7 +131,7 @@ def test_collect_with_a_model_behind_an_endpoint(data, tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--cheap", "nonsense"), "--cheap is 'nonsense'; expected scripted, or http"),
+        (("--cheap", "nonsense"), "--cheap is 'nonsense'; expected scripted, http"),
         (("--benchmark", "nonsense"), "--benchmark is 'nonsense'; expected 'alfworld' or 'dabench'"),
         (("--unsafe-sandbox",), "--unsafe-sandbox is True; expected none with --benchmark alfworld"),
         (("--cheap", "http://127.0.0.1:9/v1"), "--cheap-model is None; expected the name of the model there"),

@@ -157,7 +157,6 @@ def test_a_posterior_does_not_take_the_place_of_a_folder_of_other_things(posteri
         ("tune", 0),
         ("chains", 2.5),
         ("seed", -1),
-        ("seed", None),
         ("seed", [1, 2]),
         ("target_accept", float("nan")),
         ("target_accept", "0.9"),

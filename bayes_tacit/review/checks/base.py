@@ -51,6 +51,8 @@ class CheckResult:
         Whether the model must not be used if this one failed, whatever the others say.
     p_value
         How often chance alone is as far off, where the check is a comparison with chance.
+    hint
+        Whether it only tells something besides, and does not count in the verdict.
 
     Examples
     --------
@@ -66,6 +68,7 @@ class CheckResult:
     figure: Callable[[], Figure] | None = None
     decisive: bool = False
     p_value: float | None = None
+    hint: bool = False
 
     @property
     def status(self) -> str:

@@ -46,7 +46,7 @@ def headline(results: Sequence[CheckResult]) -> Headline:
     """Sum up the checks, of which the first is that of the sampler.
 
     It is "bad" if the sampler's check failed, if one did that compares the model's predictions with the data, or if
-    three did; "warning" if another one failed or could not be judged; else "good".
+    three did; "warning" if another one failed or could not be judged; else "good". Hints do not count.
 
     Examples
     --------
@@ -56,7 +56,8 @@ def headline(results: Sequence[CheckResult]) -> Headline:
     >>> print(headline([sampler, off]))
     Trust it with care. The chains agree. But 1 of 1 checks of the model failed (Leave-one-out).
     """
-    sampler, *others = results
+    sampler, *rest = results
+    others = [result for result in rest if not result.hint]
     if sampler.passed is False:
         return Headline("bad", sampler.sentence)
     agreement = sampler.sentence.removesuffix(".")

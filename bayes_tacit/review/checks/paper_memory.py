@@ -59,7 +59,7 @@ def check_beside_paper(tree: xr.DataTree, paper: xr.DataTree) -> CheckResult:
     clocks = {int(settings_of(each).get("clock", 0)) for each in (tree, paper)}
     if len(clocks) > 1:
         told += "; one of them has a clock besides, so the difference is not the memory's alone"
-    return replace(found, name=BESIDE, sentence=f"{told}: {found.sentence}")
+    return replace(found, name=BESIDE, sentence=f"{told}: {found.sentence}", hint=True)
 
 
 def check_by_likelihood(tree: xr.DataTree, episodes: Episodes) -> CheckResult:
@@ -78,8 +78,8 @@ def check_by_likelihood(tree: xr.DataTree, episodes: Episodes) -> CheckResult:
     Returns
     -------
     CheckResult
-        It passes if no memory gains more than chance does, and is not judged otherwise. `table` has one row a memory:
-        its log likelihood minus the paper's.
+        A hint: it passes if no memory gains more than chance does, and is not judged otherwise. `table` has one row a
+        memory: its log likelihood minus the paper's.
     """
     settings, prior = settings_of(tree), prior_of(tree)
     slope = prior.incidence_slope if isinstance(prior, WeaklyInformativePrior) else 1.0
@@ -100,7 +100,7 @@ def check_by_likelihood(tree: xr.DataTree, episodes: Episodes) -> CheckResult:
                 features=Design.from_json(settings["design"]) if "design" in settings else None,
             )
     except (ConvergenceError, EvidenceError) as error:
-        return CheckResult(HINT, None, pd.DataFrame(), f"There is no point estimate to ask: {error}")
+        return CheckResult(HINT, None, pd.DataFrame(), f"There is no point estimate to ask: {error}", hint=True)
     return _told(fit, len(episodes))
 
 
@@ -131,10 +131,10 @@ def _told(fit: MapFit, n: int) -> CheckResult:
         sentence = (
             f"The likelihood of outcomes and windows is highest at {where} ({beside}); nothing speaks against rho = 1."
         )
-        return CheckResult(HINT, True, rounded, sentence, figure=drawn)
+        return CheckResult(HINT, True, rounded, sentence, figure=drawn, hint=True)
     sentence = (
         f"The likelihood of outcomes and windows is highest at rho = {fit.memory:g}, {gain:.1f} above the paper's "
         f"rho = 1, where chance gives more than {CLEAR} in 5% of the cases ({beside})."
     )
     advice = 'Past signs seem to fade: sample with memory="learned" and clock=True, whose report compares both by LOO.'
-    return CheckResult(HINT, None, rounded, sentence, advice, drawn)
+    return CheckResult(HINT, None, rounded, sentence, advice, drawn, hint=True)
