@@ -268,6 +268,6 @@ STUDY = Study(
     replicates=200,
     seed=20261125,
     paired=True,
-    cheapest="square of a feature",
+    cheapest="two features act together",
     agreement=(0.1, 0.2),
 )
