@@ -270,4 +270,5 @@ STUDY = Study(
     paired=True,
     cheapest="two features act together",
     agreement=(0.1, 0.2),
+    unsteady=("sampler", "again", "LOO", "prior", "MAP"),
 )

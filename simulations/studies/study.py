@@ -72,6 +72,8 @@ class Study:
     agreement
         Relative and absolute difference that such a replicate may have from the committed one. On one machine there is
         none; on another, a sampler's path may part at the last bit.
+    unsteady
+        Columns that such a replicate may have otherwise: verdicts on the draws themselves, which hang on the path.
     arguments
         What the command line needs besides, as its page says it, such as " --data path/to/logs".
     """
@@ -88,6 +90,7 @@ class Study:
     paired: bool = False
     cheapest: str | None = None
     agreement: tuple[float, float] = (1e-6, 1e-7)
+    unsteady: Sequence[str] = ()
     arguments: str = ""
 
     def seeds(self, setting: int, number: int, seed: int) -> np.random.SeedSequence:

@@ -32,6 +32,8 @@ def test_one_replicate_computed_again_is_as_committed(name):
     assert len(finished.rows) == len(committed)
     for row, expected in zip(finished.rows, committed, strict=True):
         for column, value in row.items():
+            if column in study.unsteady:
+                continue
             if isinstance(value, str):
                 assert expected[column] == value
             else:
