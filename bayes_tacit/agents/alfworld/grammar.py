@@ -26,6 +26,8 @@ from textworld.envs.pddl.textgen import (
 )
 from textworld.logic import Rule
 
+from bayes_tacit.errors import FileFormatError
+
 Foreign = Any
 """A value of a package that has no types."""
 
@@ -104,13 +106,13 @@ class Grammar:
                 return "".join(self._each(symbol, scope))
             case ListSymbol():
                 return self._listed(self._each(symbol.symbol, scope), scope)
-        raise NotImplementedError(f"symbol {symbol!r} of a game's grammar")
+        raise FileFormatError(f"symbol {symbol!r} in a game's grammar; expected one that TextWorld's grammars have")
 
     def _replaced(self, name: str, scope: Scope) -> str:
         for rule in self._rules[name]:
             if not rule.condition or scope.where(rule.condition):
                 return "".join(self._text(symbol, scope) for symbol in rule.rhs)
-        raise NotImplementedError(f"no rule of a game's grammar for #{name}# applies")
+        raise FileFormatError(f"no rule for #{name}# in a game's grammar applies; expected one")
 
     def _each(self, symbol: Foreign, scope: Scope) -> list[str]:
         scopes = scope.where(symbol.given) if symbol.given else [scope]
