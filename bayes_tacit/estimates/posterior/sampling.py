@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -19,6 +18,7 @@ import xarray as xr
 from bayes_tacit import validate
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.data.timing import Timing
+from bayes_tacit.estimates.posterior.compiled import compiled_for
 from bayes_tacit.estimates.posterior.form import FORMAT, SCHEMA_VERSION, kept_statistics
 from bayes_tacit.estimates.posterior.log_likelihood import (
     AS_SEEN,
@@ -43,9 +43,6 @@ Sampler = Literal["nutpie", "pymc"]
 
 QUICK = {"mode": "FAST_COMPILE"}
 """Forward draws are cheap; compiling them well would take longer than drawing them."""
-
-_compiled: dict[tuple[object, ...], Any] = {}
-_compiling = threading.Lock()
 
 MOST_DRAWS, MOST_CHAINS = 1_000_000, 1_000
 """More would not fit into the memory of any machine at hand."""
@@ -87,7 +84,7 @@ def sample_posterior(
     draws, tune, chains
         Kept draws and warm-up draws of each chain, and how many chains.
     seed
-        Makes the result repeatable.
+        The same one gives the same draws, whatever else was sampled in the process.
     target_accept
         Acceptance rate that the step size is tuned to; raise it if there are divergences.
     family
@@ -170,7 +167,7 @@ def sample_posterior(
     shown = watched() if progress is None else progress
     lengths: dict[str, Any] = {"draws": draws, "tune": tune, "chains": chains, "cores": cores}
     if sampler == "nutpie":
-        compiled = _compile(model, data, evidence, prior, threshold_family)
+        compiled = compiled_for(model, data, evidence, prior, threshold_family)
         raw = nutpie.sample(
             compiled, seed=seed, target_accept=target_accept, save_warmup=False, progress_bar=shown, **lengths
         )
@@ -211,19 +208,6 @@ def sample_posterior(
     }
     tree.attrs |= judge(tree).as_attrs()
     return tree
-
-
-def _compile(model: pm.Model, data: dict[str, np.ndarray], evidence: Evidence, prior: Prior, family: Family) -> Any:  # noqa: ANN401
-    """Compile a model once for each shape, prior and family in a process, and give it the data at hand."""
-    shape = len(evidence.feature_names), len(evidence.diagnostic_names)
-    key: tuple[object, ...] = (*shape, evidence.weights is None, evidence.grid is None, repr(prior), family.name)
-    key += (None if evidence.grouping is None else len(evidence.grouping.names),)
-    with _compiling:
-        if key not in _compiled:
-            _compiled[key] = nutpie.compile_pymc_model(model, freeze_model=False)
-        compiled = _compiled[key]
-    used = {variable.name for variable in compiled.shared_var_keys}
-    return compiled.with_data(**{name: value for name, value in data.items() if name in used})
 
 
 def _assemble(
