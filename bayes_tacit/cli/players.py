@@ -156,7 +156,7 @@ class Seat:
 
     def actor(self, benchmark: str, seed: int) -> Actor:
         """Make the actor."""
-        from bayes_tacit.agents.endpoint.secrets import shown_address, shown_variable
+        from bayes_tacit.keys import shown_address, shown_variable
 
         if self.who.startswith(("http://", "https://")):
             if not self.model:

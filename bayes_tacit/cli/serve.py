@@ -11,6 +11,7 @@ from bayes_tacit import validate
 from bayes_tacit.cli.common import AnySeed
 from bayes_tacit.data.handoffs import HANDOFFS
 from bayes_tacit.errors import MissingDependencyError
+from bayes_tacit.keys import key_from, no_key_in
 
 MEGABYTE = 2**20
 
@@ -71,7 +72,6 @@ def serve(
         from bayes_tacit.gateway.server.app import create_app
         from bayes_tacit.gateway.server.run import serve as run
         from bayes_tacit.gateway.server.settings import Limits, Settings, Upstream
-        from bayes_tacit.gateway.server.upstreams import key_of
     except ModuleNotFoundError as error:
         raise MissingDependencyError(f"serve needs {error.name}: install bayes_tacit with the extra gateway") from None
 
@@ -91,8 +91,8 @@ def serve(
     )
     validate.whole("port", port, 0, 65535)
     validate.whole("workers", workers, 1, 256)
-    for variable in (cheap_key, strong_key):
-        key_of(variable)
+    for one in (settings.cheap, settings.strong):
+        no_key_in(key_from(one.key_variable), address=one.url, model=one.model)
     app = create_app(settings)
     for remark in app.state.remarks:
         typer.echo(f"note: {remark}", err=True)

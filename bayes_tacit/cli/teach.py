@@ -66,8 +66,8 @@ def teach(
     Example: `bayes-tacit teach rollouts --model deepseek --base-url https://example.org/v1 --key-variable KEY
     --keep marks --out episodes.jsonl`
     """
-    from bayes_tacit.agents.endpoint.secrets import shown_address
     from bayes_tacit.agents.teacher import with_marks
+    from bayes_tacit.keys import shown_address
 
     target = new_file(out, force=force)
     given = {"--marks": marks, "--counterfactuals": counterfactuals, "--model": model, "--rule": rule}

@@ -35,8 +35,8 @@ from bayes_tacit.agents import (
     run_episode,
 )
 from bayes_tacit.agents.endpoint import Endpoint, EndpointActor, Prompt, Token, action_nll, closest_action, whole_answer
-from bayes_tacit.agents.endpoint.secrets import excerpt, masked
 from bayes_tacit.errors import InvalidDataError, MissingFileError
+from bayes_tacit.keys import excerpt, masked
 
 START = History(Observation("A hall.", ("go north", "look"), task="find the cup"))
 FREE = History(Observation("A prompt.", None, task="say something"))

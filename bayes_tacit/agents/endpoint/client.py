@@ -12,10 +12,10 @@ from itertools import islice
 from typing import Any
 
 from bayes_tacit import validate
-from bayes_tacit.agents.endpoint.secrets import checked_address, excerpt, key_from, masked, no_key_in
 from bayes_tacit.agents.endpoint.transport import Reply, post
 from bayes_tacit.agents.errors import ActorError
 from bayes_tacit.errors import InvalidDataError
+from bayes_tacit.keys import checked_address, excerpt, key_from, masked, no_key_in
 
 LARGEST, PER_TOKEN = 2 * 2**20, 512
 """Bytes of an answer, and more for each token that was asked for; one that is larger is nonsense."""

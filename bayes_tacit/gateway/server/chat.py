@@ -24,7 +24,7 @@ from bayes_tacit.gateway.server.answers import Headers, RefusedError, error_body
 from bayes_tacit.gateway.server.bodies import ClientGoneError, conversation, outgoing, parse_object, read_body
 from bayes_tacit.gateway.server.metrics import Metrics
 from bayes_tacit.gateway.server.settings import Settings
-from bayes_tacit.gateway.server.upstreams import Upstreams, passed_back
+from bayes_tacit.gateway.server.upstreams import Upstreams
 from bayes_tacit.gateway.sessions import Sessions, Ticket
 from bayes_tacit.logs.messages import Message
 
@@ -215,16 +215,18 @@ class _Exchange:
     async def _pass_back(self, answer: aiohttp.ClientResponse, send: Send) -> None:
         self.status = answer.status
         self.desk.metrics.took("tacit_first_byte_seconds", self._seconds())
-        headers = [*passed_back(answer.raw_headers), *self._told()]
+        headers = [*self.desk.upstreams.passed_back(self.side, answer.raw_headers), *self._told()]
         await send({"type": "http.response.start", "status": answer.status, "headers": headers})
         self.begun = True
         room = self.desk.settings.limits.copied
+        masking = self.desk.upstreams.masking(self.side)
         async for piece in answer.content.iter_any():
             room -= len(piece)
             if room >= 0:
                 self.copy.append(piece)
-            await send({"type": "http.response.body", "body": piece, "more_body": True})
-        await send({"type": "http.response.body", "body": b""})
+            if ready := masking.passed(piece):
+                await send({"type": "http.response.body", "body": ready, "more_body": True})
+        await send({"type": "http.response.body", "body": masking.rest()})
         plain = room >= 0 and answer.headers.get("content-encoding", "identity") == "identity"
         self._done(self._read(answer) if plain and answer.status < 300 else None, None)
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import asdict, dataclass, field
 from urllib.parse import urlsplit
 
 from bayes_tacit import validate
 from bayes_tacit.data.handoffs import Handoff
-from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.gateway.store import IDLE, MOST
+from bayes_tacit.keys import checked_address
 
 
 @dataclass(frozen=True)
@@ -36,7 +35,7 @@ class Upstream:
 
     def __post_init__(self) -> None:
         """Check the address."""
-        object.__setattr__(self, "url", _address(self.url).rstrip("/"))
+        object.__setattr__(self, "url", checked_address(self.url).rstrip("/"))
 
     @property
     def origin(self) -> tuple[str, str | None, int | None]:
@@ -125,16 +124,3 @@ class Settings:
         content = json.loads(text)
         cheap, strong = (Upstream(**content.pop(side)) for side in ("cheap", "strong"))
         return cls(cheap=cheap, strong=strong, limits=Limits(**content.pop("limits")), **content)
-
-
-def _address(url: object) -> str:
-    expected = "an address such as http://127.0.0.1:8000/v1, without password, ? or #"
-    try:
-        parts = urlsplit(url) if isinstance(url, str) and re.fullmatch(r"[!-~]+", url) else None
-        fits = parts is not None and parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        parts, fits = None, False
-    if parts is None or not fits or "@" in parts.netloc or parts.query or parts.fragment:
-        shown = re.sub(r"//.*@", "//***@", url, flags=re.S).partition("?")[0] if isinstance(url, str) else url
-        raise InvalidDataError(expected, field="address of a model", value=shown)
-    return str(url)

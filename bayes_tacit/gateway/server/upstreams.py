@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import io
-import os
-import re
 from collections.abc import Iterable
 
 import aiohttp
 
-from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.gateway.kept import Side
 from bayes_tacit.gateway.server.answers import PREFIX, Headers
+from bayes_tacit.gateway.server.masking import Masking, without_key
 from bayes_tacit.gateway.server.settings import Settings, Upstream
+from bayes_tacit.keys import key_from
 
 SECRETS = frozenset(
     {b"authorization", b"x-api-key", b"api-key", b"openai-organization", b"openai-project", b"anthropic-api-key"}
@@ -48,7 +47,7 @@ class Upstreams:
     def __init__(self, settings: Settings) -> None:
         limits = settings.limits
         self._sides: dict[Side, Upstream] = {"cheap": settings.cheap, "strong": settings.strong}
-        self._keys = {side: key_of(one.key_variable) for side, one in self._sides.items()}
+        self._keys = {side: key_from(one.key_variable) for side, one in self._sides.items()}
         # The client's key was given for Cheap's server; another one must never see it.
         self._shares = settings.cheap.origin == settings.strong.origin
         self._client = aiohttp.ClientSession(
@@ -78,7 +77,19 @@ class Upstreams:
         """Ask a server for its models."""
         url = f"{self._sides[side].url}/models"
         async with self._client.get(url, headers=self._headers(side, headers), allow_redirects=False) as answer:
-            return answer.status, await answer.content.read(2**22)
+            return answer.status, without_key(await answer.content.read(2**22), self._keys[side])
+
+    def masking(self, side: Side) -> Masking:
+        """Give what masks, in an answer, the key that was sent for the client."""
+        return Masking(self._keys[side])
+
+    def passed_back(self, side: Side, headers: Iterable[tuple[bytes, bytes]]) -> Headers:
+        """Give the headers of an answer that the client is to see."""
+        key = self._keys[side]
+        # Masking changes how long an answer is.
+        kept = HERE - {b"content-length"} if key is None else HERE
+        lower = [(name.lower(), without_key(value, key)) for name, value in headers]
+        return [(name, value) for name, value in lower if name not in kept and not name.startswith(PREFIX)]
 
     async def close(self) -> None:
         """Close all connections."""
@@ -99,23 +110,3 @@ class Upstreams:
 def _sendable(body: bytes) -> bytes | io.BytesIO:
     """Give a long body to be sent in pieces, between which others are served."""
     return body if len(body) < LONG else io.BytesIO(body)
-
-
-def passed_back(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
-    """Give the headers of an answer that the client is to see."""
-    lower = [(name.lower(), value) for name, value in headers]
-    kept = HERE - {b"content-length"}
-    return [(name, value) for name, value in lower if name not in kept and not name.startswith(PREFIX)]
-
-
-def key_of(variable: str | None) -> str | None:
-    """Take a key from an environment variable; the error has the variable's name, never the key."""
-    if variable is None:
-        return None
-    key = os.environ.get(variable, "").strip()
-    if not re.fullmatch(r"[!-~]+", key):
-        expected = "the name of an environment variable that holds a key of visible ASCII letters"
-        # What does not look like a name may be the key itself, by mistake.
-        shown = variable if re.fullmatch(r"[A-Z_][A-Z0-9_]{0,60}", variable) else "***"
-        raise InvalidDataError(expected, field="key variable", value=shown)
-    return key
