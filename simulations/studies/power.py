@@ -203,14 +203,26 @@ def _many(table: pd.DataFrame) -> str:
     ):
         part = _of(table, name).head(common)
         coverage, half = mean_and_half_width(part["covered"])
-        rows.append([label, f"{coverage:.0%} ± {half or 0:.0%}", f"{part['sampler'].mean():.0%}"])
-    head = ["prior of the weights", f"true q(t) in the {PROBABILITY:.0%} band", "sampler's check fails"]
+        shares = (_share(part[column]) for column in ("sampler", "weights", "green"))
+        rows.append([label, f"{coverage:.1%} ± {half or 0:.1%}", *shares])
+    head = [
+        "prior of the weights",
+        f"true q(t) in the {PROBABILITY:.0%} band",
+        "sampler's check fails",
+        "check of the weights' prior fails",
+        "page is green",
+    ]
+    sparse, default = (_of(table, name).head(common)["covered"].to_numpy() for name in (SPARSE, NOISE))
+    gain, half = mean_and_half_width(pd.Series(sparse - default))
     return (
         f"The same {common} data sets under other priors:\n\n{markdown_table(head, rows)}\n\n"
-        f"{common} data sets are too few to say how much of the coverage a sparse prior brings back. It is not the "
-        "default: its posterior has long tails towards "
-        f"weights of zero, in which {SHORT['chains']} chains of {SHORT['draws']} draws seldom pass the sampler's own "
-        "check. The report says that the bands lean on the prior of the weights, and what to do."
+        f"**Is a sparse prior the better default for many diagnostics?** For the bands it is better: it covers "
+        f"{100 * gain:.1f} ± {100 * (half or 0):.1f} points more of the true q(t) on the same data. As a default it is "
+        f"not: its posterior has long tails towards weights of zero, in which {SHORT['chains']} chains of "
+        f"{SHORT['draws']} draws do not pass the sampler's own check, and its bands still lean on the prior, which the "
+        "report says of both. Neither gives a page to trust. What does is to leave out what means nothing: with "
+        f"the {TELLING} diagnostics that count, bands cover as they say. So Dirichlet(1) stays the default, and the "
+        "report advises fewer diagnostics, or a smaller concentration with more draws."
     )
 
 
@@ -254,8 +266,8 @@ STUDY = Study(
         Setting(RIGHT, {"world": RIGHT, **SHORT}),
         *(Setting(name, {"world": name, **SHORTEST}, share=0.1) for name in MISFITS),
         Setting(NOISE, {"world": NOISE, **SHORTEST}, share=0.1),
-        Setting(SPARSE, {"world": NOISE, "concentration": CONCENTRATION, **SHORT}, share=0.01),
-        Setting(TELLING_ONLY, {"world": NOISE, "telling": True, **SHORTEST}, share=0.05),
+        Setting(SPARSE, {"world": NOISE, "concentration": CONCENTRATION, **SHORT}, share=0.1),
+        Setting(TELLING_ONLY, {"world": NOISE, "telling": True, **SHORTEST}, share=0.1),
     ],
     parameters={
         "episodes": N_EPISODES,
