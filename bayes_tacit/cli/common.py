@@ -41,6 +41,10 @@ Clock = Annotated[bool, typer.Option("--clock", help="The number of steps counts
 Unmarked = Annotated[
     str, typer.Option(help="AB = 01 without a window: due (by the end of the rollout), or outcome (that alone).")
 ]
+Features = Annotated[
+    str | None,
+    typer.Option(help="A formula on features and carried columns, such as 'bs(words, df=4) + C(kind)'; default: all."),
+]
 
 PICTURES = (".png", ".svg", ".pdf")
 """Suffixes of figures that can be written."""

@@ -95,7 +95,7 @@ def select(
     from bayes_tacit.data.counterfactuals import Counterfactuals
     from bayes_tacit.decisions.selection import Candidates
     from bayes_tacit.estimates.map_fit import MapFit
-    from bayes_tacit.estimates.training import warn_of_other_data
+    from bayes_tacit.estimates.training import made_from, warn_of_other_data
     from bayes_tacit.router import Router
     from bayes_tacit.scores.decisive import decisive_scores
     from bayes_tacit.scores.sources import as_draws
@@ -121,7 +121,7 @@ def select(
         timing = parameters.timing
         with about(fitted, data):
             scores = decisive_scores(parameters, episodes, decision_rule)
-        trained = scores
+        trained, of_training = scores, made_from(estimate, episodes)
         if training is not None:
             fitted_on = read_episodes(training)
             warn_of_other_data(estimate, fitted_on)
@@ -145,6 +145,9 @@ def select(
         else:
             found = from_scores(asked)
         router = Router.of(parameters, found.alpha, decision_rule, handoff=kind)
+        if training is not None or of_training:
+            # What `route` compares with: known only where the training episodes are at hand.
+            router = router.with_ranges_of(fitted_on if training is not None else episodes)
     router.save(out)
     if points is not None:
         write_table(found.points, points)

@@ -16,6 +16,7 @@ from bayes_tacit.cli.common import (
     Clock,
     Data,
     Family,
+    Features,
     Fitted,
     Force,
     Seed,
@@ -57,6 +58,7 @@ def fit(
     memory: Annotated[str, typer.Option(help=f"{MEMORY}, or profile: by likelihood.")] = "1",
     clock: Clock = False,
     unmarked: Unmarked = "due",
+    features: Features = None,
     seed: Seed = 0,
     force: Force = False,
     as_json: AsJson = False,
@@ -79,6 +81,7 @@ def fit(
             memory=cast("float | Literal['profile']", memory_from(memory, "profile")),
             clock=clock,
             unmarked=cast("UnmarkedName", unmarked),
+            features=features,
             seed=seed,
         )
     found.save(target)
@@ -97,6 +100,10 @@ def sample(
     memory: Annotated[str, typer.Option(help=f"{MEMORY}, or learned: sampled too.")] = "1",
     clock: Clock = False,
     unmarked: Unmarked = "due",
+    features: Features = None,
+    groups: Annotated[
+        str | None, typer.Option(help="A carried column whose levels get partially pooled intercepts of their own.")
+    ] = None,
     seed: Seed = 0,
     force: Force = False,
     as_json: AsJson = False,
@@ -124,6 +131,8 @@ def sample(
             memory=cast("float | Literal['learned']", memory_from(memory, "learned")),
             clock=clock,
             unmarked=cast("UnmarkedName", unmarked),
+            features=features,
+            groups=groups,
             seed=seed,
         )
     save_posterior(tree, target)

@@ -14,6 +14,7 @@ from bayes_tacit.errors import InvalidDataError, TacitWarning
 from bayes_tacit.estimates.map_fit import MapFit
 from bayes_tacit.model.design import Design
 from bayes_tacit.model.evidence import Unmarked, collect_evidence
+from bayes_tacit.model.memory import Memory
 from bayes_tacit.model.settings import settings_of
 from bayes_tacit.validate import choice
 
@@ -36,8 +37,7 @@ def warn_of_other_data(estimate: MapFit | xr.DataTree, episodes: Episodes, *, st
     >>> episodes = load_example()
     >>> warn_of_other_data(fit_map(episodes), episodes)
     """
-    settings = _of_fit(estimate) if isinstance(estimate, MapFit) else _of_tree(estimate)
-    if settings is None or settings.fingerprint in _fingerprints(settings, episodes):
+    if made_from(estimate, episodes) is not False:
         return
     name = "the fit" if isinstance(estimate, MapFit) else "the posterior"
     warnings.warn(
@@ -48,13 +48,28 @@ def warn_of_other_data(estimate: MapFit | xr.DataTree, episodes: Episodes, *, st
     )
 
 
+def made_from(estimate: MapFit | xr.DataTree, episodes: Episodes) -> bool | None:
+    """Tell whether these are the episodes that a fit or a posterior was made from; None if it does not say.
+
+    Examples
+    --------
+    >>> from bayes_tacit import fit_map, load_example
+    >>> episodes = load_example()
+    >>> fit = fit_map(episodes)
+    >>> made_from(fit, episodes), made_from(fit, episodes.take(slice(100)))
+    (True, False)
+    """
+    settings = _of_fit(estimate) if isinstance(estimate, MapFit) else _of_tree(estimate)
+    return None if settings is None else settings.fingerprint in _fingerprints(settings, episodes)
+
+
 @dataclass(frozen=True)
 class _Settings:
     """How evidence was collected, under one of several weights that were held fixed or none, and its digest."""
 
     fingerprint: str
     timing: Timing
-    memory: float
+    memory: Memory
     clock: bool
     unmarked: Unmarked
     weights: tuple[np.ndarray | None, ...]
@@ -79,7 +94,7 @@ def _of_tree(tree: xr.DataTree) -> _Settings | None:
     return _Settings(
         fingerprint=str(attrs["data_fingerprint"]),
         timing=choice("timing", attrs.get("timing"), TIMINGS),
-        memory=float(attrs.get("memory", 1.0)),
+        memory="learned" if attrs.get("memory") == "learned" else float(attrs.get("memory", 1.0)),
         clock=bool(attrs.get("clock", False)),
         unmarked=attrs.get("unmarked", "outcome"),
         weights=weights,

@@ -119,6 +119,8 @@ def parts_of(given: dict[str, Any], version: int) -> dict[str, Any]:
     memory = content.get("memory", 1.0)
     memory = validate.numbers("memory", memory, (n,)) if isinstance(memory, list) else validate.number("memory", memory)
     alpha = content["alpha"]
+    design = Design.of_record(content["design"]) if "design" in content else None
+    measured = names if design is None else design.measured
     return {
         "diagnostic_names": diagnostics,
         "feature_names": names,
@@ -129,8 +131,8 @@ def parts_of(given: dict[str, Any], version: int) -> dict[str, Any]:
         "pace": content.get("pace", 0.0),
         "handoff": content.get("handoff", DEFAULT_HANDOFF),
         "at_start": _start(content.get("start"), n, len(names)),
-        "ranges": read_ranges(content.get("ranges"), names, diagnostics),
-        "design": Design.of_record(content["design"]) if "design" in content else None,
+        "ranges": read_ranges(content.get("ranges"), measured, diagnostics),
+        "design": design,
         **{name: content[name] for name in ("rule", "timing", "provenance")},
     }
 

@@ -53,13 +53,17 @@ class Ranges:
             object.__setattr__(self, kind, own)
 
     @classmethod
-    def of(cls, training: Episodes) -> Ranges:
-        """Measure training episodes."""
+    def of(cls, training: Episodes, columns: Sequence[str] | None = None) -> Ranges:
+        """Measure training episodes: all features or, where a formula reads others, these columns."""
         features, diagnostics = (training.dataset[name].values for name in ("features", "diagnostics"))
+        names = training.feature_names if columns is None else tuple(columns)
+        if columns is not None:
+            from bayes_tacit.model.design.formula import columns_of
+
+            found = columns_of(training, names)
+            features = np.column_stack([np.empty((len(training), 0)), *(found[name] for name in names)])
         inside = np.arange(diagnostics.shape[1]) < training.n_steps[:, None]
-        return cls(
-            _quantiles(training.feature_names, features), _quantiles(training.diagnostic_names, diagnostics[inside])
-        )
+        return cls(_quantiles(names, features), _quantiles(training.diagnostic_names, diagnostics[inside]))
 
     def only(self, features: Sequence[str], diagnostics: Sequence[str]) -> Ranges:
         """Give those of a router that looks at less.

@@ -96,7 +96,17 @@ class Router(AnyRouter[HandoffState], Fitted):
         if self.at_start is not None:
             self.at_start.check(len(self.draws), len(self.feature_names))
         if self.ranges is not None:
-            self.ranges.check(self.feature_names, self.diagnostic_names)
+            self.ranges.check(self.measured, self.diagnostic_names)
+
+    @property
+    def measured(self) -> tuple[str, ...]:
+        """The features that a task gives as numbers: those that a formula reads, where there is one."""
+        return self.feature_names if self.design is None else self.design.measured
+
+    def with_ranges_of(self, training: Episodes) -> Router:
+        """Give the same router with the ranges of the episodes that it was fitted on, which `route` looks at."""
+        ranges = Ranges.of(training, None if self.design is None else self.measured)
+        return replace(self, ranges=ranges.only(self.measured, self.diagnostic_names))
 
     @classmethod
     def of(cls, fitted: Fitted, alpha: float, rule: str | float = "mean", **settings: Any) -> Router:  # noqa: ANN401

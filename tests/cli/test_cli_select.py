@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from command_line import call
+from command_line import call, run
 from simulate import quietly
 
 from bayes_tacit import Counterfactuals, Episodes, LoggedCost, MapFit, Router, StepCost, handoff_score, load_example
@@ -229,3 +229,48 @@ def test_lengths_of_strong_rollouts_bound_the_cost_where_there_is_no_step_budget
     assert (tmp_path / "bounds.png").read_bytes().startswith(b"\x89PNG")
     points = pd.read_csv(tmp_path / "bounds.csv")
     assert (points["certain_success_low"] <= points["success_low"]).all()
+
+
+def test_a_formula_goes_from_fit_to_route_which_warns_outside_the_range_of_training(example_folder, tmp_path):
+    formula = "bs(entities, df=4) + C(needs_tool):subgoals"
+    data = example_folder / "episodes.jsonl"
+    done = call("fit", data, "--features", formula, "--out", "fit.json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    fit = MapFit.load(tmp_path / "fit.json")
+    assert fit.feature_names[:4] == tuple(f"bs(entities, df=4)[{at}]" for at in range(1, 5))
+    done = call("select", "fit.json", data, "--alpha", 0.3, "--out", "router.json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    router = Router.load(tmp_path / "router.json")
+    assert router.ranges is not None
+    assert sorted(router.ranges.features) == ["entities", "subgoals"]
+    start = json.dumps({"episode": "a", "features": {"entities": 12, "subgoals": 90, "needs_tool": 1}})
+    done = run("route", "router.json", cwd=tmp_path, stdin=start)
+    assert json.loads(done.stdout)["started"]
+    assert done.stderr.strip() == "warning: features['subgoals'] is 90; in training it was from 1 to 5 (said once)"
+
+
+def test_ranges_are_carried_only_where_the_training_episodes_are_at_hand(replayed, tmp_path):
+    given = ("--alpha", 0.3, "--out", "router.json", "--force")
+    for data, training, known in (
+        ("episodes.jsonl", (), True),
+        ("few.jsonl", (), False),
+        ("few.jsonl", ("--training", replayed / "episodes.jsonl"), True),
+    ):
+        done = call("select", replayed / "fit.json", replayed / data, *given, *training, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert (Router.load(tmp_path / "router.json").ranges is not None) == known, (data, training)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("fit", "--features", "sin(entities)", "--out", "fit.json"), "features is 'sin(entities)'"),
+        (("sample", "--groups", "colour", "--out", "posterior.nc"), "a column of the episodes is 'colour'"),
+    ],
+)
+def test_a_formula_or_a_group_that_cannot_be_read_is_told(example_folder, tmp_path, words, message):
+    command, *options = words
+    done = call(command, example_folder / "episodes.jsonl", *options, cwd=tmp_path)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert list(tmp_path.iterdir()) == []

@@ -66,6 +66,11 @@ class Design:
         """Names of the columns of the data that are read."""
         return tuple(dict.fromkeys(factor.column for column in self.columns for factor in column.factors))
 
+    @property
+    def measured(self) -> tuple[str, ...]:
+        """Names of those that are numbers."""
+        return tuple(name for name in self.inputs if name not in self.levels)
+
     def matrix(self, data: Mapping[str, np.ndarray], episodes: Sequence[object] = ()) -> np.ndarray:
         """Evaluate all columns: (episode, column).
 
