@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, NotRequired
 from bayes_tacit.data.handoffs import Handoff
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.frameworks.borrowed import Borrowed, holding
+from bayes_tacit.frameworks.ending import record_end
 from bayes_tacit.frameworks.needed import without
 from bayes_tacit.gateway import (
     Engine,
@@ -44,9 +45,6 @@ except ImportError as error:
 
 KEY = "tacit"
 SOURCE = "langchain"
-FAILED = 500
-"""Status in the log of a call that raised an error."""
-
 _ROLES = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool", "function": "function"}
 
 
@@ -173,24 +171,14 @@ class TacitMiddleware(AgentMiddleware[TacitState, Any, Any]):
     def _answered(self, asked: _Asked, response: ModelResponse[Any]) -> ExtendedModelResponse[Any]:
         said = next((one for one in reversed(response.result) if isinstance(one, AIMessage)), None)
         reply = None if said is None else read_reply(_as_reply(said))
-        seconds = time.perf_counter() - asked.began
         with holding(asked.kept):
-            self.sessions.replied(asked.ticket, asked.ticket.ruling.side, reply, seconds=seconds)
+            record_end(self.sessions, asked.ticket, asked.began, reply)
         update = {KEY: {"session": asked.name, "kept": asked.kept.to_json()}}
         return ExtendedModelResponse(model_response=response, command=Command(update=update))
 
     def _failed(self, asked: _Asked, failure: Exception) -> None:
-        status = getattr(failure, "status_code", None)
-        seconds = time.perf_counter() - asked.began
         with holding(asked.kept):
-            self.sessions.replied(
-                asked.ticket,
-                asked.ticket.ruling.side,
-                None,
-                status=status if isinstance(status, int) else FAILED,
-                seconds=seconds,
-                fault=type(failure).__name__,
-            )
+            record_end(self.sessions, asked.ticket, asked.began, None, failure)
 
 
 class _Asked(NamedTuple):

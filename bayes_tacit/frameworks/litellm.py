@@ -11,6 +11,7 @@ from uuid import uuid4
 
 from bayes_tacit.data.handoffs import Handoff
 from bayes_tacit.errors import InvalidDataError
+from bayes_tacit.frameworks.ending import record_end
 from bayes_tacit.frameworks.needed import without
 from bayes_tacit.gateway import (
     Engine,
@@ -38,9 +39,6 @@ CHAT = ("completion", "acompletion")
 CALL_ID = "litellm_call_id"
 MOST_OPEN = 10_000
 """Calls of the proxy that may be under way; of the oldest beyond, the reply is not recorded."""
-
-FAILED = 500
-"""Status in the log of a call that raised an error and has none."""
 
 
 class TacitLiteLLM(CustomLogger):
@@ -115,11 +113,11 @@ class TacitLiteLLM(CustomLogger):
         try:
             response = self._through.completion(**call)
         except Exception as failure:
-            self._ended(asked, None, failure)
+            record_end(self.sessions, asked.ticket, asked.began, None, failure)
             raise
         if settings.get("stream"):
             return self._streamed(asked, response)
-        self._ended(asked, _reply(response))
+        record_end(self.sessions, asked.ticket, asked.began, _reply(response))
         return response
 
     async def acompletion(self, messages: list[Any], **settings: Any) -> Any:  # noqa: ANN401
@@ -128,11 +126,11 @@ class TacitLiteLLM(CustomLogger):
         try:
             response = await self._through.acompletion(**call)
         except Exception as failure:
-            self._ended(asked, None, failure)
+            record_end(self.sessions, asked.ticket, asked.began, None, failure)
             raise
         if settings.get("stream"):
             return self._astreamed(asked, response)
-        self._ended(asked, _reply(response))
+        record_end(self.sessions, asked.ticket, asked.began, _reply(response))
         return response
 
     # What the proxy calls.
@@ -164,7 +162,7 @@ class TacitLiteLLM(CustomLogger):
         """Record a whole reply."""
         asked = self._open.pop(data.get(CALL_ID, ""), None)
         if asked is not None:
-            self._ended(asked, _reply(response))
+            record_end(self.sessions, asked.ticket, asked.began, _reply(response))
         return response
 
     async def async_post_call_streaming_iterator_hook(
@@ -188,7 +186,7 @@ class TacitLiteLLM(CustomLogger):
         """Record an error."""
         asked = self._open.pop(request_data.get(CALL_ID, ""), None)
         if asked is not None:
-            self._ended(asked, None, original_exception)
+            record_end(self.sessions, asked.ticket, asked.began, None, original_exception)
 
     def _asked(
         self,
@@ -216,9 +214,9 @@ class TacitLiteLLM(CustomLogger):
                 seen.add(chunk)
                 yield chunk
         except Exception as failure:
-            self._ended(asked, seen.reply(), failure)
+            record_end(self.sessions, asked.ticket, asked.began, seen.reply(), failure)
             raise
-        self._ended(asked, seen.reply())
+        record_end(self.sessions, asked.ticket, asked.began, seen.reply())
 
     async def _astreamed(self, asked: _Asked, response: Any) -> AsyncIterator[Any]:  # noqa: ANN401
         seen = _Stream()
@@ -227,21 +225,9 @@ class TacitLiteLLM(CustomLogger):
                 seen.add(chunk)
                 yield chunk
         except Exception as failure:
-            self._ended(asked, seen.reply(), failure)
+            record_end(self.sessions, asked.ticket, asked.began, seen.reply(), failure)
             raise
-        self._ended(asked, seen.reply())
-
-    def _ended(self, asked: _Asked, reply: Reply | None, failure: Exception | None = None) -> None:
-        status = getattr(failure, "status_code", None)
-        failed = status if isinstance(status, int) else FAILED
-        self.sessions.replied(
-            asked.ticket,
-            asked.ticket.ruling.side,
-            reply,
-            status=200 if failure is None else failed,
-            seconds=time.perf_counter() - asked.began,
-            fault=None if failure is None else type(failure).__name__,
-        )
+        record_end(self.sessions, asked.ticket, asked.began, seen.reply())
 
 
 class _Asked(NamedTuple):

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from bayes_tacit.data.handoffs import Handoff
 from bayes_tacit.errors import InvalidDataError
+from bayes_tacit.frameworks.ending import record_end
 from bayes_tacit.frameworks.needed import without
 from bayes_tacit.gateway import (
     Engine,
@@ -33,9 +34,6 @@ except ImportError as error:
     raise without("the OpenAI Agents SDK", "openai-agents", error) from error
 
 SOURCE = "openai_agents"
-FAILED = 500
-"""Status in the log of a call that raised an error."""
-
 _STORED = ("id", "provider_data")
 """What points to things that only the server has stored that made an item."""
 
@@ -122,9 +120,9 @@ class TacitModel(Model):
                 system_instructions, asked.items, model_settings, tools, output_schema, handoffs, tracing, **more
             )
         except Exception as failure:
-            self._ended(asked, None, failure)
+            record_end(self.sessions, asked.ticket, asked.began, None, failure)
             raise
-        self._ended(asked, _reply(response.output, response.usage, None))
+        record_end(self.sessions, asked.ticket, asked.began, _reply(response.output, response.usage, None))
         return response
 
     async def stream_response(
@@ -150,9 +148,9 @@ class TacitModel(Model):
                     reply = _reply(whole.output, whole.usage, whole.model)
                 yield event
         except Exception as failure:
-            self._ended(asked, reply, failure)
+            record_end(self.sessions, asked.ticket, asked.began, reply, failure)
             raise
-        self._ended(asked, reply)
+        record_end(self.sessions, asked.ticket, asked.began, reply)
 
     def get_retry_advice(self, request: Any) -> Any:  # noqa: ANN401  types of the SDK that not every version has
         """Ask both models: either may know the error."""
@@ -187,18 +185,6 @@ class TacitModel(Model):
         sent = forwarded(messages, ticket.ruling)
         items = given if sent is messages else unpacked(sent, messages)
         return _Asked(self._models[ticket.ruling.side], items, ticket, time.perf_counter())
-
-    def _ended(self, asked: _Asked, reply: Reply | None, failure: Exception | None = None) -> None:
-        status = getattr(failure, "status_code", None)
-        failed = status if isinstance(status, int) else FAILED
-        self.sessions.replied(
-            asked.ticket,
-            asked.ticket.ruling.side,
-            reply,
-            status=200 if failure is None else failed,
-            seconds=time.perf_counter() - asked.began,
-            fault=None if failure is None else type(failure).__name__,
-        )
 
 
 class _Asked(NamedTuple):

@@ -75,7 +75,7 @@ def test_sampling_warns_before_it_begins(monkeypatch):
     def begin(*_args):
         raise BegunError
 
-    monkeypatch.setattr(sampling, "_compile", begin)
+    monkeypatch.setattr(sampling, "compiled_for", begin)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TacitWarning)
         episodes = without_marks("alike")
