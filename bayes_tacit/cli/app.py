@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from bayes_tacit.cli import collect, data, decide, estimate, evaluate, logs, monitor, recommend, route, serve, teach
-from bayes_tacit.cli.common import BAD_INPUT, shown
+from bayes_tacit.cli.common import BAD_INPUT, in_shell_words, shown
 from bayes_tacit.errors import TacitError
 
 app = typer.Typer(
@@ -70,7 +70,7 @@ def main() -> None:
     try:
         code = app(sys.argv[1:] or ["--help"], standalone_mode=False)
     except TacitError as error:
-        _end(f"error: {error}", BAD_INPUT)
+        _end(f"error: {in_shell_words(str(error))}", BAD_INPUT)
     except (typer.Abort, KeyboardInterrupt):
         _end("error: interrupted", 130)
     except USAGE_ERROR as error:  # type: ignore[misc]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import sys
 import warnings
 from collections.abc import Iterator, Mapping
@@ -44,6 +45,13 @@ Unmarked = Annotated[
 Features = Annotated[
     str | None,
     typer.Option(help="A formula on features and carried columns, such as 'bs(words, df=4) + C(kind)'; default: all."),
+]
+
+ZeroMass = Annotated[
+    str | None,
+    typer.Option(
+        help="A window over which every diagnostic is zero: refuse, or drop_window (keep that Strong succeeded)."
+    ),
 ]
 
 PICTURES = (".png", ".svg", ".pdf")
@@ -154,7 +162,26 @@ def told_at_once() -> Iterator[None]:
 
 
 def _say(message: Warning | str, *_: object, **__: object) -> None:
-    sys.stderr.write(f"note: {shown(str(message))}\n")
+    sys.stderr.write(f"note: {shown(in_shell_words(str(message)))}\n")
+
+
+OPTIONS = "zero_mass|clock|unmarked|memory"
+"""Arguments of functions that advice names and that commands have as options."""
+
+
+def in_shell_words(text: str) -> str:
+    """Give advice as a command takes it: options in place of arguments, commands in place of functions.
+
+    Examples
+    --------
+    >>> in_shell_words("pass zero_mass='drop_window', or clock=True; sample_posterior has an answer")
+    'pass --zero-mass drop_window, or --clock; bayes-tacit sample has an answer'
+    """
+    text = re.sub(rf"\b({OPTIONS})=True\b", lambda found: f"--{found[1]}".replace("_", "-"), text)
+    text = re.sub(rf"\b({OPTIONS})=['\"](\w+)['\"]", lambda found: f"--{found[1].replace('_', '-')} {found[2]}", text)
+    return re.sub(r"\bmax_iterations\b", "--max-iterations", text).replace(
+        "sample_posterior has", "bayes-tacit sample has"
+    )
 
 
 @contextmanager

@@ -22,6 +22,7 @@ from bayes_tacit.cli.common import (
     Seed,
     Timing,
     Unmarked,
+    ZeroMass,
     about,
     memory_from,
     new_file,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from bayes_tacit.data.episodes import Episodes
     from bayes_tacit.data.timing import Timing as TimingName
     from bayes_tacit.model.evidence import Unmarked as UnmarkedName
+    from bayes_tacit.model.evidence import ZeroMass as ZeroMassName
     from bayes_tacit.review.checks import CheckResult
 
 
@@ -52,6 +54,7 @@ def fit(
     out: Annotated[Path, typer.Option(help="The fit, .json.")],
     ridge: Annotated[float, typer.Option(help="Penalty lambda on gamma and beta.")] = 0.01,
     restarts: Annotated[int, typer.Option(help="Starts of the optimizer.")] = 5,
+    max_iterations: Annotated[int, typer.Option(help="Steps of the optimizer from each start, at most.")] = 500,
     floor: Annotated[float, typer.Option(help="Floor on an episode's likelihood; 0 for none.")] = 1e-12,
     family: Family = "lognormal",
     timing: Timing = "post_action",
@@ -59,6 +62,7 @@ def fit(
     clock: Clock = False,
     unmarked: Unmarked = "due",
     features: Features = None,
+    zero_mass: ZeroMass = None,
     seed: Seed = 0,
     force: Force = False,
     as_json: AsJson = False,
@@ -75,6 +79,7 @@ def fit(
             read_episodes(data),
             ridge=ridge,
             restarts=restarts,
+            max_iterations=max_iterations,
             floor=floor or None,
             family=family,
             timing=cast("TimingName", timing),
@@ -82,6 +87,7 @@ def fit(
             clock=clock,
             unmarked=cast("UnmarkedName", unmarked),
             features=features,
+            zero_mass=cast("ZeroMassName | None", zero_mass),
             seed=seed,
         )
     found.save(target)
@@ -104,6 +110,7 @@ def sample(
     groups: Annotated[
         str | None, typer.Option(help="A carried column whose levels get partially pooled intercepts of their own.")
     ] = None,
+    zero_mass: ZeroMass = None,
     seed: Seed = 0,
     force: Force = False,
     as_json: AsJson = False,
@@ -133,6 +140,7 @@ def sample(
             unmarked=cast("UnmarkedName", unmarked),
             features=features,
             groups=groups,
+            zero_mass=cast("ZeroMassName | None", zero_mass),
             seed=seed,
         )
     save_posterior(tree, target)

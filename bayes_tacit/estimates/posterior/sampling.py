@@ -18,6 +18,7 @@ import xarray as xr
 from bayes_tacit import validate
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.data.timing import Timing
+from bayes_tacit.errors import ConvergenceError
 from bayes_tacit.estimates.posterior.compiled import compiled_for
 from bayes_tacit.estimates.posterior.form import FORMAT, SCHEMA_VERSION, kept_statistics
 from bayes_tacit.estimates.posterior.log_likelihood import (
@@ -168,9 +169,12 @@ def sample_posterior(
     lengths: dict[str, Any] = {"draws": draws, "tune": tune, "chains": chains, "cores": cores}
     if sampler == "nutpie":
         compiled = compiled_for(model, data, evidence, prior, threshold_family)
-        raw = nutpie.sample(
-            compiled, seed=seed, target_accept=target_accept, save_warmup=False, progress_bar=shown, **lengths
-        )
+        try:
+            raw = nutpie.sample(
+                compiled, seed=seed, target_accept=target_accept, save_warmup=False, progress_bar=shown, **lengths
+            )
+        except RuntimeError as error:
+            raise ConvergenceError(_stopped(episodes, error)) from error
     else:
         with model, _quiet_pymc():
             raw = pm.sample(
@@ -208,6 +212,19 @@ def sample_posterior(
     }
     tree.attrs |= judge(tree).as_attrs()
     return tree
+
+
+def _stopped(episodes: Episodes, error: RuntimeError) -> str:
+    """Say in one line that the sampler gave up: mostly because a column is far from the size that the prior expects."""
+    said = str(error).strip().partition("\n")[0]
+    diagnostics = episodes.dataset["diagnostics"]
+    largest = diagnostics.max([dim for dim in diagnostics.dims if dim != "diagnostic"])
+    sizes = {str(name): float(size) for name, size in zip(episodes.diagnostic_names, largest.values, strict=True)}
+    name = max(sizes, key=lambda each: abs(np.log10(sizes[each])) if sizes[each] > 0 else 0.0)
+    return (
+        f"the sampler stopped ({said}); expected diagnostics of about the size of 1: "
+        f"the largest of {name!r} is {sizes[name]:g}; scale it"
+    )
 
 
 def _assemble(
