@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import fields, is_dataclass
 from functools import cache
 from pathlib import Path
 
@@ -12,21 +13,10 @@ import xarray as xr
 from policy_worlds import draw_tasks, episodes_of
 from posteriors import random_posterior
 
-from bayes_tacit import Counterfactuals, Episodes, MapFit, fit_map, load_example
+from bayes_tacit import Counterfactuals, Episodes, MapFit, fit_map, load_example, policies
 from bayes_tacit.errors import TacitWarning
-from bayes_tacit.policies import (
-    Cascade,
-    Count,
-    FirstAlarm,
-    Landmark,
-    PrefixRouter,
-    PureCheap,
-    PureStrong,
-    StepDeferral,
-    TacitSwitch,
-    TaskRouter,
-    TunedDeferral,
-)
+from bayes_tacit.policies import Landmark, PrefixRouter, TacitSwitch, TunedDeferral
+from bayes_tacit.router import kinds
 
 N_EPISODES = 12
 
@@ -75,32 +65,38 @@ def counterfactuals() -> Counterfactuals:
     return Counterfactuals.from_frame(pd.DataFrame(rows))
 
 
+SET = {
+    "TunedDeferral": TunedDeferral("risk", n_levels=11),
+    "Landmark": Landmark(handoff="restart"),
+    "PrefixRouter": PrefixRouter(prefixes=(1, 3)),
+    "TacitSwitch": TacitSwitch(options={"restarts": 1, "ridge": 0.1}),
+}
+"""Policies whose defaults are too large for a small world."""
+
+SAME_FILE = ("PosteriorTacitSwitch", "TunedSwitch")
+"""Their routers are TACIT-Switch's."""
+
+
 @cache
 def routers() -> dict[str, object]:
-    """A router of every policy, fitted on a small world."""
-    policies = {
-        "pure_cheap": PureCheap(),
-        "pure_strong": PureStrong(),
-        "task_router": TaskRouter(),
-        "first_alarm": FirstAlarm("risk"),
-        "step_deferral": StepDeferral("risk"),
-        "step_deferral_by_task": TunedDeferral("risk", n_levels=11),
-        "count": Count(),
-        "landmark": Landmark(handoff="restart"),
-        "prefix_router": PrefixRouter(prefixes=(1, 3)),
-        "cascade": Cascade(),
-        "tacit_switch": TacitSwitch(options={"restarts": 1, "ridge": 0.1}),
-    }
+    """A router of every policy that the library has, fitted on a small world, by its kind in a file."""
+    found: dict[str, object] = {}
     with warnings.catch_warnings(action="ignore"):
         training = episodes_of(draw_tasks(1, 120))
-        found = {}
-        for name, policy in policies.items():
+        for name in policies.__all__:
+            made = getattr(policies, name)
+            if not (is_dataclass(made) and hasattr(made, "fit") and "name" in dir(made)) or name in SAME_FILE:
+                continue
+            named = {each.name for each in fields(made)} & {"diagnostic"}
+            policy = SET.get(name) or made(**dict.fromkeys(named, "risk"))
             fitted = policy.fit(training)
-            if name == "step_deferral_by_task":
+            if name == "TunedDeferral":
                 setting = {"level": 6.0, "start": np.inf, "cheap": 2.0, "strong": -1.0, "start_weight": 1.0}
             else:
                 setting = dict(fitted.candidates.iloc[len(fitted.candidates) // 2])
-            found[name] = fitted.router(setting)
+            router = fitted.router(setting)
+            found[getattr(router, "policy", "tacit_switch")] = router
+    assert {*kinds.KINDS, "tacit_switch"} <= found.keys(), sorted(kinds.KINDS.keys() - found.keys())
     return found
 
 

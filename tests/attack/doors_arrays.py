@@ -310,14 +310,14 @@ def posteriors(home: Path, rng: Random, suffixes: list[str]) -> Iterator[Case]:
         )
         attributes = sorted(map(str, base.posterior().attrs))
         for attribute in attributes:
-            for value in rng.sample(ATTRIBUTES, 4):
+            for value in rng.sample(ATTRIBUTES, 2):
                 if value == 0 and attribute == "clock":
                     continue
                 yield Case(
                     rng.choice([door, read]), f"{attribute} is {value!r}", _tree(name, attribute, value, signed=False)
                 )
         for attribute in set(attributes) - {"inference_method", "prior", "sampler", "created_at", "data_fingerprint"}:
-            for value in rng.sample(ATTRIBUTES, 3):
+            for value in rng.sample(ATTRIBUTES, 2):
                 whole = attribute in ("draws", "tune", "chains", "seed") and (
                     value == 10**12 or (value == 0 and attribute == "seed")
                 )

@@ -13,9 +13,9 @@ from attack.writers import SAMPLE, commands, functions, needed, slow_commands
 from command_line import PROGRAM
 
 SEED = int(os.environ.get("ATTACK_SEED", "15"))
-SHARES = {"fit": 18, "score .csv": 18, "select": 18, "recommend": 9, "select --plot": 9, "sample": 6, "report": 9} | {
-    "collect": 12,
-    "collect --workers 2": 12,
+SHARES = {"fit": 18, "score .csv": 18, "select": 18, "recommend": 6, "select --plot": 9, "sample": 3, "report": 3} | {
+    "collect": 15,
+    "collect --workers 2": 15,
     "route --log": 18,
     "save_posterior .nc": 24,
     "save_posterior .zarr": 30,

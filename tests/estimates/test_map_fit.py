@@ -512,7 +512,7 @@ def test_saved_fit_is_read_back_exactly(example_fit, tmp_path):
         (lambda text: _changed(text, format="other"), "format"),
         (lambda text: _changed(text, s=-1.0), "s: .*greater than 0"),
         (lambda text: _changed(text, w=[0.9, 0.9, 0.1, 0.1]), "w sums to 2.0"),
-        (lambda text: _changed(text, gamma=[0.1]), "gamma has 1 numbers for 3 features"),
+        (lambda text: _changed(text, gamma=[0.1]), "gamma has 1 numbers for 3 feature_names"),
         (lambda text: _changed(text, timing="later"), "timing"),
         (lambda text: _changed(text, extra=1), "extra"),
     ],

@@ -108,10 +108,10 @@ class _FitRecord(BaseModel):
         for name in ("feature_mean", "feature_scale", "gamma", "beta"):
             if len(getattr(self, name)) != len(self.feature_names):
                 raise ValueError(
-                    f"{name} has {len(getattr(self, name))} numbers for {len(self.feature_names)} features"
+                    f"{name} has {len(getattr(self, name))} numbers for {len(self.feature_names)} feature_names"
                 )
         if len(self.w) != len(self.diagnostic_names):
-            raise ValueError(f"w has {len(self.w)} numbers for {len(self.diagnostic_names)} diagnostics")
+            raise ValueError(f"w has {len(self.w)} numbers for {len(self.diagnostic_names)} diagnostic_names")
         for name in ("feature_names", "diagnostic_names"):
             if len(set(getattr(self, name))) < len(getattr(self, name)):
                 raise ValueError(f"{name} has one of them twice")
