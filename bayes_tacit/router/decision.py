@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 from bayes_tacit.data.handoffs import Handoff
+from bayes_tacit.scores.ties import reached_from
 
 Call = Literal["cheap", "strong", "strong_once", "restart"]
 """Who acts: Cheap; Strong from here to the end; Strong for one step; Strong from a fresh start to the end."""
@@ -88,4 +89,5 @@ class Decision(NamedTuple):
             return "decided without a score"
         if self.alpha is None:
             return f"score {self.score:.6g}, and no alpha to reach"
-        return f"score {self.score:.6g} {'reached' if self.score >= self.alpha else 'is below'} alpha {self.alpha:g}"
+        reached = self.score >= reached_from(self.alpha)
+        return f"score {self.score:.6g} {'reached' if reached else 'is below'} alpha {self.alpha:g}"

@@ -29,6 +29,7 @@ from bayes_tacit.router.snapshots import Progress
 from bayes_tacit.router.start import Start
 from bayes_tacit.router.state import HandoffState, Opening
 from bayes_tacit.scores.fitted import DRAWS, Fitted
+from bayes_tacit.scores.ties import difference_reached_from
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -216,7 +217,8 @@ class Router(AnyRouter[HandoffState], Fitted):
         levels = np.array([math.inf if each is None else each for each in alpha])
         found = handoffs_at(scores.values, levels, self.timing)
         if self.at_start is not None:
-            found = np.where(self.openings(episodes) >= self.at_start.threshold, 0, found)
+            started = self.openings(episodes) >= difference_reached_from(self.at_start.threshold)
+            found = np.where(started, 0, found)
         steps = scores.isel(step=0, drop=True).copy(data=found)
         return steps.rename("handoff").assign_attrs(long_name="step from which Strong acts; -1 for never")
 

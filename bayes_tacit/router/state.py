@@ -13,6 +13,7 @@ from bayes_tacit.router.log import DecisionLog
 from bayes_tacit.router.pace import alpha_at
 from bayes_tacit.router.scorers import Scorer
 from bayes_tacit.router.snapshots import Progress, write_snapshot
+from bayes_tacit.scores.ties import NEARLY, difference_reached_from
 
 _new_tuple = tuple.__new__
 
@@ -180,7 +181,7 @@ class HandoffState:
         levels = self._levels
         alpha = levels[step] if step < len(levels) else self._alpha_at(step)
         crossed = self.handoff_step
-        if crossed is None and alpha is not None and score >= alpha:
+        if crossed is None and alpha is not None and score >= alpha * NEARLY:
             crossed = step
         handoff = crossed is not None and not self.shadow
         call = self._strong if handoff else "cheap"
@@ -205,7 +206,7 @@ class HandoffState:
         """Decide before the first step."""
         if opening is None:
             return None
-        if opening.score >= opening.threshold:
+        if opening.score >= difference_reached_from(opening.threshold):
             self.handoff_step = OPENING
         score, lower, upper, threshold = opening
         reached = self.handoff_step == OPENING

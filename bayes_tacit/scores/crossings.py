@@ -8,10 +8,11 @@ import xarray as xr
 
 from bayes_tacit.data.timing import NEVER, Timing, handoff_steps
 from bayes_tacit.errors import InvalidDataError
+from bayes_tacit.scores.ties import reached_from
 
 
 def first_crossings(scores: npt.ArrayLike | xr.DataArray, alpha: npt.ArrayLike) -> np.ndarray:
-    """Find the first checkpoint at which a score is at least alpha.
+    """Find the first checkpoint at which a score reaches alpha (`bayes_tacit.scores.ties`).
 
     Parameters
     ----------
@@ -36,7 +37,7 @@ def first_crossings(scores: npt.ArrayLike | xr.DataArray, alpha: npt.ArrayLike) 
     if thresholds.ndim > 1 or np.isnan(thresholds).any():
         raise InvalidDataError("a number, or a list of numbers", field="alpha", value=alpha)
     out = np.empty((thresholds.size, len(values)), dtype=np.int64)
-    for row, threshold in enumerate(thresholds.ravel()):
+    for row, threshold in enumerate(reached_from(thresholds.ravel())):
         # NaN is not above anything.
         above = values >= threshold
         first = above.argmax(axis=1)
@@ -64,7 +65,8 @@ def handoffs_at(scores: npt.ArrayLike | xr.DataArray, levels: np.ndarray, timing
     array([ 2, -1])
     """
     values = as_scores(scores)
-    return handoff_steps(first_crossings(np.where(np.isnan(values), np.nan, values >= levels), 1.0), timing)
+    reached = np.where(np.isnan(values), np.nan, values >= reached_from(levels))
+    return handoff_steps(first_crossings(reached, 1.0), timing)
 
 
 def as_scores(scores: npt.ArrayLike | xr.DataArray) -> np.ndarray:

@@ -33,6 +33,9 @@ from bayes_tacit.policies import (
     TunedSwitch,
 )
 from bayes_tacit.policies.tuned.learner import Learner
+from bayes_tacit.policies.tuned.numbers import numbers_of
+from bayes_tacit.policies.tuned.scoring import Scoring
+from bayes_tacit.policies.view import Seen
 from bayes_tacit.router import DecisionLog, EpisodeEndedError, PolicyRouter, kinds, replay
 from bayes_tacit.router.control import (
     CountController,
@@ -76,21 +79,36 @@ def world():
 
 
 def settings_of(name: str) -> list[dict]:
-    """A few settings of a policy, none of which every task meets or misses."""
-    one = fitted(name)
+    """A few settings of a policy, none of which every task meets or misses; each is what a task of the world shows."""
+    one, episodes = fitted(name), world().episodes
     if name == "tuned":
         numbers = {"memory": 0.5, "pace": 0.2, "start_weight": 1.0}
-        return [{"alpha": 0.4, "start": np.inf, **numbers}, {"alpha": 0.6, "start": 0.05, **numbers}]
+        scoring = Scoring(one.learned, Seen.of(episodes))
+        paced, start = np.sort(scoring.paced(numbers_of(numbers)).ravel()), np.sort(scoring.start(numbers_of(numbers)))
+        return [
+            {"alpha": paced[100], "start": np.inf, **numbers},
+            *({"alpha": paced[at], "start": start[at - 90], **numbers} for at in range(120, 150, 5)),
+        ]
     if name == "step_deferral_by_task":
         numbers = {"cheap": 2.0, "strong": -1.0, "start_weight": 1.0}
-        return [{"level": 6.0, "start": np.inf, **numbers}, {"level": 8.0, "start": 0.1, **numbers}]
+        start = np.sort(one.start(episodes, numbers))
+        return [{"level": 6.0, "start": np.inf, **numbers}, {"level": 8.0, "start": start[40], **numbers}]
     table = one.candidates
     places = np.unique(np.linspace(0, len(table) - 1, 7).astype(int))
     rows = [dict(table.iloc[place]) for place in places]
-    # Halfway between candidates: a score that equals alpha may be rounded either way.
-    if "alpha" in table and name != "count" and np.isfinite(table["alpha"]).all() and not name.startswith("count"):
-        rows = [row | {"alpha": row["alpha"] * (1 + 1e-9) + 1e-12} for row in rows]
-    return rows
+    if name.startswith("step_deferral") or "alpha" not in table:
+        return rows
+    return [row | {"alpha": at} for row in rows for at in shown(one, episodes, row)]
+
+
+def shown(one, episodes, row: dict) -> list[float]:
+    """The number that is compared with alpha, of the task and step where it is next above a candidate."""
+    if hasattr(one, "scores"):
+        values = one.scores(episodes)
+    else:
+        values = one.probability(episodes, int(row["k"])) if "k" in row else one.probability(episodes)
+    above = np.sort(values[values >= row["alpha"]])
+    return above[:1].tolist()
 
 
 def routed(router, task, *, snapshots: bool = False, log: DecisionLog | None = None):

@@ -12,6 +12,7 @@ from bayes_tacit import validate
 from bayes_tacit.data.timing import NEVER, Timing, usable_checkpoints
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.scores.crossings import as_scores, first_handoffs, n_checkpoints
+from bayes_tacit.scores.ties import reached_from
 
 TENTHS = tuple(tenth / 10 for tenth in range(11))
 
@@ -162,7 +163,7 @@ def _rate_thresholds(scores: np.ndarray, rates: np.ndarray, timing: Timing) -> n
     usable = usable_checkpoints(n_checkpoints(scores), timing)
     inside = np.arange(scores.shape[1]) < usable[:, None]
     highest = np.sort(np.where(inside, scores, -np.inf).max(axis=1))[::-1]
-    unreached = 1.0 if highest[0] < 1 else np.inf
+    unreached = 1.0 if highest[0] < reached_from(1.0) else np.inf
     counts = np.floor(rates * len(highest) + 0.5).astype(int)
     return np.append(unreached, highest)[counts]
 

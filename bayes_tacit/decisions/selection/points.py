@@ -17,6 +17,7 @@ from bayes_tacit.decisions.selection.candidates import Candidates
 from bayes_tacit.decisions.selection.choice import Points, column, table_of
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.scores.crossings import as_scores, n_checkpoints
+from bayes_tacit.scores.ties import reached_from
 
 
 def operating_points(
@@ -107,7 +108,7 @@ def _sums(
     and not above the one at t. What a handoff there gives is put in where they begin and taken out where they end, and
     one running sum over the thresholds does the rest. The time does not depend on how many thresholds there are.
     """
-    reached = np.searchsorted(alpha, np.fmax.accumulate(scores, axis=1), side="right")
+    reached = np.searchsorted(reached_from(alpha), np.fmax.accumulate(scores, axis=1), side="right")
     begin = np.column_stack([np.zeros(len(scores), dtype=int), reached])
     end = np.column_stack([reached, np.full(len(scores), len(alpha))])
     # The last column is for the thresholds that are never reached, and so is the last of the table.

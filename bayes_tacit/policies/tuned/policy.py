@@ -24,6 +24,7 @@ from bayes_tacit.policies.world import World
 from bayes_tacit.router import Router
 from bayes_tacit.router.control import RouterController
 from bayes_tacit.scores.crossings import first_crossings
+from bayes_tacit.scores.ties import difference_reached_from
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +131,8 @@ class FittedTunedSwitch:
         numbers = numbers_of(setting)
         scoring = Scoring(self.learned, Seen.of(episodes))
         crossings = first_crossings(scoring.paced(numbers), number_in(setting, "alpha"))
-        return scoring.start(numbers) >= start_of(setting), handoff_steps(crossings, self.timing)
+        started = scoring.start(numbers) >= difference_reached_from(start_of(setting))
+        return started, handoff_steps(crossings, self.timing)
 
     def router(self, setting: Setting) -> Router:
         """Give the router that decides so in an agent."""

@@ -14,6 +14,7 @@ from bayes_tacit.policies.frontier import Frontier, frontier_of
 from bayes_tacit.policies.tuned.numbers import CAPS, Numbers
 from bayes_tacit.policies.tuned.scoring import Scoring
 from bayes_tacit.scores.crossings import first_crossings
+from bayes_tacit.scores.ties import difference_reached_from
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +70,7 @@ class Trials:
     def _trial(self, numbers: Numbers) -> _Trial:
         start, level = self.scoring.start(numbers), numbers["start_level"]
         threshold = float(np.quantile(start, level)) if level < 1 else np.inf
-        started = start >= threshold
+        started = start >= difference_reached_from(threshold)
         scores = self.scoring.paced(numbers)
         n_steps = self.known.n_steps
         frontier = frontier_of(scores, n_steps, self._table, self.timing, (started, self._start))

@@ -33,6 +33,7 @@ from bayes_tacit.review.predictions import incidence_of
 from bayes_tacit.scores.bands import credible_band
 from bayes_tacit.scores.score import handoff_score
 from bayes_tacit.scores.sources import as_draws
+from bayes_tacit.scores.ties import reached_from
 
 MOST_PANELS = 40
 
@@ -180,7 +181,7 @@ def _draw(ax: Axes, panel: _Panel, alpha: float | None, probability: float) -> N
     if alpha is not None:
         validate.threshold("alpha", alpha)
         ax.axhline(alpha, color=DECISION, linestyle="--", linewidth=1.2, label=rf"$\alpha$ = {alpha:g}")
-        crossed = np.flatnonzero(panel.center >= alpha)
+        crossed = np.flatnonzero(panel.center >= reached_from(alpha))
         if crossed.size:
             t = crossed[0]
             ax.plot([t], [panel.center[t]], "D", color=DECISION, markersize=8, label="first crossing", zorder=3)

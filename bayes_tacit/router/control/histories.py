@@ -13,6 +13,7 @@ from bayes_tacit.data.timing import DEFAULT_TIMING, TIMINGS, Timing
 from bayes_tacit.router.control.pilot import Checkpoint, Choice, GoingOn, Pilot, chosen
 from bayes_tacit.router.control.summaries import Summaries
 from bayes_tacit.router.decision import STRONG_BY
+from bayes_tacit.scores.ties import reached_from
 
 LOG_STEPS = "log steps"
 """The column with log(1 + t)."""
@@ -106,7 +107,7 @@ class _Counting(GoingOn):
         levels = self.policy.levels
         values = chosen(checkpoint.diagnostics, tuple(levels), "diagnostics", self.episode)
         self.signs += sum(values[name] > level for name, level in levels.items())
-        reached = self.signs >= self.policy.threshold
+        reached = self.signs >= reached_from(self.policy.threshold)
         return Choice(STRONG_BY[self.policy.handoff] if reached else "cheap", facts={"signs": self.signs})
 
     def memory(self) -> tuple[float, ...]:
@@ -131,7 +132,7 @@ class _Landmarks(GoingOn):
         cheap, strong = float(policy.cheap(known)), float(policy.strong(known))
         score = (1 - cheap) * strong
         facts = {"score": score, "cheap": cheap, "strong": strong}
-        return Choice(STRONG_BY[policy.handoff] if score >= policy.threshold else "cheap", facts=facts)
+        return Choice(STRONG_BY[policy.handoff] if score >= reached_from(policy.threshold) else "cheap", facts=facts)
 
     def memory(self) -> tuple[float, ...]:
         return self._seen.memory()

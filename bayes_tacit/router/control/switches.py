@@ -11,6 +11,7 @@ from bayes_tacit.data.handoffs import DEFAULT_HANDOFF, HANDOFFS, Handoff
 from bayes_tacit.data.timing import DEFAULT_TIMING, TIMINGS, Timing
 from bayes_tacit.router.control.pilot import GO_ON, Checkpoint, Choice, GoingOn, Pilot, chosen
 from bayes_tacit.router.decision import STRONG_BY, Call
+from bayes_tacit.scores.ties import reached_from
 
 
 @dataclass(frozen=True)
@@ -124,7 +125,7 @@ class FirstAlarmController:
 
     def begin(self, features: Mapping[str, float], episode: str) -> Pilot:  # noqa: ARG002
         """Begin an episode."""
-        return _Threshold(self.threshold, self.signal, STRONG_BY[self.handoff], episode)
+        return _Threshold(reached_from(self.threshold), self.signal, STRONG_BY[self.handoff], episode)
 
 
 @dataclass(frozen=True)
