@@ -13,6 +13,7 @@ from simulate import quietly
 from bayes_tacit import Counterfactuals, Episodes, StepCost
 from bayes_tacit.data.episodes.frames import dataset_from_frames
 from bayes_tacit.policies import World
+from bayes_tacit.router.control import Chance
 
 HORIZON = 7
 GOAL = 4
@@ -98,6 +99,19 @@ def defer(task: Task, diagnostic: int, threshold: float) -> Played:
     return play(task, lambda seen: bool(seen) and seen[-1] is not None and seen[-1][diagnostic] >= threshold)
 
 
+def defer_wrong(task: Task, wrong: Chance, threshold: float) -> Played:
+    """Strong takes the step after one that looks wrong by its own numbers."""
+    task_numbers = dict(zip(FEATURES, task.x, strict=True))
+
+    def looks_wrong(seen: list[list[float] | None]) -> bool:
+        if not seen or seen[-1] is None:
+            return False
+        last = dict(zip((f"last {name}" for name in DIAGNOSTICS), seen[-1], strict=True))
+        return wrong(task_numbers | last) >= threshold
+
+    return play(task, looks_wrong)
+
+
 def episodes_of(tasks: list[Task]) -> Episodes:
     rows, steps = [], []
     for task in tasks:
@@ -145,15 +159,14 @@ def world_of(tasks: list[Task], *, deferral: bool = True) -> World:
         place, scale = {"risk": (0, 1.0), "doubt": (1, 1.0), "nll": (1, 2.0)}[diagnostic]
         shift = 0.1 if diagnostic == "nll" else 0.0
         played = [[defer(task, place, (alpha - shift) / scale) for task in tasks] for alpha in thresholds.tolist()]
-        return np.array(
-            [
-                [[one.success for one in row] for row in played],
-                [[one.cost() for one in row] for row in played],
-                [[one.cheap_calls for one in row] for row in played],
-                [[one.strong_calls for one in row] for row in played],
-            ],
-            dtype=float,
-        )
+        return tabled(played)
+
+    def judged(wrong: Chance, thresholds: np.ndarray) -> np.ndarray:
+        return tabled([[defer_wrong(task, wrong, alpha) for task in tasks] for alpha in thresholds.tolist()])
+
+    def tabled(played: list[list[Played]]) -> np.ndarray:
+        read = (lambda one: one.success, Played.cost, lambda one: one.cheap_calls, lambda one: one.strong_calls)
+        return np.array([[[of(one) for one in row] for row in played] for of in read], dtype=float)
 
     counterfactuals = Counterfactuals.from_frame(pd.DataFrame(rows), cost=COST)
-    return World(episodes_of(tasks), counterfactuals, COST, replay if deferral else None)
+    return World(episodes_of(tasks), counterfactuals, COST, *((replay, judged) if deferral else ()))

@@ -8,6 +8,7 @@ from bayes_tacit.policies.base import FittedPolicy, Policy
 from bayes_tacit.policies.cascade import Cascade
 from bayes_tacit.policies.comparison import Comparison, compare, describe, success_cost_curve
 from bayes_tacit.policies.count import Count
+from bayes_tacit.policies.evoroute import EvoRoute
 from bayes_tacit.policies.first_alarm import FirstAlarm
 from bayes_tacit.policies.landmark import Landmark
 from bayes_tacit.policies.logistic import LBFGS, NEWTON, L2Logistic
@@ -24,8 +25,9 @@ from bayes_tacit.policies.starting import start_from
 from bayes_tacit.policies.step_deferral import StepDeferral
 from bayes_tacit.policies.tacit_switch import PosteriorTacitSwitch, TacitSwitch
 from bayes_tacit.policies.task_router import TaskRouter
+from bayes_tacit.policies.trim import Trim
 from bayes_tacit.policies.tuned import TunedDeferral, TunedSwitch
-from bayes_tacit.policies.world import StepReplay, World
+from bayes_tacit.policies.world import JudgedReplay, StepReplay, World
 
 __all__ = [
     "LBFGS",
@@ -33,8 +35,10 @@ __all__ = [
     "Cascade",
     "Comparison",
     "Count",
+    "EvoRoute",
     "FirstAlarm",
     "FittedPolicy",
+    "JudgedReplay",
     "L2Logistic",
     "Landmark",
     "LogsRecommendation",
@@ -48,6 +52,7 @@ __all__ = [
     "StepReplay",
     "TacitSwitch",
     "TaskRouter",
+    "Trim",
     "TunedDeferral",
     "TunedSwitch",
     "World",

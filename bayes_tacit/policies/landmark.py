@@ -29,8 +29,6 @@ from bayes_tacit.router import PolicyRouter
 from bayes_tacit.router.control import LandmarkController
 from bayes_tacit.router.control.histories import LOG_STEPS
 
-SUMMARIES = ("total", "last", "highest")
-
 
 @dataclass(frozen=True)
 class Landmark:
@@ -164,14 +162,11 @@ def _of_strong(
 
 
 def _names(seen: Seen, features: tuple[str, ...]) -> tuple[str, ...]:
-    summaries = (f"{word} {name}" for word in SUMMARIES for name in seen.diagnostic_names)
-    return (*features, *summaries, LOG_STEPS)
+    return (*seen.names_so_far(features), LOG_STEPS)
 
 
 def _columns(seen: Seen, features: tuple[str, ...]) -> np.ndarray:
     """Give what is known at each checkpoint, (episode, step, column); NaN past the end of an episode."""
-    values, shape = seen.diagnostics, seen.diagnostics.shape[:2]
-    task = np.broadcast_to(seen.task_columns(features)[:, None], (*shape, len(features)))
+    shape = seen.diagnostics.shape[:2]
     clock = np.broadcast_to(np.log1p(np.arange(shape[1]))[:, None], (*shape, 1))
-    total, highest = np.cumsum(values, axis=1), np.maximum.accumulate(values, axis=1)
-    return np.concatenate([task, total, values, highest, clock], axis=2)
+    return np.concatenate([seen.so_far(features), clock], axis=2)

@@ -10,11 +10,11 @@ import pandas as pd
 
 from bayes_tacit import validate
 from bayes_tacit.data.episodes import Episodes
-from bayes_tacit.data.outcomes import Outcomes, averages
+from bayes_tacit.data.outcomes import Outcomes
 from bayes_tacit.data.timing import DEFAULT_TIMING, TIMINGS, Timing, usable_checkpoints
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.policies.base import Setting, number_in
-from bayes_tacit.policies.branches import numbers
+from bayes_tacit.policies.single_steps import as_played, replayed_points, step_thresholds
 from bayes_tacit.policies.view import Seen
 from bayes_tacit.policies.world import World
 from bayes_tacit.router import PolicyRouter
@@ -25,9 +25,6 @@ ALFWORLD_STEPS = tuple(float(k) for k in range(0, 41, 5))
 
 DABENCH_STEPS = tuple(0.75 * k for k in range(9))
 """The paper's average numbers of deferred steps for DABench: 0, 0.75, ..., 6."""
-
-AT_ONCE = 1 << 21
-"""Episodes times thresholds that are replayed at a time."""
 
 
 @dataclass(frozen=True)
@@ -90,16 +87,8 @@ class StepDeferral:
         name = seen.one_diagnostic(self.diagnostic)
         values = seen.step_values(name)
         usable = usable_checkpoints(seen.n_steps, self.timing)
-        deferring = np.sort(values[np.arange(values.shape[1]) < usable[:, None]])
-        if self.average_steps is None:
-            levels = np.linspace(0, 1, self.n_candidates)
-            alpha = np.unique(np.quantile(values[~np.isnan(values)], levels))
-            target = (len(deferring) - np.searchsorted(deferring, alpha)) / len(training)
-        else:
-            target = numbers("average_steps", self.average_steps, "numbers >= 0")
-            counts = np.minimum(np.floor(target * len(training) + 0.5).astype(int), len(deferring))
-            alpha = np.append(np.inf, deferring[::-1])[counts]
-        return FittedStepDeferral(name, pd.DataFrame({"alpha": alpha, "target": target}), self.timing, self.name)
+        candidates = step_thresholds(values, usable, self.average_steps, self.n_candidates)
+        return FittedStepDeferral(name, candidates, self.timing, self.name)
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,14 +120,7 @@ class FittedStepDeferral:
     def operating_points(self, world: World, settings: pd.DataFrame | None = None) -> pd.DataFrame:
         """Give the averages of each setting."""
         table = self.candidates if settings is None else settings.reset_index(drop=True)
-        alpha = table["alpha"].to_numpy(float)
-        sums = np.empty((5, len(alpha)))
-        size = max(1, AT_ONCE // len(world))
-        for start in range(0, len(alpha), size):
-            played = replay(world, self.diagnostic, alpha[start : start + size])
-            sums[:4, start : start + size] = played.sum(axis=2)
-            sums[4, start : start + size] = np.count_nonzero(played[3], axis=1)
-        return table.assign(**averages(sums, len(world)))
+        return replayed_points(table, len(world), lambda alpha: replay(world, self.diagnostic, alpha))
 
     def outcomes(self, world: World, setting: Setting) -> Outcomes:
         """Give what comes of one setting, by episode."""
@@ -162,8 +144,4 @@ def replay(world: World, diagnostic: str, thresholds: np.ndarray) -> np.ndarray:
             field="deferral of the world",
             value=None,
         )
-    played = np.asarray(world.deferral(diagnostic, thresholds), dtype=float)
-    shape = (4, len(thresholds), len(world))
-    if played.shape != shape:
-        raise InvalidDataError(f"{shape}", field="shape of what the world's deferral gives", value=played.shape)
-    return played
+    return as_played(world.deferral(diagnostic, thresholds), len(thresholds), len(world), "deferral")

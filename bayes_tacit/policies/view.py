@@ -11,6 +11,9 @@ from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.data.episodes.layout import OUTCOMES, VARIABLES, WINDOW, carried_variables
 from bayes_tacit.errors import InvalidDataError
 
+SO_FAR = ("total", "last", "highest")
+"""What is remembered of each diagnostic."""
+
 
 @dataclass(frozen=True, eq=False)
 class Seen:
@@ -84,6 +87,20 @@ class Seen:
             if name not in self.diagnostic_names:
                 raise InvalidDataError(f"{name!r} among them", field="diagnostics", value=self.diagnostic_names)
         return self.diagnostics[:, :, [self.diagnostic_names.index(name) for name in names]]
+
+    def so_far(self, features: tuple[str, ...]) -> np.ndarray:
+        """Give what is known at each checkpoint, (episode, step, column); NaN past the end of an episode.
+
+        Columns are the features, and of each diagnostic the sum so far, the latest and the highest value, as
+        `names_so_far` calls them.
+        """
+        values, shape = self.diagnostics, self.diagnostics.shape[:2]
+        task = np.broadcast_to(self.task_columns(features)[:, None], (*shape, len(features)))
+        return np.concatenate([task, np.cumsum(values, axis=1), values, np.maximum.accumulate(values, axis=1)], axis=2)
+
+    def names_so_far(self, features: tuple[str, ...]) -> tuple[str, ...]:
+        """Name the columns of `so_far`."""
+        return (*features, *(f"{word} {name}" for word in SO_FAR for name in self.diagnostic_names))
 
     def one_diagnostic(self, name: str | None) -> str:
         """Give the name that a policy was told, or that of the only diagnostic there is."""

@@ -16,12 +16,20 @@ from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.data.episodes.conversions import plain
 from bayes_tacit.data.handoffs import HANDOFFS, Handoff
 from bayes_tacit.errors import InvalidDataError
+from bayes_tacit.router.control import Chance
 
 StepReplay = Callable[[str, np.ndarray], np.ndarray]
 """Plays step deferral: takes the name of a diagnostic and thresholds (k,), gives (4, k, episode).
 
 The four are success, cost, Cheap's calls and Strong's calls. Cheap acts; where the diagnostic after its step is at
 least the threshold, Strong acts the following step only, then Cheap acts again.
+"""
+
+JudgedReplay = Callable[[Chance, np.ndarray], np.ndarray]
+"""Plays deferral of steps that look wrong: takes a probability of that and thresholds (k,), gives (4, k, episode).
+
+The probability is a function of the task's features and of the step's diagnostics, by their names with `last` before
+them (`last risk`). Cheap acts; where it is at least the threshold, Strong acts as in a `StepReplay`.
 """
 
 SAME = 1e-9
@@ -46,6 +54,8 @@ class World:
         where their costs are no function of calls, such as tokens; a one-off call is then free.
     deferral
         Plays step deferral; None where it cannot be replayed.
+    judged
+        Plays deferral of steps that a model judges to be wrong; None where it cannot be replayed.
 
     Examples
     --------
@@ -66,6 +76,7 @@ class World:
     counterfactuals: Counterfactuals
     cost: CostModel | None = None
     deferral: StepReplay | None = None
+    judged: JudgedReplay | None = None
 
     def __post_init__(self) -> None:
         """Match the counterfactuals to the episodes, and check that there is one unit of cost."""
@@ -73,10 +84,10 @@ class World:
             raise InvalidDataError("Episodes", field="episodes", value=self.episodes)
         if not isinstance(self.counterfactuals, Counterfactuals):
             raise InvalidDataError("Counterfactuals", field="counterfactuals", value=self.counterfactuals)
-        deferral: object = self.deferral
-        if deferral is not None and not callable(deferral):
-            expected = "a function of a diagnostic's name and thresholds, or None"
-            raise InvalidDataError(expected, field="deferral", value=deferral)
+        for field, what in (("deferral", "a diagnostic's name"), ("judged", "a probability")):
+            given: object = getattr(self, field)
+            if given is not None and not callable(given):
+                raise InvalidDataError(f"a function of {what} and thresholds, or None", field=field, value=given)
         if not _in_place(self.counterfactuals, self.episodes):
             object.__setattr__(self, "counterfactuals", self.counterfactuals.match(self.episodes))
         if self.cost is not None:
@@ -137,12 +148,8 @@ class World:
         50
         """
         some = self.episodes.take(rows)
-        replay = self.deferral
-
-        def deferral(diagnostic: str, thresholds: np.ndarray) -> np.ndarray:
-            return np.asarray(replay(diagnostic, thresholds))[:, :, rows]  # type: ignore[misc]
-
-        return World(some, self.counterfactuals.select(some.ids), self.cost, None if replay is None else deferral)
+        replays = _of_some(self.deferral, rows), _of_some(self.judged, rows)
+        return World(some, self.counterfactuals.select(some.ids), self.cost, *replays)
 
     @cached_property
     def _restarts(self) -> Counterfactuals:
@@ -158,6 +165,19 @@ class World:
         known = f"{'with' if self.deferral else 'no'} step deferral"
         only = "; restarts only" if self.counterfactuals.handoff == "restart" else ""
         return f"<World: {size}; {rates}; {known}{only}>"
+
+
+def _of_some[Signal](
+    replay: Callable[[Signal, np.ndarray], np.ndarray] | None, rows: np.ndarray
+) -> Callable[[Signal, np.ndarray], np.ndarray] | None:
+    """Give a replay of some of the tasks; None where there is none of all."""
+    if replay is None:
+        return None
+
+    def of_some(signal: Signal, thresholds: np.ndarray) -> np.ndarray:
+        return np.asarray(replay(signal, thresholds))[:, :, rows]
+
+    return of_some
 
 
 def _in_place(counterfactuals: Counterfactuals, episodes: Episodes) -> bool:

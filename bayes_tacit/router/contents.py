@@ -29,7 +29,7 @@ KEYS = (
     *("diagnostics", "features", "ranges", "parameters", "provenance", "fingerprint"),
 )
 KEYS_3 = (*KEYS[:-1], "design", KEYS[-1])
-BY_VERSION = {1: (*KEYS_1, "fingerprint"), 2: KEYS, 3: KEYS_3}
+BY_VERSION = {1: (*KEYS_1, "fingerprint"), 2: KEYS, 3: KEYS_3, 4: KEYS_3}
 
 
 class Settings(NamedTuple):

@@ -13,9 +13,12 @@ policy                    numbers
 `landmark`                threshold, cheap, strong
 `prefix_router`           threshold, steps, chance
 `cascade`                 threshold, chance
+`trim`                    threshold, wrong
+`evoroute`                threshold, price, start, experience
 ========================  =========================================================================================
 
-A chance is a logistic model: names, mean, scale, intercept, slopes. A threshold that nothing reaches is null.
+A chance, and `wrong`, is a logistic model: names, mean, scale, intercept, slopes. An experience has names, mean, scale,
+places and for each place count, cheap, strong, cost; and nearest. A threshold that nothing reaches is null.
 """
 
 from __future__ import annotations
@@ -25,6 +28,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
+
 from bayes_tacit import validate
 from bayes_tacit.data.handoffs import Handoff
 from bayes_tacit.data.timing import Timing
@@ -33,6 +38,8 @@ from bayes_tacit.router.control import (
     CascadeController,
     Chance,
     CountController,
+    EvoRouteController,
+    Experience,
     FirstAlarmController,
     LandmarkController,
     PrefixRouterController,
@@ -40,11 +47,14 @@ from bayes_tacit.router.control import (
     StepDeferralController,
     TaskDeferralController,
     TaskRouterController,
+    TrimController,
 )
+from bayes_tacit.router.control.experience import MOST, SUMS
 
 Played = (
     CascadeController
     | CountController
+    | EvoRouteController
     | FirstAlarmController
     | LandmarkController
     | PrefixRouterController
@@ -52,12 +62,14 @@ Played = (
     | StepDeferralController
     | TaskDeferralController
     | TaskRouterController
+    | TrimController
 )
 """A controller that a file can hold."""
 
 Numbers = dict[str, Any]
 CHANCE = ("names", "mean", "scale", "intercept", "slopes")
 AGENT = ("chance", "mean", "scale", "shift")
+EXPERIENCE = ("names", "mean", "scale", "places", *SUMS, "nearest")
 
 
 @dataclass(frozen=True)
@@ -109,6 +121,8 @@ def thresholds(controller: Played, features: Mapping[str, float]) -> tuple[float
             return controller.threshold, None
         case PureController():
             return None, None
+        case EvoRouteController():
+            return controller.threshold if controller.start else None, controller.threshold
     return None, finite(controller.threshold)
 
 
@@ -188,6 +202,33 @@ def _read_count(numbers: Numbers, setup: Setup) -> Played:
     return CountController(known, _threshold(numbers), setup.timing, setup.handoff)
 
 
+def _write_evoroute(controller: EvoRouteController) -> Numbers:
+    experience = controller.experience
+    kept = {name: getattr(experience, name) for name in EXPERIENCE}
+    known = {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in kept.items()}
+    return {
+        "threshold": controller.threshold,
+        "price": controller.price,
+        "start": controller.start,
+        "experience": {name: list(value) if isinstance(value, tuple) else value for name, value in known.items()},
+    }
+
+
+def _read_evoroute(numbers: Numbers, setup: Setup) -> Played:
+    known: Numbers = validate.record("numbers.experience", numbers["experience"], EXPERIENCE)
+    name = "numbers.experience"
+    names = validate.names(f"{name}.names", known["names"])
+    if not isinstance(known["places"], list) or not 1 <= len(known["places"]) <= MOST:
+        raise InvalidDataError(f"a list of 1 to {MOST:,} places", field=f"{name}.places", value=known["places"])
+    n = len(known["places"])
+    shapes = {"mean": (len(names),), "scale": (len(names),), "places": (n, len(names)), **dict.fromkeys(SUMS, (n,))}
+    read = {key: validate.numbers(f"{name}.{key}", known[key], shape) for key, shape in shapes.items()}
+    mean, scale = (tuple(read.pop(key).tolist()) for key in ("mean", "scale"))
+    experience = Experience(names, mean, scale, **read, nearest=known["nearest"])
+    common = numbers["price"], numbers["threshold"], numbers["start"]
+    return EvoRouteController(setup.diagnostics, experience, *common, setup.timing, setup.handoff)
+
+
 KINDS: Mapping[str, Kind] = {
     "pure_cheap": _pure("cheap"),
     "pure_strong": _pure("strong"),
@@ -257,6 +298,15 @@ KINDS: Mapping[str, Kind] = {
             _chance(given["chance"], "chance"), _threshold(given), setup.timing, diagnostics=setup.diagnostics
         ),
     ),
+    "trim": Kind(
+        ("threshold", "wrong"),
+        lambda one: {"threshold": finite(one.threshold), "wrong": _written(one.wrong)},
+        lambda given, setup: TrimController(
+            setup.diagnostics, _chance(given["wrong"], "wrong"), _threshold(given), setup.timing
+        ),
+        "wrong",
+    ),
+    "evoroute": Kind(("threshold", "price", "start", "experience"), _write_evoroute, _read_evoroute, "score"),
 }
 
 CONTROLLERS: Mapping[str, type] = {
@@ -270,4 +320,6 @@ CONTROLLERS: Mapping[str, type] = {
     "landmark": LandmarkController,
     "prefix_router": PrefixRouterController,
     "cascade": CascadeController,
+    "trim": TrimController,
+    "evoroute": EvoRouteController,
 }

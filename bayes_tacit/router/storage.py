@@ -11,9 +11,12 @@ from bayes_tacit.errors import FileFormatError, InvalidDataError
 from bayes_tacit.files import atomic_path, parse_json, regular_file
 
 FORMAT = "bayes_tacit.router"
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 """Version 1 held TACIT-Switch as the paper has it, 2 any policy; their files are still read. Since 3 there may be a
-design, and only a router that has one is written as 3, so that an older bayes_tacit reads all others."""
+design, since 4 there are two more policies, `NEWEST`. Only what needs it is written as 3 or 4, so that an older
+bayes_tacit reads all others."""
+
+NEWEST = ("trim", "evoroute")
 
 EXPECTED = "expected a router written by Router.save"
 
@@ -32,7 +35,8 @@ class Marked(Protocol):
 
 def to_json(content: Mapping[str, object]) -> str:
     """Write a line for each key, so that a router of a thousand draws can still be looked at."""
-    whole = {"format": FORMAT, "schema_version": SCHEMA_VERSION if "design" in content else 2, **content}
+    version = 3 if "design" in content else SCHEMA_VERSION if content.get("policy") in NEWEST else 2
+    whole = {"format": FORMAT, "schema_version": version, **content}
     lines = (f"  {json.dumps(key)}: {json.dumps(value, allow_nan=False)}" for key, value in whole.items())
     return "{\n" + ",\n".join(lines) + "\n}\n"
 

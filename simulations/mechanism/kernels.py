@@ -124,6 +124,8 @@ def mark(
 @compiled
 def defer_steps(
     thresholds: np.ndarray,
+    offset: np.ndarray,
+    slope: float,
     cheap_correct: np.ndarray,
     strong_correct: np.ndarray,
     cheap_moves: np.ndarray,
@@ -137,6 +139,7 @@ def defer_steps(
 ) -> np.ndarray:
     """Play step deferral at rising thresholds: (success, Cheap's and Strong's calls; threshold; task).
 
+    What is compared with a threshold is the task's offset plus the slope times the risk: with 0 and 1 the risk itself.
     Neighbouring thresholds that have decided alike so far share one path, which splits where a risk lies between them.
     Parts of the path that wait to be played are kept in `waiting`: first and last threshold, step, state, correct
     actions and calls of Strong. A split adds one part at most and there are `steps` splits on a path.
@@ -165,8 +168,9 @@ def defer_steps(
                 state = moved(cheap_moves[task, state], move[task, step])
                 risk = emitted(risk_mean[state], risk_of_error if wrong else 0.0, noise[task, step])
                 step += 1
-                # Thresholds up to the risk defer, those above it go on.
-                split = first + np.searchsorted(thresholds[first:last], risk, side="right")
+                # Thresholds up to it defer, those above it go on.
+                compared = offset[task] + slope * risk
+                split = first + np.searchsorted(thresholds[first:last], compared, side="right")
                 if split == last:
                     deferred = True
                 elif split > first and step < steps and correct < needed:

@@ -15,6 +15,7 @@ from bayes_tacit.data.costs import StepCost
 from bayes_tacit.data.counterfactuals import Counterfactuals
 from bayes_tacit.errors import InvalidDataError, TacitWarning
 from bayes_tacit.policies.world import World
+from bayes_tacit.router.control import Chance
 from simulations.mechanism import kernels
 from simulations.mechanism.draws import Draws, draw, replicate_seeds
 from simulations.mechanism.parameters import Mechanism
@@ -114,7 +115,8 @@ def world_of(mechanism: Mechanism, draws: Draws) -> World:
     counterfactuals = Counterfactuals.from_calls(
         ids, success=success, strong_calls=strong_calls, never_success=cheap_success, cost=cost
     )
-    return World(episodes, counterfactuals, cost, StepDeferral(tasks, cost))
+    deferral = StepDeferral(tasks, cost)
+    return World(episodes, counterfactuals, cost, deferral, deferral.judged)
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,6 +200,21 @@ class StepDeferral:
         """Replay."""
         if diagnostic != RISK:
             raise InvalidDataError(f"{RISK!r}, the only diagnostic there is", field="diagnostic", value=diagnostic)
+        return self._play(thresholds, np.zeros(len(self.tasks.draws)), 1.0)
+
+    def judged(self, wrong: Chance, thresholds: np.ndarray) -> np.ndarray:
+        """Replay deferral of steps whose probability to be wrong, logistic in features and risk, is high enough."""
+        place = {name: at for at, name in enumerate(wrong.names)}
+        weight = np.array(wrong.slopes) / np.array(wrong.scale)
+        offset = np.full(len(self.tasks.draws), wrong.intercept - float(weight @ np.array(wrong.mean)))
+        for name, values in zip(FEATURES, self.tasks.features.T, strict=True):
+            if name in place:
+                offset += weight[place[name]] * values
+        slope = float(weight[place[f"last {RISK}"]])
+        # On the scale of log odds; what no probability reaches, and what all reach, is infinite there.
+        return self._play(logit(np.clip(np.asarray(thresholds, dtype=float), 0.0, 1.0)), offset, slope)
+
+    def _play(self, thresholds: np.ndarray, offset: np.ndarray, slope: float) -> np.ndarray:
         given = np.asarray(thresholds, dtype=float)
         if given.ndim != 1 or np.isnan(given).any():
             raise InvalidDataError("a list of numbers", field="thresholds", value=thresholds)
@@ -205,6 +222,8 @@ class StepDeferral:
         order = np.argsort(given, kind="stable")
         played = kernels.defer_steps(
             given[order],
+            offset,
+            slope,
             *self.tasks.actors,
             self.tasks.risk_noise,
             np.array(of.risk_mean),

@@ -38,7 +38,7 @@ from bayes_tacit.policies import (
     TacitSwitch,
     TaskRouter,
     World,
-    step_deferral,
+    single_steps,
 )
 from bayes_tacit.policies.branches import two_way_points
 from bayes_tacit.policies.logistic import LBFGS, NEWTON
@@ -130,7 +130,7 @@ def test_task_router_reads_named_features_and_carried_descriptors(training, worl
 
 
 def test_step_deferral_gives_strong_the_next_step_only(training, world, monkeypatch):
-    monkeypatch.setattr(step_deferral, "AT_ONCE", 3 * len(TASKS))
+    monkeypatch.setattr(single_steps, "AT_ONCE", 3 * len(TASKS))
     for name, place in (("risk", 0), ("doubt", 1)):
         fitted = StepDeferral(name, n_candidates=8).fit(training)
         assert_same(fitted, world, lambda task, s, place=place: priced(defer(task, place, s["alpha"])))

@@ -13,6 +13,7 @@ from bayes_tacit import Episodes
 from bayes_tacit.policies import (
     Cascade,
     Count,
+    EvoRoute,
     FirstAlarm,
     Landmark,
     PosteriorTacitSwitch,
@@ -22,6 +23,7 @@ from bayes_tacit.policies import (
     StepDeferral,
     TacitSwitch,
     TaskRouter,
+    Trim,
     compare,
 )
 
@@ -50,6 +52,8 @@ def fitted(training):
         "alarm": FirstAlarm("risk"),
         "count": Count(),
         "landmark": Landmark(),
+        "trim": Trim(),
+        "evoroute": EvoRoute(limit=64),
         "map": TacitSwitch(options=FIT),
         "mean": PosteriorTacitSwitch("mean", tree),
         "quantile": PosteriorTacitSwitch(0.2, tree),

@@ -21,6 +21,7 @@ from bayes_tacit.errors import FileFormatError, InvalidDataError
 from bayes_tacit.policies import (
     Cascade,
     Count,
+    EvoRoute,
     FirstAlarm,
     Landmark,
     PrefixRouter,
@@ -29,6 +30,7 @@ from bayes_tacit.policies import (
     StepDeferral,
     TacitSwitch,
     TaskRouter,
+    Trim,
     TunedDeferral,
     TunedSwitch,
 )
@@ -58,6 +60,9 @@ POLICIES = {
     "count": Count(),
     "count, restart": Count(("doubt",), handoff="restart"),
     "landmark": Landmark(),
+    "trim": Trim(),
+    "evoroute": EvoRoute(limit=64, prices=(0, 0.2)),
+    "evoroute, restart": EvoRoute(limit=32, start=False, handoff="restart"),
     "landmark, restart": Landmark(handoff="restart"),
     "prefix_router": PrefixRouter(prefixes=(1, 3)),
     "cascade": Cascade(),

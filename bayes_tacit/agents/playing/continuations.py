@@ -31,7 +31,13 @@ from bayes_tacit.data.counterfactuals import Counterfactuals
 from bayes_tacit.data.timing import DEFAULT_TIMING, Timing
 from bayes_tacit.errors import FileFormatError, InvalidDataError
 from bayes_tacit.files import as_path, atomic_path
-from bayes_tacit.router.control import Controller, ForcedHandoffController, StepDeferralController
+from bayes_tacit.router.control import (
+    Chance,
+    Controller,
+    ForcedHandoffController,
+    StepDeferralController,
+    TrimController,
+)
 
 Key = tuple[Any, ...]
 
@@ -112,13 +118,24 @@ class Continuations[T: Task]:
 
         Where the signal of Cheap's step is at least the threshold, Strong takes one action, then Cheap acts again.
         """
-        # As text, since JSON has no infinity: that threshold is Pure Cheap.
-        levels = [repr(float(threshold)) for threshold in np.asarray(thresholds)]
-        keys = [("deferral", self.deferral_timing, signal, level) for level in levels]
+        levels = _levels(thresholds)
+        return self._deferred([("deferral", self.deferral_timing, signal, level) for level in levels])
+
+    def judged(self, wrong: Chance, thresholds: np.ndarray) -> np.ndarray:
+        """Play deferral of steps that look wrong, as `World.judged` wants it: (4, threshold, episode).
+
+        Where the probability that Cheap's step is wrong is at least the threshold, Strong takes one action, then Cheap
+        acts again.
+        """
+        numbers = json.dumps([wrong.names, wrong.mean, wrong.scale, wrong.intercept, wrong.slopes])
+        return self._deferred([("judged", self.deferral_timing, numbers, level) for level in _levels(thresholds)])
+
+    def _deferred(self, keys: list[Key]) -> np.ndarray:
+        """Play each on every task: (4, key, episode)."""
         found = self._look_up([keys] * len(self.pairs))
         rows = [[found[at][key] for at in range(len(self.pairs))] for key in keys]
         success, cheap, strong = (
-            np.array([[getattr(one, name) for one in row] for row in rows], dtype=float).reshape(len(levels), -1)
+            np.array([[getattr(one, name) for one in row] for row in rows], dtype=float).reshape(len(keys), -1)
             for name in ("success", "cheap_calls", "strong_calls")
         )
         return np.stack([success, cost_of_calls(self.players.cost, cheap, strong), cheap, strong])
@@ -149,6 +166,11 @@ class Continuations[T: Task]:
         return known, todo
 
 
+def _levels(thresholds: np.ndarray) -> list[str]:
+    """Give thresholds as text, since JSON has no infinity: that threshold is Pure Cheap."""
+    return [repr(float(threshold)) for threshold in np.asarray(thresholds)]
+
+
 def _play_all[T: Task](
     job: tuple[int, Pair[T], list[Key]], benchmark: Benchmark[T], folder: Path, players: Players
 ) -> tuple[int, dict[Key, Continued]]:
@@ -170,16 +192,22 @@ def _play[T: Task](
     controller: Controller
     if key[0] == "handoff":
         controller = ForcedHandoffController(key[1])
-    else:
+    elif key[0] == "deferral":
         _, timing, signal, level = key
         controller = StepDeferralController(float(level), signal=signal, timing=timing)
+    else:
+        _, timing, numbers, level = key
+        names, mean, scale, intercept, slopes = json.loads(numbers)
+        wrong = Chance(tuple(names), tuple(mean), tuple(scale), intercept, tuple(slopes))
+        looked_at = tuple(name.removeprefix("last ") for name in names if name.startswith("last "))
+        controller = TrimController(looked_at, wrong, float(level), timing)
     played = run_episode(
         environment,
         players.cheap,
         players.strong,
         controller,
         episode=pair.task.id,
-        extractor=benchmark.extractor(pair.task, players.budget) if key[0] == "deferral" else None,
+        extractor=benchmark.extractor(pair.task, players.budget) if key[0] != "handoff" else None,
         budget=players.budget,
         cost=players.cost,
         recorded=pair.cheap,

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
+from bayes_tacit.data.costs import StepCost
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.data.timing import DEFAULT_TIMING, Timing
 from bayes_tacit.policies.base import Policy
 from bayes_tacit.policies.cascade import Cascade
 from bayes_tacit.policies.count import Count
+from bayes_tacit.policies.evoroute import EvoRoute
 from bayes_tacit.policies.first_alarm import FirstAlarm
 from bayes_tacit.policies.landmark import Landmark
 from bayes_tacit.policies.prefix_router import PrefixRouter
@@ -17,6 +19,7 @@ from bayes_tacit.policies.pure import PureCheap, PureStrong
 from bayes_tacit.policies.step_deferral import StepDeferral
 from bayes_tacit.policies.tacit_switch import TacitSwitch
 from bayes_tacit.policies.task_router import TaskRouter
+from bayes_tacit.policies.trim import Trim
 from bayes_tacit.policies.tuned import Learner, TunedDeferral, TunedSwitch
 from bayes_tacit.policies.world import World
 
@@ -61,6 +64,7 @@ def families(
     Prefix router
     Cascade
     Landmark
+    EvoRoute analogue
     TACIT-Switch
     TACIT-Switch with memory
     TACIT-Switch with memory, start and pace
@@ -82,7 +86,9 @@ def families(
     found += [
         PrefixRouter(),
         Cascade(),
+        *([Trim(timing=timing, unmarked=fitting.get("unmarked", "due"))] if development.judged is not None else []),
         Landmark(timing=timing, handoff=known),
+        EvoRoute(cost=_step_cost(development), timing=timing, handoff=known),
         TacitSwitch(options=fitting, handoff=known),
         TunedSwitch(("memory",), learner, known, name="TACIT-Switch with memory"),
         TunedSwitch(STARTED_AND_PACED, learner, known, name="TACIT-Switch with memory, start and pace"),
@@ -92,3 +98,9 @@ def families(
     if known == "resume":
         found.append(TunedSwitch(learner=learner, handoff="restart", name="Tuned switch, restart"))
     return tuple(found)
+
+
+def _step_cost(world: World) -> StepCost:
+    """Give what steps cost in a world; where that is no number a step, what is usual in the paper."""
+    priced = isinstance(world.cost, StepCost) and world.cost.strong > 0
+    return cast("StepCost", world.cost) if priced else EvoRoute.cost

@@ -15,9 +15,11 @@ from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.decisions.bounds import bounds_from_logs, suggest_alpha
 from bayes_tacit.errors import InvalidDataError, TacitError, TacitWarning
 from bayes_tacit.estimates.map_fit import MapFit
+from bayes_tacit.policies.evoroute import EvoRoute, FittedEvoRoute
 from bayes_tacit.policies.first_alarm import FirstAlarm, FittedFirstAlarm
 from bayes_tacit.policies.recommending.families import BY_LIKELIHOOD
 from bayes_tacit.policies.tacit_switch import FittedTacitSwitch, TacitSwitch
+from bayes_tacit.policies.trim import Trim
 from bayes_tacit.router import Router
 
 UNKNOWN = (
@@ -25,6 +27,8 @@ UNKNOWN = (
     "only bounds of both. Handoffs that restart the task are known exactly (World.from_restarts), and counterfactuals "
     "of some tasks would tell the policies apart."
 )
+
+SINGLE_STEPS = "it gives Strong single steps, of which paired rollouts do not even give bounds"
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +124,7 @@ def recommend_from_logs(
         _bounded, development=development, cap=cap, cost=cost, step_budget=step_budget, strong_steps=strong_steps
     )
     rows: list[dict[str, object]] = []
-    left_out: dict[str, str] = {}
+    left_out = {Trim.name: SINGLE_STEPS}
     fitted: dict[str, FittedTacitSwitch] = {}
     penalized: dict[str, float] = {}
     with warnings.catch_warnings():
@@ -145,14 +149,15 @@ def recommend_from_logs(
     return LogsRecommendation(name, fitted[name], {"alpha": alpha}, pd.DataFrame(rows), left_out)
 
 
-def _policies(training: Episodes, fitting: Mapping[str, Any]) -> tuple[FirstAlarm | TacitSwitch, ...]:
+def _policies(training: Episodes, fitting: Mapping[str, Any]) -> tuple[FirstAlarm | EvoRoute | TacitSwitch, ...]:
     alarms = (FirstAlarm(one, name=f"First Alarm ({one})") for one in training.diagnostic_names)
     by_likelihood = TacitSwitch(options={**fitting, "memory": "profile", "clock": True}, name=BY_LIKELIHOOD)
-    return (*alarms, TacitSwitch(options=fitting), by_likelihood)
+    # Without a price and a start its scores are compared with alpha at checkpoints alone, as bounds take them.
+    return (*alarms, EvoRoute(prices=(0.0,), start=False), TacitSwitch(options=fitting), by_likelihood)
 
 
 def _bounded(
-    fitted: FittedFirstAlarm | FittedTacitSwitch,
+    fitted: FittedFirstAlarm | FittedEvoRoute | FittedTacitSwitch,
     *,
     development: Episodes,
     cap: float,

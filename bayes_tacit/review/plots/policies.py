@@ -23,6 +23,8 @@ POLICY_STYLES = MappingProxyType(
         "First Alarm": PolicyStyle("#7F0000", "p"),
         "Count": PolicyStyle("#D62728", "d"),
         "Landmark": PolicyStyle("#17BECF", "8"),
+        "TRIM analogue": PolicyStyle("#F781BF", "<"),
+        "EvoRoute analogue": PolicyStyle("#A6761D", "X"),
         "Cascade": PolicyStyle("#8C6BB1", "X"),
         "TACIT-Switch": PolicyStyle("#0072B2", "o"),
         "recommended": PolicyStyle("#000000", "D"),

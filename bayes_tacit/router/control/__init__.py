@@ -5,7 +5,10 @@ A fitted policy gives its controller: `fitted.controller(setting)`. `bayes_tacit
 
 from bayes_tacit.router.control.by_task import TaskDeferralController
 from bayes_tacit.router.control.chance import Chance
+from bayes_tacit.router.control.experience import Experience
+from bayes_tacit.router.control.experienced import EvoRouteController
 from bayes_tacit.router.control.histories import CountController, LandmarkController
+from bayes_tacit.router.control.judging import TrimController
 from bayes_tacit.router.control.pilot import GO_ON, Checkpoint, Choice, Controller, GoingOn, Pilot
 from bayes_tacit.router.control.restarts import CascadeController, PrefixRouterController
 from bayes_tacit.router.control.routed import RouterController, Routes
@@ -27,6 +30,8 @@ __all__ = [
     "Choice",
     "Controller",
     "CountController",
+    "EvoRouteController",
+    "Experience",
     "FirstAlarmController",
     "ForcedHandoffController",
     "GoingOn",
@@ -39,4 +44,5 @@ __all__ = [
     "StepDeferralController",
     "TaskDeferralController",
     "TaskRouterController",
+    "TrimController",
 ]
