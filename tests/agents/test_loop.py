@@ -232,6 +232,20 @@ def test_costs_add_up_by_the_papers_formula(threshold, timing, cheap, kind):
     assert discarded == 0 or timing == "proposal"
 
 
+@pytest.mark.parametrize("step", [0, 2])
+def test_a_forced_handoff_may_discard_the_proposal_of_its_step(step):
+    transcript, world, (cheap, strong) = play(ForcedHandoffController(step, "proposal", discards=True), length=9)
+    assert len(cheap.seen) == step + 1
+    assert [(one.agent, one.executed) for one in transcript.steps[: step + 2]] == [
+        *[("cheap", True)] * step,
+        ("cheap", False),
+        ("strong", True),
+    ]
+    assert (transcript.end.handoff_step, len(world.taken)) == (step, len(strong.seen) + step)
+    with pytest.raises(InvalidDataError, match="timing is 'post_action'; expected 'proposal' where one is discarded"):
+        ForcedHandoffController(step, discards=True)
+
+
 def test_a_forced_handoff_replays_the_recorded_prefix_without_asking_cheap():
     recorded, *_ = play(PureController("cheap"), cheap=("right", "left", "wait"), budget=Budget(6))
     transcript, world, (cheap, strong) = play(ForcedHandoffController(2), recorded=recorded)

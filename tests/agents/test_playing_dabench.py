@@ -120,6 +120,22 @@ def test_every_handoff_is_what_strong_does_from_there(data, recorded, tmp_path):
         assert found.cost.tolist() == [handoff * 2.25 + min(2, 4 - handoff) * 6.75]
 
 
+def test_a_discarded_proposal_is_one_of_the_calls_that_a_handoff_may_take(data, recorded, tmp_path):
+    _, pairs = recorded
+    played = Continuations(DABench(data), pairs[:1], tmp_path, PLAYERS, handoff_timing="proposal")
+    known = played.counterfactuals([[1, 2]])
+    for handoff, success in ((1, 1), (2, 0)):
+        # Of four calls, Strong is left two after one action and a discarded proposal, and one after two and that.
+        found = known.outcomes_at([handoff], discards_proposal=True)
+        assert found.success.tolist() == [success]
+        assert found.cheap_calls.tolist() == [handoff + 1]
+        assert found.cost.tolist() == [(handoff + 1) * 2.25 + (3 - handoff) * 6.75]
+    # Both readings are kept side by side.
+    after = Continuations(DABench(data), pairs[:1], tmp_path, PLAYERS).counterfactuals([[2]])
+    assert after.outcomes_at([2]).success.tolist() == [1]
+    assert played.counterfactuals([[2]]).outcomes_at([2], discards_proposal=True).success.tolist() == [0]
+
+
 def test_policies_are_played_on_questions_and_kept(data, recorded, tmp_path):
     folder, pairs = recorded
     actors = Players(RecordedActor(folder, "cheap"), RecordedActor(folder, "strong"), COST, BUDGET)

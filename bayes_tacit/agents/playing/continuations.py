@@ -28,7 +28,7 @@ from bayes_tacit.agents.protocols import Environment
 from bayes_tacit.agents.transcript import Transcript
 from bayes_tacit.data.costs import cost_of_calls
 from bayes_tacit.data.counterfactuals import Counterfactuals
-from bayes_tacit.data.timing import DEFAULT_TIMING, Timing
+from bayes_tacit.data.timing import DEFAULT_TIMING, Timing, discards_proposal
 from bayes_tacit.errors import FileFormatError, InvalidDataError
 from bayes_tacit.files import as_path, atomic_path
 from bayes_tacit.router.control import (
@@ -72,6 +72,9 @@ class Continuations[T: Task]:
     deferral_timing
         Which step is deferred to Strong: the one that gave the signal ("proposal": Cheap's proposal is paid for and
         discarded, as in the paper's agents), or the one after ("post_action", as in its mechanism study).
+    handoff_timing
+        Whether a handoff on the way comes after an action ("post_action"), or discards a proposal ("proposal"), which
+        then is one of the calls that the budget allows.
     """
 
     benchmark: Benchmark[T]
@@ -81,10 +84,12 @@ class Continuations[T: Task]:
     workers: int = 1
     progress: Progress | None = None
     deferral_timing: Timing = DEFAULT_TIMING
+    handoff_timing: Timing = DEFAULT_TIMING
 
     def at(self, handoffs: Sequence[Iterable[int]]) -> list[dict[int, Continued]]:
         """Give what comes of handoffs at these steps of each rollout, playing only what was never played."""
-        asked = [[("handoff", step) for step in steps] for steps in handoffs]
+        more = ("proposal",) if discards_proposal(self.handoff_timing) else ()
+        asked = [[("handoff", step, *(more if step else ())) for step in steps] for steps in handoffs]
         return [{key[1]: result for key, result in found.items()} for found in self._look_up(asked)]
 
     def counterfactuals(self, handoffs: Sequence[Iterable[int]] | None = None) -> Counterfactuals:
@@ -191,7 +196,8 @@ def _play[T: Task](
         return _continued(pair.strong)
     controller: Controller
     if key[0] == "handoff":
-        controller = ForcedHandoffController(key[1])
+        discards = key[2:] == ("proposal",)
+        controller = ForcedHandoffController(key[1], key[2] if discards else DEFAULT_TIMING, discards)
     elif key[0] == "deferral":
         _, timing, signal, level = key
         controller = StepDeferralController(float(level), signal=signal, timing=timing)

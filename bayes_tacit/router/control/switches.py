@@ -8,7 +8,8 @@ from typing import Literal
 
 from bayes_tacit import validate
 from bayes_tacit.data.handoffs import DEFAULT_HANDOFF, HANDOFFS, Handoff
-from bayes_tacit.data.timing import DEFAULT_TIMING, TIMINGS, Timing
+from bayes_tacit.data.timing import DEFAULT_TIMING, TIMINGS, Timing, discards_proposal
+from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.router.control.pilot import GO_ON, Checkpoint, Choice, GoingOn, Pilot, chosen
 from bayes_tacit.router.decision import STRONG_BY, Call
 from bayes_tacit.scores.ties import reached_from
@@ -130,14 +131,20 @@ class FirstAlarmController:
 
 @dataclass(frozen=True)
 class ForcedHandoffController:
-    """Hands off for good at a given step: Cheap acts before it, Strong from it on. No proposal is discarded."""
+    """Hands off for good at a given step: Cheap acts before it, Strong from it on.
+
+    No proposal is discarded, unless it is told to, as a policy does that looks at Cheap's proposal for that step.
+    """
 
     step: int
     timing: Timing = DEFAULT_TIMING
+    discards: bool = False
 
     def __post_init__(self) -> None:
         """Check the number."""
         validate.whole("step of the handoff", self.step, 0)
+        if self.discards and not discards_proposal(self.timing):
+            raise InvalidDataError("'proposal' where one is discarded", field="timing", value=self.timing)
 
     @property
     def name(self) -> str:
@@ -146,7 +153,7 @@ class ForcedHandoffController:
 
     def begin(self, features: Mapping[str, float], episode: str) -> Pilot:  # noqa: ARG002
         """Begin an episode."""
-        return _Forced(self.step)
+        return _Forced(self.step, self.discards)
 
 
 @dataclass
@@ -163,11 +170,14 @@ class _Fixed(GoingOn):
 @dataclass
 class _Forced(GoingOn):
     left: int
+    discards: bool
 
     def before(self) -> Choice:
-        return GO_ON if self.left else Choice("strong")
+        return GO_ON if self.left or self.discards else Choice("strong")
 
     def checkpoint(self, checkpoint: Checkpoint) -> Choice:  # noqa: ARG002
+        if not self.left:
+            return Choice("strong")
         self.left -= 1
         return GO_ON
 
