@@ -8,14 +8,16 @@ from functools import partial
 from pathlib import Path
 
 from bayes_tacit.agents.alfworld import CheapActor, Game, StrongActor
-from bayes_tacit.agents.playing import Players, collect, shown
-from simulations.alfworld.experiment import BENCHMARK, PARTS, continued, run_experiment
+from bayes_tacit.agents.playing import Players, shown
+from simulations.alfworld.experiment import alfworld_setup, run_experiment
 from simulations.alfworld.larger import cross_validate, larger_section
 from simulations.alfworld.learning import learned_pair
 from simulations.alfworld.policies import compared_policies, without_posterior
-from simulations.alfworld.results import write_results
 from simulations.alfworld.splits import Splits, make_splits
-from simulations.alfworld.stories import SCRIPTED, Story, learned_story
+from simulations.alfworld.stories import SCRIPTED, learned_story
+from simulations.played.experiment import PARTS
+from simulations.played.results import write_results
+from simulations.played.story import Story
 
 NAME = "alfworld"
 LEARNED = "alfworld_learned"
@@ -79,8 +81,6 @@ def play(
     )
     # A page without the larger protocol is there while that is played, which takes as long again.
     write_results(experiment, home, folder, story, PENDING)
-    stage = shown("rollouts, all")
-    pairs = collect(BENCHMARK, home / "rollouts", players, tasks=games, workers=jobs, progress=stage)
-    continuations = partial(continued, home=home, players=players, workers=jobs, report=shown)
-    found = cross_validate(pairs, continuations, partial(without_posterior, seed))
-    write_results(experiment, home, folder, story, larger_section(found, story.games))
+    setup = alfworld_setup(home, players, workers=jobs, report=shown)
+    found = cross_validate(setup.rollouts("all", games), setup, partial(without_posterior, seed))
+    write_results(experiment, home, folder, story, larger_section(found, story.tasks))

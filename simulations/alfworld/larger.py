@@ -16,15 +16,16 @@ import numpy as np
 import pandas as pd
 
 from bayes_tacit.agents.alfworld import Game
-from bayes_tacit.agents.playing import Continuations, Pair
+from bayes_tacit.agents.playing import Pair
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.data.outcomes import Outcomes
 from bayes_tacit.decisions.selection import bootstrap
 from bayes_tacit.errors import InvalidDataError, TacitWarning
-from bayes_tacit.policies import Policy, World, compare
-from simulations.alfworld.experiment import BUDGET_SHARE, STANDSTILL, episodes_of, taught
-from simulations.alfworld.policies import TACIT
-from simulations.alfworld.recommended import PURE, recommended
+from bayes_tacit.policies import Policy, compare
+from simulations.alfworld.experiment import BUDGET_SHARE
+from simulations.played.policies import TACIT
+from simulations.played.recommended import PURE, recommended
+from simulations.played.setup import Setup
 from simulations.studies.tables import markdown_table
 
 PARTS, DEALT, CHOSEN_ON = 5, 2027, 0.3
@@ -63,10 +64,9 @@ class Larger:
 
 def cross_validate(
     pairs: Sequence[Pair[Game]],
-    continuations: Callable[[str, Sequence[Pair[Game]]], Continuations[Game]],
+    setup: Setup[Game],
     policies: Callable[[], Sequence[Policy]],
     *,
-    standstill: int = STANDSTILL,
     parts: int = PARTS,
 ) -> Larger:
     """Hold out each part in turn.
@@ -75,17 +75,14 @@ def cross_validate(
     ----------
     pairs
         Both rollouts of all games.
-    continuations
-        Gives what comes of handoffs, for a stage and some of the pairs.
+    setup
+        How they were played.
     policies
         Makes the policies, anew for each part.
-    standstill
-        As for `run_experiment`.
     parts
         How many.
     """
-    known, episodes = continuations("all", pairs), taught(pairs, continuations, "range", standstill)
-    world = World(episodes_of(pairs), known.counterfactuals(), known.players.cost, known.deferral)
+    world, episodes = setup.world("all", pairs), setup.taught(pairs, "range")
     order = np.random.default_rng(DEALT).permutation(len(pairs))
     columns: dict[str, np.ndarray] = {}
     named: list[str] = []
@@ -95,7 +92,7 @@ def cross_validate(
         chosen_on = others[: round(CHOSEN_ON * len(others))]
         training = episodes.take(np.sort(others[len(chosen_on) :]))
         development, test = (world.take(np.sort(rows)) for rows in (chosen_on, held_out))
-        cap = BUDGET_SHARE * float(development.counterfactuals.pure_strong.cost.mean())
+        cap = setup.cap(development)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", TacitWarning)
             fitted = {policy.name: policy.fit(training) for policy in policies()}

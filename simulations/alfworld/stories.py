@@ -3,41 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from bayes_tacit.agents.alfworld.learned import LearnedPair
 from bayes_tacit.agents.transcript import Transcript
-from simulations.alfworld.experiment import Experiment
-from simulations.alfworld.policies import DEFERRAL
-
-
-@dataclass(frozen=True)
-class Story:
-    """What a page says about its pair.
-
-    Attributes
-    ----------
-    title
-        Of the page.
-    is_not
-        What the page is not.
-    command
-        How it is made.
-    reliance
-        Says why Step Deferral does what it does with this pair; paragraphs.
-    games
-        Which games the larger protocol has, in a sentence.
-    about
-        Paragraphs on how the pair plays alone.
-    """
-
-    title: str
-    is_not: str
-    command: str
-    reliance: Callable[[Experiment], Sequence[str]]
-    games: str
-    about: Sequence[str] = ()
+from simulations.alfworld.words import ALFWORLD
+from simulations.played.experiment import Experiment
+from simulations.played.policies import DEFERRAL
+from simulations.played.story import Story
 
 
 def scripted_reliance(experiment: Experiment) -> list[str]:
@@ -76,6 +49,7 @@ def executed(transcripts: list[Transcript], agent: str) -> Counter[str]:
 
 
 SCRIPTED = Story(
+    ALFWORLD,
     title="ALFWorld with a scripted pair",
     is_not=(
         "**What this is not.** Both actors are scripts of ours, not language models: Strong plans and searches where "
@@ -88,7 +62,7 @@ SCRIPTED = Story(
     ),
     command="alfworld",
     reliance=scripted_reliance,
-    games=(
+    tasks=(
         "At hand are 340 games, and in 66 of them was counted what Strong knows of where things are, so 274 are left."
     ),
 )
@@ -113,6 +87,7 @@ def learned_story(pair: LearnedPair) -> Story:
     few, many = (sorted({len(games) for games in some}) for some in (pair.cheap_games, pair.strong_games))
     sizes = [sorted({len(one.weights) for one in actor.rankers}) for actor in (pair.cheap, pair.strong)]
     return Story(
+        ALFWORLD,
         title="ALFWorld with a learned pair",
         is_not=(
             "**What this is not.** Both actors learned what they know from walkthroughs of the games, and nobody "
@@ -124,7 +99,7 @@ def learned_story(pair: LearnedPair) -> Story:
         ),
         command="alfworld_learned",
         reliance=learned_reliance,
-        games="At hand are 340 games, each of which is played by actors that were not trained on it.",
+        tasks="At hand are 340 games, each of which is played by actors that were not trained on it.",
         about=[
             f"**How they learned.** The game files at hand hold no walkthrough. In its place stands that of one who "
             f"knows where everything is: our own plan with the game's facts, which is as long as what the package's "

@@ -40,13 +40,14 @@ from bayes_tacit.policies import (
     World,
 )
 from simulations.__main__ import main
-from simulations.alfworld import experiment as experiment_module
-from simulations.alfworld.experiment import BENCHMARK, check_played, run_experiment
-from simulations.alfworld.kept_time import seconds_spent
-from simulations.alfworld.policies import POSTERIOR, TACIT
-from simulations.alfworld.results import write_results
+from simulations.alfworld.experiment import BENCHMARK, run_experiment
 from simulations.alfworld.splits import Splits
 from simulations.alfworld.stories import SCRIPTED
+from simulations.played import experiment as experiment_module
+from simulations.played.experiment import check_played
+from simulations.played.kept_time import seconds_spent
+from simulations.played.policies import POSTERIOR, TACIT
+from simulations.played.results import write_results
 from simulations.studies import registry
 
 pytestmark = pytest.mark.filterwarnings("ignore::bayes_tacit.errors.TacitWarning")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,12 +14,13 @@ from bayes_tacit.agents.alfworld import CheapActor, ErrorProcess, StrongActor, l
 from bayes_tacit.agents.playing import Players, collect
 from bayes_tacit.decisions.selection import fixed_grid
 from bayes_tacit.policies import FirstAlarm, PureCheap, PureStrong, StepDeferral, TacitSwitch, TunedSwitch, World
-from simulations.alfworld.advice import advice_table, advice_words
-from simulations.alfworld.experiment import BENCHMARK, continued, episodes_of
+from simulations.alfworld.experiment import BENCHMARK, alfworld_setup
 from simulations.alfworld.larger import cross_validate, larger_section, larger_table
-from simulations.alfworld.needed import needed_handoffs
-from simulations.alfworld.policies import BY_LIKELIHOOD, DUE, POSTERIOR, TACIT, compared_policies, is_family
-from simulations.alfworld.recommended import recommended
+from simulations.alfworld.policies import compared_policies
+from simulations.played.advice import advice_table, advice_words
+from simulations.played.needed import needed_handoffs
+from simulations.played.policies import BY_LIKELIHOOD, DUE, POSTERIOR, TACIT, is_family
+from simulations.played.recommended import recommended
 
 pytestmark = pytest.mark.filterwarnings("ignore::bayes_tacit.errors.TacitWarning")
 
@@ -34,7 +34,7 @@ def played(tmp_path_factory):
     data, home = tmp_path_factory.mktemp("data"), tmp_path_factory.mktemp("home")
     write_kitchens(data, "own", N, seed=1)
     pairs = collect(BENCHMARK, home / "rollouts", PLAYERS, tasks=list_games("own", data))
-    return pairs, partial(continued, home=home, players=PLAYERS)
+    return pairs, alfworld_setup(home, PLAYERS, standstill=1)
 
 
 class Spying:
@@ -59,7 +59,7 @@ def found(played):
         dear = StepDeferral("uncertainty", average_steps=(1e6,), timing="proposal", name="Always deferring")
         return [PureCheap(), alarm, deferral, dear, tacit, PureStrong()]
 
-    return cross_validate(*played, policies, standstill=1, parts=PARTS), spy
+    return cross_validate(*played, policies, parts=PARTS), spy
 
 
 def test_every_game_is_judged_once_by_what_was_fitted_without_it(played, found):
@@ -118,7 +118,7 @@ def test_a_recommendation_is_made_of_the_families_alone():
     fitted = {policy.name: policy.fit(parts["training"]) for policy in (PureCheap(), alarm, tacit, PureStrong())}
     advice = recommended(fitted, parts["training"], world, 40)
     assert list(advice.table["policy"]) + list(advice.left_out) == ["Pure Cheap", "First Alarm", "Pure Strong"]
-    assert f"names **{advice.name}**" in advice_words(advice)
+    assert f"names **{advice.name}**" in advice_words(advice, "games")
     assert f"| **{advice.name}** |" in advice_table(advice)
     assert recommended(fitted, parts["training"], world.take(np.arange(5)), 40) is None
     names = [policy.name for policy in compared_policies()]
@@ -127,7 +127,8 @@ def test_a_recommendation_is_made_of_the_families_alone():
 
 
 def test_a_policy_that_searches_needs_every_handoff(played):
-    episodes = episodes_of(played[0])
+    pairs, setup = played
+    episodes = setup.episodes(pairs)
     alarm = FirstAlarm("repeated_action").fit(episodes)
     some = needed_handoffs([alarm], episodes)
     lengths = episodes.n_steps.tolist()

@@ -11,8 +11,8 @@ import pandas as pd
 from scipy.stats import binomtest
 
 from bayes_tacit.policies.comparison import in_words
-from simulations.alfworld.experiment import PARTS, Experiment
-from simulations.alfworld.kept_time import seconds_spent
+from simulations.played.experiment import PARTS, Experiment
+from simulations.played.kept_time import seconds_spent
 from simulations.studies.tables import markdown_table
 
 PLAIN = (
@@ -22,7 +22,7 @@ PLAIN = (
 )
 """Numbers of a searched setting that change nothing."""
 
-STAGES = {"rollouts": "paired rollouts", "continuations": "continuations", "played": "policies on the test games"}
+STAGES = {"rollouts": "paired rollouts", "continuations": "continuations", "played": "policies on the test {}"}
 
 
 def policies_table(experiment: Experiment) -> str:
@@ -71,25 +71,26 @@ def interval(row: Mapping[Hashable, Any], name: str, scale: float, digits: int) 
     return f"{middle} ({low} to {high})"
 
 
-def counts_table(experiment: Experiment) -> str:
-    """Give how many games of each part had each paired outcome."""
+def counts_table(experiment: Experiment, tasks: str) -> str:
+    """Give how many tasks of each part had each paired outcome."""
     counts = experiment.counts
     rows = [[part, *(str(counts.loc[outcome, part]) for outcome in counts.index)] for part in PARTS]
-    return markdown_table(["games", *(f"AB = {outcome}" for outcome in counts.index)], rows)
+    return markdown_table([tasks, *(f"AB = {outcome}" for outcome in counts.index)], rows)
 
 
-def rates(experiment: Experiment) -> str:
-    """Say how often each actor wins alone, on the games that they were tuned on and on the others."""
+def success_rates(experiment: Experiment, groups: Mapping[str, tuple[str, ...]], wins_or: str) -> str:
+    """Say how often each actor succeeds alone, by groups of parts."""
     said = []
-    for words, parts in (("valid_seen", ("fit", "select")), ("the test games", ("test",))):
+    for words, parts in groups.items():
         pairs = [pair for part in parts for pair in experiment.pairs[part]]
+        each = []
         for name, wins in (
             ("Cheap", sum(pair.cheap.end.success for pair in pairs)),
             ("Strong", sum(pair.strong.end.success for pair in pairs)),
         ):
             low, high = binomtest(wins, len(pairs)).proportion_ci(method="wilson")
-            said.append(f"{name} wins {wins} of {len(pairs)} ({wins / len(pairs):.1%}, {low:.1%} to {high:.1%})")
-        said[-2:] = [f"On {words} {said[-2]} and {said[-1]}"]
+            each.append(f"{name} {wins_or} {wins} of {len(pairs)} ({wins / len(pairs):.1%}, {low:.1%} to {high:.1%})")
+        said.append(f"On {words} {' and '.join(each)}")
     return f"{'. '.join(said)}; in brackets 95% intervals by Wilson's method."
 
 
@@ -104,13 +105,13 @@ def curve_table(curve: pd.DataFrame) -> str:
     return markdown_table(["budget", *names], rows)
 
 
-def times(kept: Path) -> str:
+def times(kept: Path, tasks: str) -> str:
     """Say how long playing took."""
-    rows = [[words, f"{seconds_spent(kept / stage) / 60:.1f}"] for stage, words in STAGES.items()]
+    rows = [[words.format(tasks), f"{seconds_spent(kept / stage) / 60:.1f}"] for stage, words in STAGES.items()]
     total = sum(seconds_spent(kept / stage) for stage in STAGES)
     table = markdown_table(["what was played", "minutes"], [*rows, ["in all", f"{total / 60:.1f}"]])
     return (
         f"{table}\n\nWall-clock time from file to file as they were last written, pauses left out, on two cores that "
         f"others used as well (Python {platform.python_version()}); what was added to a file later hides how long its "
-        "first part took. Fitting and choosing take about a minute more, the larger protocol several."
+        "first part took."
     )

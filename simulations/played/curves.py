@@ -1,4 +1,4 @@
-"""The success-cost curve: what every policy gives on the test games at each budget, with the chosen points ringed."""
+"""The success-cost curve: what every policy gives on the test tasks at each budget, with the chosen points ringed."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ import pandas as pd
 from bayes_tacit.policies import success_cost_curve
 from bayes_tacit.policies.base import Searching
 from bayes_tacit.review.plots.policies import policy_style
-from simulations.alfworld.experiment import Experiment
+from simulations.played.experiment import Experiment
+from simulations.played.story import Words
 from simulations.studies.figures import figure_file
 
 CAPS = tuple(share / 100 for share in range(30, 101, 5))
-"""Budgets on the development games, as shares of what Pure Strong costs there."""
+"""Budgets on the development tasks, as shares of what Pure Strong costs there."""
 
 PURE = ("Pure Cheap", "Pure Strong")
 
 
 def curves(experiment: Experiment) -> pd.DataFrame:
-    """Choose each policy's setting at each budget on the development games; give what it does on the test games.
+    """Choose each policy's setting at each budget on the development tasks; give what it does on the test tasks.
 
     Policies that search for their setting are left out: they have a search for each budget.
     """
@@ -32,7 +33,7 @@ def curves(experiment: Experiment) -> pd.DataFrame:
     return table.assign(share=(table["cap"] / strong).round(6))
 
 
-def plot_curves(experiment: Experiment, table: pd.DataFrame, path: Path) -> None:
+def plot_curves(experiment: Experiment, table: pd.DataFrame, path: Path, words: Words) -> None:
     """Draw them."""
     points = {
         row["policy"]: (row["cost"], 100 * row["success"]) for row in experiment.comparison.table.to_dict("records")
@@ -66,5 +67,8 @@ def plot_curves(experiment: Experiment, table: pd.DataFrame, path: Path) -> None
             align = "left" if offset[0] > 0 else "right"
             ax.annotate(name, (cost, success), xytext=offset, textcoords="offset points", ha=align)
         ax.margins(0.08)
-        ax.set(xlabel="mean cost of a test game (calls of the 4B model)", ylabel="success on test games, %")
-        figure.legend(loc="outside right center", title="ringed: chosen under\n90% of Pure Strong's cost")
+        ax.set(
+            xlabel=f"mean cost of a test {words.tasks[:-1]} ({words.unit})", ylabel=f"success on test {words.tasks}, %"
+        )
+        share = f"{experiment.share:.0%}"
+        figure.legend(loc="outside right center", title=f"ringed: chosen under\n{share} of Pure Strong's cost")

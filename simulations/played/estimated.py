@@ -7,8 +7,8 @@ import xarray as xr
 from bayes_tacit.estimates.map_fit import MapFit
 from bayes_tacit.estimates.posterior import judge
 from bayes_tacit.policies.tacit_switch import FittedTacitSwitch
-from simulations.alfworld.experiment import Experiment
-from simulations.alfworld.policies import POSTERIOR, TACIT
+from simulations.played.experiment import Experiment
+from simulations.played.policies import POSTERIOR, TACIT
 from simulations.studies.tables import markdown_table
 
 

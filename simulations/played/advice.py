@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from bayes_tacit.policies import Recommendation
-from simulations.alfworld.experiment import Experiment
-from simulations.alfworld.page_tables import interval
-from simulations.alfworld.policies import DEFERRAL
+from simulations.played.experiment import Experiment
+from simulations.played.page_tables import interval
+from simulations.played.policies import DEFERRAL
 from simulations.studies.tables import markdown_table
 
 
-def advice_section(experiment: Experiment) -> list[str]:
-    """Say what is recommended from fit and development games, and what came of it on the test games."""
+def advice_section(experiment: Experiment, tasks: str) -> list[str]:
+    """Say what is recommended from fit and development tasks, and what came of it on the test tasks."""
     advice = experiment.recommendation
     if advice is None:
         return []
@@ -21,11 +21,11 @@ def advice_section(experiment: Experiment) -> list[str]:
     )
     return [
         "## What is recommended",
-        f"{advice_words(advice)} On the test games {advice.name} solves {named}; the best of all policies there is "
-        f"{best}, {top}. {_against_deferral(experiment, advice.name)}",
+        f"{advice_words(advice, tasks)} On the test {tasks} {advice.name} solves {named}; the best of all policies "
+        f"there is {best}, {top}. {_against_deferral(experiment, advice.name)}",
         advice_table(advice),
-        f"Each policy's setting is chosen on four fifths of the {advice.n_tasks} development games and judged on the "
-        "last fifth, in turn; test games are not looked at. Intervals and probabilities: Bayesian bootstrap.",
+        f"Each policy's setting is chosen on four fifths of the {advice.n_tasks} development {tasks} and judged on the "
+        f"last fifth, in turn; test {tasks} are not looked at. Intervals and probabilities: Bayesian bootstrap.",
     ]
 
 
@@ -57,17 +57,17 @@ def advice_table(advice: Recommendation) -> str:
     return markdown_table(head, rows)
 
 
-def advice_words(advice: Recommendation) -> str:
+def advice_words(advice: Recommendation, tasks: str) -> str:
     """Say which policy is named, and why."""
     expected = advice.expected
     why = "it has the highest held-out success"
     if advice.too_little:
         why = (
-            f"{advice.best} has the highest held-out success, but {advice.n_tasks} games cannot tell the two apart to "
-            f"a point, and {advice.name} is the simplest policy within one standard error of it"
+            f"{advice.best} has the highest held-out success, but {advice.n_tasks} {tasks} cannot tell the two apart "
+            f"to a point, and {advice.name} is the simplest policy within one standard error of it"
         )
     return (
-        f"`recommend` names **{advice.name}**: {why}. Of whatever it names on such games it expects "
+        f"`recommend` names **{advice.name}**: {why}. Of whatever it names on such {tasks} it expects "
         f"{100 * expected['success']:.1f}% ({100 * expected['success_lower']:.1f} to "
         f"{100 * expected['success_upper']:.1f}) at a cost of {expected['cost']:.1f}."
     )

@@ -1,0 +1,107 @@
+"""What an experiment fixes before anything is played: the benchmark, who plays, the teacher's rule, the budget."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bayes_tacit.agents.playing import Benchmark, Continuations, Pair, Players, Progress, Task, collect
+from bayes_tacit.agents.teacher import RuleTeacher, feasible_by, with_marks
+from bayes_tacit.agents.teacher.marks import Evidence
+from bayes_tacit.agents.teacher.rule import AtCheckpoint
+from bayes_tacit.agents.transcript import episodes_from_transcripts
+from bayes_tacit.data.episodes import Episodes
+from bayes_tacit.data.timing import DEFAULT_TIMING, Timing
+from bayes_tacit.errors import TacitWarning
+from bayes_tacit.policies import World
+from simulations.played.needed import clear_handoffs
+
+Report = Callable[[str], Progress]
+"""Makes the progress of a stage with this name."""
+
+
+@dataclass(frozen=True, eq=False)
+class Setup[T: Task]:
+    """How an experiment is played; what was played is kept, and a run that was stopped goes on.
+
+    Attributes
+    ----------
+    benchmark
+        What is played.
+    players
+        Who plays.
+    home
+        Where everything that was played is kept.
+    clear
+        Where the rule-based teacher takes failure for clear.
+    share
+        The cap on development data, as a share of what Pure Strong costs there.
+    carried
+        Adds to episodes what some policies look at beside features and diagnostics.
+    handoff_timing
+        Whether a handoff discards a proposal, which is one of the calls that an episode may take.
+    workers
+        Number of processes.
+    report
+        Makes a progress for each stage.
+    """
+
+    benchmark: Benchmark[T]
+    players: Players
+    home: Path
+    clear: AtCheckpoint
+    share: float
+    carried: Callable[[Episodes, Sequence[Pair[T]]], Episodes]
+    handoff_timing: Timing = DEFAULT_TIMING
+    workers: int = 1
+    report: Report | None = None
+
+    def told(self, stage: str) -> Progress | None:
+        """Give the progress of a stage."""
+        return None if self.report is None else self.report(stage)
+
+    def rollouts(self, part: str, tasks: Sequence[T]) -> list[Pair[T]]:
+        """Play each of some tasks with Cheap alone and with Strong alone."""
+        stage = self.told(f"rollouts, {part}")
+        folder = self.home / "rollouts"
+        return collect(self.benchmark, folder, self.players, tasks=tasks, workers=self.workers, progress=stage)
+
+    def continued(self, part: str, pairs: Sequence[Pair[T]]) -> Continuations[T]:
+        """Give what comes of handoffs and of single steps in some rollouts, kept where all that is played is."""
+        return Continuations(
+            self.benchmark,
+            pairs,
+            self.home / "continuations",
+            self.players,
+            self.workers,
+            self.told(f"continuations, {part}"),
+            "proposal",
+            self.handoff_timing,
+        )
+
+    def episodes(self, pairs: Sequence[Pair[T]]) -> Episodes:
+        """Give the episodes, without marks."""
+        with warnings.catch_warnings():
+            # Marks come later, and only for the fit; a small part need not vary in every feature.
+            warnings.simplefilter("ignore", TacitWarning)
+            return self.carried(episodes_from_transcripts((pair.cheap, pair.strong) for pair in pairs), pairs)
+
+    def taught(self, pairs: Sequence[Pair[T]], evidence: Evidence) -> Episodes:
+        """Have the rule-based teacher mark the tasks with AB = 01, by handoffs that are played; give the episodes."""
+        failed = [pair for pair in pairs if pair.outcome == "01"]
+        judged = [clear_handoffs(pair.cheap, self.clear) for pair in failed]
+        teacher = RuleTeacher(feasible_by(self.continued("fit", failed).counterfactuals(judged)), self.clear)
+        lessons = [teacher.mark(pair.cheap, pair.strong) for pair in failed]
+        marks = {lesson.episode: lesson.mark for lesson in lessons if lesson.mark is not None}
+        return with_marks(self.episodes(pairs), marks, evidence)
+
+    def world(self, part: str, pairs: Sequence[Pair[T]], handoffs: Sequence[set[int]] | None = None) -> World:
+        """Give what would come of decisions on some tasks: of every handoff, or of those that will be looked up."""
+        known = self.continued(part, pairs)
+        return World(self.episodes(pairs), known.counterfactuals(handoffs), self.players.cost, known.deferral)
+
+    def cap(self, development: World) -> float:
+        """Give the cap on the mean cost of a task."""
+        return self.share * float(development.counterfactuals.pure_strong.cost.mean())
