@@ -35,8 +35,7 @@ class Marked(Protocol):
 
 def to_json(content: Mapping[str, object]) -> str:
     """Write a line for each key, so that a router of a thousand draws can still be looked at."""
-    version = 3 if "design" in content else SCHEMA_VERSION if content.get("policy") in NEWEST else 2
-    whole = {"format": FORMAT, "schema_version": version, **content}
+    whole = {"format": FORMAT, "schema_version": _oldest(content), **content}
     lines = (f"  {json.dumps(key)}: {json.dumps(value, allow_nan=False)}" for key, value in whole.items())
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
@@ -65,7 +64,11 @@ def from_json[R: Marked](text: str | bytes, where: str, make: Callable[[dict[str
     """Make the router that the text describes from its content and schema version, checking all of it."""
     content = parse_json(text, where, EXPECTED.removeprefix("expected "))
     try:
-        router = make(content, _version(content))
+        version = _version(content)
+        router = make(content, version)
+        if version not in (1, _oldest(content)):
+            expected = f"{_oldest(content)}, as for all such routers"
+            raise InvalidDataError(expected, field="schema_version", value=version)
         if content["fingerprint"] != router.fingerprint:
             raise InvalidDataError(
                 "the digest of its content: it was changed after it was saved (to change a setting, use "
@@ -76,6 +79,11 @@ def from_json[R: Marked](text: str | bytes, where: str, make: Callable[[dict[str
     except InvalidDataError as error:
         raise FileFormatError(f"{where}: {error}") from None
     return router
+
+
+def _oldest(content: Mapping[str, object]) -> int:
+    """Give the oldest version since 2 that has all that a router needs."""
+    return 3 if "design" in content else SCHEMA_VERSION if content.get("policy") in NEWEST else 2
 
 
 def _version(content: object) -> int:

@@ -81,6 +81,8 @@ def started(work: Callable[[], object], folder: Path, said: Path) -> int:
     code = 1
     try:
         os.setsid()
+        # A shell starts what runs in the background deaf to it.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         os.chdir(folder)
         with said.open("ab", buffering=0) as file:
             os.dup2(file.fileno(), 1)

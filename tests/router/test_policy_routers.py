@@ -229,6 +229,7 @@ def test_what_a_file_should_not_hold_is_refused(kind):
     assert set(SCHEMA["$defs"][kind]["properties"]["numbers"]["properties"]) == set(kinds.KINDS[kind].keys)
     changes = [{"timing": "later"}, {"handoff": "again"}, {"numbers": None}, {"more": 1}, {"features": [1]}]
     changes += [{"numbers": {**content["numbers"], "more": 1}}, {"provenance": {}}, {"ranges": {}}]
+    changes += [{"schema_version": other} for other in range(6) if other != content["schema_version"]]
     for key in content["numbers"]:
         changes.append({"numbers": {name: one for name, one in content["numbers"].items() if name != key}})
         changes.append({"numbers": content["numbers"] | {key: ["many"]}})
