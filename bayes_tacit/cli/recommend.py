@@ -68,6 +68,9 @@ def recommend(
     step_budget: Annotated[int | None, typer.Option(help="Steps an episode can have; for bounds from the log.")] = None,
     timing: Timing = "post_action",
     unmarked: Unmarked = "due",
+    choose: Annotated[
+        str, typer.Option(help="With too little data to tell: the simplest within one standard error, or the best.")
+    ] = "simplest",
     folds: Annotated[int, typer.Option(help="Parts of the cross-validation.")] = 5,
     table: Annotated[Path | None, typer.Option(help="Write what every policy is expected to give, .csv.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw success against cost, .png, .svg or .pdf.")] = None,
@@ -84,6 +87,7 @@ def recommend(
     Example: `bayes-tacit recommend episodes.jsonl --cap 50% --handoff restart --out router.json`
     """
     from bayes_tacit.model.evidence import Unmarked as UnmarkedName
+    from bayes_tacit.policies.recommending.verdict import Choose
 
     validate.choice("--handoff", handoff, HANDOFFS)
     share = validate.number("--share", share, "a number above 0 and below 1", above=0, below=1)
@@ -92,6 +96,7 @@ def recommend(
     validate.whole("--seed", seed, 0)
     validate.choice("--timing", timing, TIMINGS)
     validate.choice("--unmarked", unmarked, get_args(UnmarkedName))
+    validate.choice("--choose", choose, get_args(Choose))
     if step_budget is not None:
         validate.whole("--step-budget", step_budget, 1)
     _cap(cap, strong=1.0)
@@ -99,9 +104,10 @@ def recommend(
         if path is not None:
             new_file(path, *suffixes, force=force)
     known = counterfactuals is not None or handoff == "restart"
-    if plot is not None and not known:
-        expected = "--counterfactuals or --handoff restart as well: bounds are no curve"
-        raise InvalidDataError(expected, field="--plot", value=str(plot))
+    for option, given, why in (("--plot", plot, "are no curve"), ("--choose", choose, "name no best")):
+        if not known and given not in {None, "simplest"}:
+            expected = f"--counterfactuals or --handoff restart as well: bounds {why}"
+            raise InvalidDataError(expected, field=option, value=str(given))
     fitting = {"timing": timing, "unmarked": unmarked}
     with told():
         episodes = read_episodes(data)
@@ -112,7 +118,7 @@ def recommend(
         if known:
             with about(*filter(None, (data, counterfactuals))):
                 world = _world(kept, counterfactuals, cost, steps, handoff)
-            result = _judged(training, world, cap, folds, seed, fitting, 0 if plot is None else BUDGETS)
+            result = _judged(training, world, cap, folds, choose, seed, fitting, 0 if plot is None else BUDGETS)
         else:
             result = _from_logs(training, kept, cap, cost, step_budget, steps, fitting)
     from bayes_tacit.router import Ranges
@@ -167,7 +173,14 @@ def _world(
 
 
 def _judged(
-    training: Episodes, world: World, cap: str, folds: int, seed: int, fitting: dict[str, str], frontier: int
+    training: Episodes,
+    world: World,
+    cap: str,
+    folds: int,
+    choose: str,
+    seed: int,
+    fitting: dict[str, str],
+    frontier: int,
 ) -> Recommendation:
     from bayes_tacit.policies import families, recommend
 
@@ -175,7 +188,15 @@ def _judged(
     policies = families(training, world, timing=fitting["timing"], options=fitting)  # type: ignore[arg-type]
     with _bar() as advance:
         return recommend(
-            training, world, budget, policies=policies, folds=folds, seed=seed, frontier=frontier, told=advance
+            training,
+            world,
+            budget,
+            policies=policies,
+            folds=folds,
+            choose=choose,  # type: ignore[arg-type]
+            seed=seed,
+            frontier=frontier,
+            told=advance,
         )
 
 

@@ -15,7 +15,7 @@ from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.policies import FirstAlarm, PureCheap, PureStrong, TacitSwitch, TaskRouter
 from bayes_tacit.policies.recommending import families, recommend
 from bayes_tacit.policies.recommending.crossvalidation import cross_validate
-from bayes_tacit.policies.recommending.verdict import name_one, posterior_means
+from bayes_tacit.policies.recommending.verdict import Named, name_one, posterior_means
 
 CAP = 12.0
 QUICK = [PureCheap(), TaskRouter(), FirstAlarm("risk"), FirstAlarm("doubt", name="Doubt"), TacitSwitch()]
@@ -146,15 +146,47 @@ def test_too_few_tasks_and_other_data_are_refused(training, development):
         recommend(training, development, CAP, policies=[PureCheap(), PureCheap()])
 
 
+def two_that_differ_by(wins, losses, n):
+    """Successes of two policies on n tasks: the second alone solves `wins` of them, the first alone `losses`."""
+    success = np.zeros((2, n))
+    success[:, : n // 2] = 1
+    success[0, :wins] = 0
+    success[1, wins : wins + losses] = 0
+    return success
+
+
 def test_the_simplest_is_named_where_the_data_cannot_tell():
-    rng = np.random.default_rng(0)
-    same = (rng.random((2, 60)) < 0.5).astype(float)
-    same[1, :3] = 1
-    same[0, :3] = 0
-    named = name_one(same)
-    assert (named.row, named.too_little) == (0, True) or named.best == 0
-    # The same shares with a hundred times the tasks are known well enough.
-    assert name_one(np.repeat(same, 400, axis=1)).row == name_one(np.repeat(same, 400, axis=1)).best
+    few = two_that_differ_by(6, 4, 60)  # +3.3 points, with a standard error of 5.3
+    assert name_one(few) == Named(row=0, best=1, simplest=0)
+    assert name_one(few, choose="best") == Named(row=1, best=1, simplest=0)
+    # The same shares with a hundred times the tasks are known well enough, whichever is asked for.
+    many = np.repeat(few, 100, axis=1)
+    for choose in ("simplest", "best"):
+        assert name_one(many, choose=choose) == Named(row=1, best=1, simplest=1)
+
+
+def test_a_policy_more_than_one_standard_error_behind_is_not_within_it():
+    behind = two_that_differ_by(6, 1, 60)  # +8.3 points, with a standard error of 4.3
+    assert name_one(behind) == Named(row=1, best=1, simplest=1)
+
+
+def test_where_the_best_is_asked_for_it_is_named_and_judged_and_the_doubt_is_said(training):
+    few = world_of(draw_tasks(7, 40))
+    simplest, best = (recommend(training, few, CAP, policies=QUICK, choose=choose) for choose in ("simplest", "best"))
+    assert simplest.too_little
+    assert best.too_little
+    assert (simplest.name, best.name) == (best.simplest, simplest.best)
+    assert best.name != best.simplest
+    assert f"too few to tell whether {best.name} is better" in simplest.reason
+    assert f"too few to tell it from {best.simplest}" in best.reason
+    assert best.to_dict()["simplest"] == simplest.name
+    # What to expect is that of the rule: the best of the other parts, not the simplest of them.
+    assert best.expected != simplest.expected
+
+
+def test_only_the_simplest_and_the_best_can_be_asked_for(training, development):
+    with pytest.raises(InvalidDataError, match="choose is 'cheapest'; expected 'simplest' or 'best'"):
+        recommend(training, development, CAP, policies=QUICK, choose="cheapest")
 
 
 def test_means_under_the_bayesian_bootstrap_have_the_spread_of_a_mean():

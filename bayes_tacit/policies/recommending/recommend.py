@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping
+from typing import get_args
 
 import numpy as np
 import pandas as pd
@@ -17,7 +18,7 @@ from bayes_tacit.policies.comparison import fitted_of, in_words
 from bayes_tacit.policies.recommending.crossvalidation import Judged, cross_validate
 from bayes_tacit.policies.recommending.families import families
 from bayes_tacit.policies.recommending.recommendation import Recommendation
-from bayes_tacit.policies.recommending.verdict import INDIFFERENT, Named, name_one, posterior_means
+from bayes_tacit.policies.recommending.verdict import INDIFFERENT, Choose, Named, name_one, posterior_means
 from bayes_tacit.policies.world import World
 
 FEWEST = 20
@@ -33,6 +34,7 @@ def recommend(
     folds: int = 5,
     probability: float = 0.95,
     indifferent: float = INDIFFERENT,
+    choose: Choose = "simplest",
     seed: int = 0,
     frontier: int = 0,
     told: Callable[[str, int, int], None] | None = None,
@@ -59,8 +61,11 @@ def recommend(
     probability
         Mass of the intervals.
     indifferent
-        A difference of success that is not known more exactly than this counts as not known: then the simplest policy
-        within one standard error of the best is named.
+        A difference of success that is not known more exactly than this counts as not known: there is too little data
+        to tell.
+    choose
+        What is named where there is too little data to tell: `"simplest"`, the simplest policy within one standard
+        error of the best, or `"best"`, the one with the most held-out success all the same.
     seed
         Decides parts and draws.
     frontier
@@ -80,11 +85,14 @@ def recommend(
     >>> result = recommend(parts["training"], development, cap=40, policies=tried)
     >>> result.name, result.best, result.too_little      # 600 tasks cannot tell the two apart, so the simpler one
     ('Task Router', 'TACIT-Switch', True)
+    >>> recommend(parts["training"], development, cap=40, policies=tried, choose="best").name
+    'TACIT-Switch'
     """
     _check(training, development)
     cap = validate.number("cap", cap, "a finite number >= 0", least=0)
     folds = validate.whole("folds", folds, 2, 100_000)
     probability = validate.probability("probability", probability)
+    validate.choice("choose", choose, get_args(Choose))
     tell = told or (lambda *_: None)
     tried = tuple(families(training, development) if policies is None else policies)
     fitted, choices, left_out = _fit_all(tried, training, development, cap, tell)
@@ -99,7 +107,7 @@ def recommend(
             seed=seed,
             told=lambda: tell("judging", next(done), folds * len(fitted)),
         )
-    named = name_one(judged.success, indifferent)
+    named = name_one(judged.success, indifferent, choose)
     name = judged.names[named.row]
     curve = _frontier(fitted[name], development, frontier, probability, seed, tell) if frontier else None
     return Recommendation(
@@ -108,9 +116,9 @@ def recommend(
         choice=choices[name],
         cap=cap,
         table=_table(judged, named, fitted, choices, probability, seed),
-        expected=_expected(judged, indifferent, probability, seed),
+        expected=_expected(judged, indifferent, choose, probability, seed),
         best=judged.names[named.best],
-        too_little=named.too_little,
+        simplest=judged.names[named.simplest],
         left_out=left_out,
         n_tasks=len(development),
         frontier=curve,
@@ -178,13 +186,13 @@ def _table(
     )
 
 
-def _expected(judged: Judged, indifferent: float, probability: float, seed: int) -> dict[str, float]:
+def _expected(judged: Judged, indifferent: float, choose: Choose, probability: float, seed: int) -> dict[str, float]:
     """Judge the whole procedure: every part under what the other parts name."""
     n = len(judged.fold)
     success, cost = np.empty((2, n))
     for part in np.unique(judged.fold):
         held_out = judged.fold == part
-        row = name_one(judged.success[:, ~held_out], indifferent).row
+        row = name_one(judged.success[:, ~held_out], indifferent, choose).row
         success[held_out], cost[held_out] = judged.success[row, held_out], judged.cost[row, held_out]
     draws = posterior_means(np.stack([success, cost]), seed)
     tails = [(1 - probability) / 2, (1 + probability) / 2]

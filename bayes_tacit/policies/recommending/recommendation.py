@@ -34,9 +34,9 @@ class Recommendation:
         `success` and `cost` to expect on new tasks, with the ends of their intervals.
     best
         The policy with the most held-out success.
-    too_little
-        Whether there is too little data to tell, so that the simplest policy within one standard error of the best was
-        named.
+    simplest
+        The simplest policy within one standard error of the best where there is too little data to tell the two apart;
+        otherwise the best.
     left_out
         Policies that could not be fitted, judged or paid for, with the reason.
     n_tasks
@@ -52,7 +52,7 @@ class Recommendation:
     table: pd.DataFrame
     expected: Mapping[str, float]
     best: str
-    too_little: bool
+    simplest: str
     left_out: Mapping[str, str]
     n_tasks: int
     frontier: pd.DataFrame | None = None
@@ -61,6 +61,11 @@ class Recommendation:
     def setting(self) -> Mapping[str, object]:
         """The chosen setting, as `fitted.outcomes(world, setting)` and `fitted.controller(setting)` take it."""
         return self.choice.point
+
+    @property
+    def too_little(self) -> bool:
+        """Whether there is too little data to tell the best from a simpler policy."""
+        return self.simplest != self.best
 
     @property
     def reason(self) -> str:
@@ -73,14 +78,22 @@ class Recommendation:
             f"{expected['cost']:.4g} ({expected['cost_lower']:.4g} to {expected['cost_upper']:.4g}), under a cap of "
             f"{self.cap:.4g}."
         ]
-        if self.too_little:
+        if not self.too_little:
+            said.append(f"It is the best of {len(self.table)} with probability {row['probability_best']:.0%}.")
+        elif self.name == self.simplest:
             ahead = -float(self._row(self.best)["ahead"])
             said.append(
                 f"{self.n_tasks} development tasks are too few to tell whether {self.best} is better (it is "
                 f"{100 * ahead:+.1f} points ahead on them), so the simplest policy within one standard error is taken."
             )
         else:
-            said.append(f"It is the best of {len(self.table)} with probability {row['probability_best']:.0%}.")
+            ahead = float(self._row(self.simplest)["ahead"])
+            said.append(
+                f"It has the most held-out success and is the best of {len(self.table)} with probability "
+                f"{row['probability_best']:.0%}, but {self.n_tasks} development tasks are too few to tell it from "
+                f"{self.simplest}, the simplest policy within one standard error (it is {100 * ahead:+.1f} points "
+                "ahead of that)."
+            )
         return " ".join(said)
 
     def router(self) -> Router | PolicyRouter:
@@ -95,6 +108,7 @@ class Recommendation:
             "cap": self.cap,
             "expected": dict(self.expected),
             "best": self.best,
+            "simplest": self.simplest,
             "too_little_data": self.too_little,
             "development_tasks": self.n_tasks,
             "policies": self.table.to_dict("records"),
