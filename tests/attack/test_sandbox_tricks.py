@@ -6,6 +6,7 @@ import json
 import platform
 import sys
 import tempfile
+from pathlib import Path
 
 import pytest
 from attack import tricks
@@ -63,10 +64,21 @@ def marked(family):
     return family if family in SAMPLE else pytest.param(family, marks=pytest.mark.attack)
 
 
-def tried(world, attempts):
+@pytest.fixture
+def forks():
+    """Calls of a test are forked from a process that waits; gives a way to ask which forks still run."""
+    if sandbox.wall_builder() != "bayes_tacit":
+        pytest.skip("bubblewrap raises the walls here, and nothing is forked")
+    run_code("1", (), warm=True)
+    waiting = sandbox.warm_process(sandbox.RUNNER, sandbox.ENVIRONMENT)._process.pid
+    return lambda: Path(f"/proc/{waiting}/task/{waiting}/children").read_text().split()
+
+
+def tried(world, attempts, *, warm=False):
     before = world.state()
     script = PREPARATION + SCRIPT.format(attempts=attempts)
-    run = run_code(world.filled(script), (world.table,), limits=Limits(output=400_000, seconds=20))
+    limits = Limits(output=400_000, seconds=20)
+    run = run_code(world.filled(script), (world.table,), limits=limits, warm=warm)
     assert run.end == "ran", run.output[-2000:]
     outcomes = json.loads(run.output)
     assert list(outcomes) == [world.filled(name) for name in attempts]
@@ -81,6 +93,14 @@ def test_expressions_get_nothing(world, family, record_property):
     attempts = tricks.tricks()[family]
     record_property("tally", ("sandbox, tricks that are an expression", len(attempts)))
     assert tried(world, attempts) == {}
+
+
+@pytest.mark.parametrize("family", [marked(family) for family in tricks.tricks()])
+def test_expressions_get_nothing_in_a_fork_of_what_waits(world, forks, family, record_property):
+    attempts = tricks.tricks()[family]
+    record_property("tally", ("sandbox, the same in a fork of a process that waits", len(attempts)))
+    assert tried(world, attempts, warm=True) == {}
+    assert forks() == []
 
 
 @pytest.mark.parametrize("family", [pytest.param(f, marks=pytest.mark.attack) for f in tricks.tricks()])
@@ -104,10 +124,24 @@ ALONE = (
 )
 def test_calls_of_their_own_harm_nothing(world, name, record_property):
     record_property("tally", ("sandbox, tricks that take a call of their own", 1))
-    trick = tricks.alone()[name]
+    harmless(world, tricks.alone()[name])
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in ALONE[:3] else pytest.param(name, marks=pytest.mark.attack) for name in tricks.alone()]
+)
+def test_forks_of_what_waits_harm_nothing_either(world, forks, name, record_property):
+    record_property("tally", ("sandbox, tricks that take a fork of their own", 1))
+    harmless(world, tricks.alone()[name], warm=True)
+    assert forks() == []
+    # What waits still answers, and knows nothing of it.
+    assert run_code("print(sorted(name for name in globals() if name[0] != '_'))", (), warm=True).output == "[]\n"
+
+
+def harmless(world, trick, *, warm=False):
     before = world.state()
     limits = Limits(seconds=trick.seconds, memory=2**30, file_bytes=2**22)
-    run = run_code(world.filled(trick.code), (world.table,), limits=limits)
+    run = run_code(world.filled(trick.code), (world.table,), limits=limits, warm=warm)
     assert run.end in trick.ends, run
     assert trick.says in run.output
     assert LABEL_TEXT not in run.output

@@ -8,7 +8,7 @@ from importlib.resources import files
 from bayes_tacit.agents.dabench.answers import is_correct
 from bayes_tacit.agents.dabench.questions import Question, table_path
 from bayes_tacit.agents.dabench.replies import read_reply
-from bayes_tacit.agents.dabench.sandbox import DEFAULT_LIMITS, Limits, run_code
+from bayes_tacit.agents.dabench.sandbox import DEFAULT_LIMITS, Limits, Run, run_code
 from bayes_tacit.agents.endpoint import Prompt
 from bayes_tacit.agents.protocols import Observation, StepResult
 
@@ -25,6 +25,8 @@ class ToolEnvironment:
     Variables persist as in a notebook, though each call is a new process: the code of earlier calls that ran without
     an error is run again first, silently. So a call that hangs or is killed takes nothing with it, and a recorded
     prefix can be replayed without keeping any process. Code that is random without a seed is not repeatable this way.
+    What came of a call is remembered for as long as the environment is open: many episodes that begin alike, such as
+    handoffs at several steps of one rollout, make the calls that they have in common once.
 
     Parameters
     ----------
@@ -36,6 +38,8 @@ class ToolEnvironment:
         What a call may use.
     unsafe
         Run code also where this system lacks walls that `run_code` names; else it raises `SandboxError`.
+    warm
+        Fork calls from a process that has imported the numeric libraries; see `run_code`.
     """
 
     def __init__(
@@ -45,12 +49,15 @@ class ToolEnvironment:
         limits: Limits = DEFAULT_LIMITS,
         *,
         unsafe: bool = False,
+        warm: bool = False,
     ) -> None:
         self._question = question
         self._table = table_path(folder, question)
         self._limits = limits
         self._unsafe = unsafe
+        self._warm = warm
         self._earlier: list[str] = []
+        self._known: dict[tuple[str, ...], Run] = {}
 
     def reset(self) -> Observation:
         """Begin with nothing run."""
@@ -66,10 +73,18 @@ class ToolEnvironment:
         if reply.kind == "neither":
             said = "Expected exactly one block of Python, or the answers as @name[value] and no code."
             return StepResult(self._seen(f"{NOT_UNDERSTOOD}\n{said}"), valid=False)
-        run = run_code(reply.code, (self._table,), self._earlier, self._limits, unsafe=self._unsafe)
+        run = self._run(reply.code)
         if run.ok:
             self._earlier.append(reply.code)
         return StepResult(self._seen(f"{RAN if run.ok else FAILED}\n{run.output}"))
+
+    def _run(self, code: str) -> Run:
+        calls = (*self._earlier, code)
+        if calls not in self._known:
+            self._known[calls] = run_code(
+                code, (self._table,), self._earlier, self._limits, unsafe=self._unsafe, warm=self._warm
+            )
+        return self._known[calls]
 
     def _seen(self, text: str) -> Observation:
         return Observation(text, None, task=self._question.text)

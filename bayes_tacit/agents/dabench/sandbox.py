@@ -12,14 +12,15 @@ import subprocess
 import sys
 import tempfile
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import IO, Literal
 
 from bayes_tacit import validate
 from bayes_tacit.agents.dabench import sandbox_bubblewrap as bubblewrap
+from bayes_tacit.agents.dabench.warm import warm_process
 from bayes_tacit.errors import TacitError, TacitWarning
 from bayes_tacit.files import temporary_folder
 
@@ -95,6 +96,7 @@ def run_code(
     limits: Limits = DEFAULT_LIMITS,
     *,
     unsafe: bool = False,
+    warm: bool = False,
 ) -> Run:
     """Run code in a new process, in a folder of its own that holds read-only copies of the tables.
 
@@ -143,6 +145,11 @@ def run_code(
         What it may use.
     unsafe
         Run the code also where walls are missing.
+    warm
+        Fork the new process from one that waits with NumPy, pandas and SciPy, instead of starting Python: a call then
+        takes a tenth of the time. The walls are the same, and nothing goes from one call to the next: what waits never
+        sees code or a table. But all calls have its layout of memory. Where bubblewrap raises walls, or is told to be
+        unsafe, Python is started.
 
     Raises
     ------
@@ -167,19 +174,17 @@ def run_code(
             "limits": asdict(limits),
             "raised": wall_builder() == bubblewrap.NAME,
         }
-        report, reporting = os.pipe()
-        try:
-            process = _started(home, folder, job, out, reporting, limits)
-        finally:
-            os.close(reporting)
-        stopped = False
-        try:
-            process.communicate(json.dumps(job).encode(), timeout=limits.seconds)
-        except subprocess.TimeoutExpired:
-            stopped = True
-        finally:
-            _kill(process)
-            said = _reported(report)
+        ended: tuple[int, bool] | None = None
+        said: list[str] = []
+        if warm and not unsafe and not job["raised"]:
+            ended, said = _reported_by(partial(warm_process(RUNNER, ENVIRONMENT).call, job, limits.seconds, out))
+        if ended is None:
+            # Nothing of a call that nobody finished is to be read.
+            out.seek(0)
+            out.truncate()
+            (status, stopped), said = _reported_by(partial(_run_to_end, home, folder, job, limits, out))
+        else:
+            status, stopped = ended
         output = _shortened(out, limits.output)
     missing = said[0].split() if said else []
     if missing and not unsafe:
@@ -190,7 +195,7 @@ def run_code(
         return Run("ran", output)
     if said[1:] == [RAISED]:
         return Run("raised", output)
-    if said and process.returncode < KILLED:
+    if said and status < KILLED:
         return Run("raised", f"{output}\nThe process ended before the code did.".lstrip())
     return Run("killed", f"{output}\nThe process was killed: it went beyond its limits.".lstrip())
 
@@ -249,7 +254,11 @@ PATIENCE = 5.0
 KILLED = 128
 """Exit codes from here on stand for signals."""
 
-_ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+ENVIRONMENT = {
+    "LANG": "C.UTF-8",
+    **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"),
+}
+"""Environment variables of a call."""
 
 
 @cache
@@ -257,23 +266,43 @@ def _missing() -> tuple[str, ...]:
     return tuple(wall for wall, stands in standing_walls().items() if not stands)
 
 
-def _started(
-    home: Path, folder: Path, job: dict[str, object], out: IO[bytes], reporting: int, limits: Limits
-) -> subprocess.Popen[bytes]:
+def _reported_by[T](run: Callable[[int], T]) -> tuple[T, list[str]]:
+    """Run something that reports on a pipe; give what it gives, and the lines of the report."""
+    report, reporting = os.pipe()
+    try:
+        result = run(reporting)
+    finally:
+        os.close(reporting)
+        said = _reported(report)
+    return result, said
+
+
+def _run_to_end(
+    home: Path, folder: Path, job: dict[str, object], limits: Limits, out: IO[bytes], reporting: int
+) -> tuple[int, bool]:
+    """Start Python for a call, and wait for its end; give its exit code, and whether it was stopped."""
     walls, script = list[str](), str(RUNNER)
     if job["raised"]:
         walls = bubblewrap.command(folder, RUNNER, 8 * limits.file_bytes)
         script = f"{bubblewrap.RUNNER}/{RUNNER.name}"
-    return subprocess.Popen(
+    process = subprocess.Popen(
         [*walls, sys.executable, "-I", "-B", script, str(home), str(reporting)],
         stdin=subprocess.PIPE,
         stdout=out,
         stderr=subprocess.DEVNULL,
         cwd=folder,
-        env={"LANG": "C.UTF-8", **_ONE_THREAD},
+        env=ENVIRONMENT,
         start_new_session=True,
         pass_fds=(reporting,),
     )
+    stopped = False
+    try:
+        process.communicate(json.dumps(job).encode(), timeout=limits.seconds)
+    except subprocess.TimeoutExpired:
+        stopped = True
+    finally:
+        _kill(process)
+    return process.returncode, stopped
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:

@@ -1,6 +1,7 @@
 """What runs inside the process of a call: it raises the walls, then runs the agent's code. See `sandbox.run_code`.
 
-It is run as a script, in isolated mode, and imports nothing of ours but the files beside it. `main` does not return.
+It is run as a script, in isolated mode, and imports nothing of ours but the files beside it. `main` does not return;
+nor does `run_job`, which `sandbox_warm` calls in a process that it has forked.
 
 Three processes: the first leaves the machine's namespaces and waits; the second is the init of the new process
 namespace, builds the file system and gives up its privileges; the third runs the code. When the init ends, the kernel
@@ -22,6 +23,7 @@ import select
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from types import ModuleType
 from typing import Any, NoReturn
 
@@ -29,12 +31,16 @@ AGENT = "<agent>"
 RAN, RAISED = "ran", "raised"
 
 
-def main() -> None:
+def main() -> NoReturn:
     """Read the job from standard input and run it; the second argument is the descriptor to report on."""
-    job = json.loads(sys.stdin.buffer.read())
-    walls, syscalls, courtesy = (_beside(f"sandbox_{name}.py") for name in ("walls", "syscalls", "courtesy"))
+    run_job(json.loads(sys.stdin.buffer.read()), int(sys.argv[2]))
+
+
+def run_job(job: Mapping[str, Any], report: int) -> NoReturn:
+    """Raise the walls around this process and run a job."""
+    walls, syscalls, courtesy = parts()
     libc = ctypes.CDLL(None, use_errno=True)
-    report = _close_all_but_output(int(sys.argv[2]))
+    report = _close_all_but_output(report)
     missing: list[str] = []
     how: str | None = None
 
@@ -95,6 +101,13 @@ def main() -> None:
     if how is None:
         missing += ["namespaces", "files", "user"]
     _relay(second)
+
+
+@cache
+def parts() -> tuple[ModuleType, ModuleType, ModuleType]:
+    """Load the walls, the filter of system calls, and the courtesy."""
+    walls, syscalls, courtesy = (_beside(f"sandbox_{name}.py") for name in ("walls", "syscalls", "courtesy"))
+    return walls, syscalls, courtesy
 
 
 def _beside(name: str) -> ModuleType:

@@ -14,6 +14,7 @@ import struct
 import sys
 import sysconfig
 from collections.abc import Sequence
+from functools import cache
 
 SYSTEM = ("/usr/lib", "/usr/lib64", "/usr/local/lib", "/lib", "/lib64", "/usr/share/zoneinfo", "/etc/localtime")
 DEVICES = ("/dev/null", "/dev/urandom", "/dev/random", "/sys/devices/system/cpu")
@@ -25,6 +26,7 @@ HOST = "tool"
 """The machine's name inside."""
 
 
+@cache
 def readable_paths() -> tuple[str, ...]:
     """Give what a call may read: Python's library, as named and as it really is, the system's, and a few devices."""
     paths = sysconfig.get_paths()
