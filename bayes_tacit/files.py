@@ -239,9 +239,13 @@ def _runs(process: int) -> bool:
 def _clear_leftovers(target: Path) -> None:
     """Remove what runs that were killed left beside the target; a folder that one had moved away comes back first."""
     prefix = _prefix(target)
-    for path in sorted(target.parent.iterdir() if os.access(target.parent, os.R_OK) else ()):
-        found = re.fullmatch(r"(\w{6})-(\d+)-(\d+)-\w{8}\.tmp(\.old)?", path.name.removeprefix(prefix))
-        if not path.name.startswith(prefix) or found is None:
+    folder = target.parent
+    # As plain names: a folder may hold many thousands of others.
+    names = (entry.name for entry in os.scandir(folder)) if os.access(folder, os.R_OK) else ()
+    for name in sorted(name for name in names if name.startswith(prefix)):
+        path = target.with_name(name)
+        found = re.fullmatch(r"(\w{6})-(\d+)-(\d+)-\w{8}\.tmp(\.old)?", name.removeprefix(prefix))
+        if found is None:
             continue
         host, process, started, moved = found.groups()
         own = _identity(int(process))
