@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import attack_tier
 import numpy as np
+import plain_compiling
 import pytest
 import quick_tier
 import xarray as xr
@@ -57,6 +58,12 @@ def pytest_configure(config: pytest.Config) -> None:
     threadpool_limits(1)
     if config.option.markexpr == quick_tier.EXPRESSION:
         config.pluginmanager.register(quick_tier.QuickTier(), "quick tier")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _plain_compiling(request: pytest.FixtureRequest) -> None:
+    if request.config.option.markexpr != quick_tier.EXPRESSION:
+        plain_compiling.compile_plainly()
 
 
 @pytest.fixture(scope="session")
