@@ -21,7 +21,12 @@ def on_terminal(*arguments: object, cwd: Path) -> tuple[int, str]:
     """Run a command with a pseudo-terminal for input, output and errors; end its input."""
     leader, follower = pty.openpty()
     process = subprocess.Popen(
-        [PROGRAM, *map(str, arguments)], cwd=cwd, stdin=follower, stdout=follower, stderr=follower
+        [PROGRAM, *map(str, arguments)],
+        cwd=cwd,
+        env={**os.environ, "NUMBA_OPT": "0"},  # It has no kernels to keep; see `plain_compiling`.
+        stdin=follower,
+        stdout=follower,
+        stderr=follower,
     )
     os.close(follower)
     os.write(leader, b"\x04")
