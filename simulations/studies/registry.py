@@ -16,6 +16,7 @@ STUDIES = {
     "curves": "simulations.studies.curves",
     "small_samples": "simulations.studies.small_samples",
     "few_outcomes": "simulations.studies.few_outcomes",
+    "choosing": "simulations.studies.choosing",
     "sbc": "simulations.studies.sbc",
     "sbc_extensions": "simulations.studies.sbc_extensions",
     "groups": "simulations.studies.groups",

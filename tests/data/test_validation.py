@@ -558,7 +558,7 @@ def test_silent_diagnostics_are_told():
 
 
 def test_episodes_without_a_window_are_told_with_their_number():
-    noted(window(np.nan, np.nan), r"^AB = 01 without a window, which says nothing about when \(1\): 'a'$")
+    noted(window(np.nan, np.nan), r"^AB = 01 without a window, so that nobody says when \(1\): 'a'$")
 
 
 def test_windows_without_any_mass_are_told():

@@ -577,6 +577,11 @@ def test_the_profile_finds_the_memory_that_the_episodes_were_drawn_with(clock, t
     assert min(point.objective for point in fit.profile) == pytest.approx(fit.objective, abs=1e-9)
     assert {0.0, 1.0, fit.memory} <= {point.memory for point in fit.profile}
     assert f"memory {fit.memory:.3g} by profile likelihood" in str(fit)
+    within = [point.memory for point in fit.profile if point.objective - fit.objective <= 1.9207 / 2500]
+    assert f"those from {min(within):.3g} to {max(within):.3g} are within 1.9 nats" in str(fit)
+    behind = 2500 * (next(point.objective for point in fit.profile if point.memory == 1) - fit.objective)
+    assert f"memory 1 is {behind:.1f} nats behind" in str(fit)
+    assert ("windows have no mass" in str(fit)) is not clock
     fixed = fit_map(episodes, memory=fit.memory, clock=clock, restarts=1)
     assert_same_estimates(fit, fixed, atol=0)
     fit.save(tmp_path / "fit.json")

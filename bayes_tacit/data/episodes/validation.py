@@ -152,7 +152,7 @@ def _notes(dataset: xr.Dataset, tally: _Tally) -> tuple[str, ...]:
     untimed = ~dataset["cheap_success"] & dataset["strong_success"] & dataset["window_start"].isnull()
     if untimed.any():
         names = dataset["episode"].values[untimed.values]
-        notes.append(f"AB = 01 without a window, which says nothing about when ({len(names)}): {_listed(names)}")
+        notes.append(f"AB = 01 without a window, so that nobody says when ({len(names)}): {_listed(names)}")
     if tally.empty_windows:
         notes.append(
             "windows over which all diagnostics are zero, so that no weights give them any mass "

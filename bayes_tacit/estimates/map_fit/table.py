@@ -6,12 +6,16 @@ import json
 
 import numpy as np
 import pandas as pd
+from scipy import special
 
 from bayes_tacit.estimates.map_fit.intervals import normal_interval, weight_interval
 from bayes_tacit.estimates.map_fit.values import FittedValues
 from bayes_tacit.html.pieces import table_of
 from bayes_tacit.html.rendering import render
 from bayes_tacit.model.families import family_named
+
+LIMIT = float(special.chdtri(1, 0.05)) / 2
+"""Nats by which a log-likelihood may be below its maximum inside a 95% interval of one parameter."""
 
 
 def as_frame(fit: FittedValues) -> pd.DataFrame:
@@ -66,12 +70,22 @@ def _memory(fit: FittedValues) -> str:
 
 
 def _profile(fit: FittedValues) -> str:
-    paper = next(point.objective for point in fit.profile if point.memory == 1)
-    nats = fit.n_episodes * (paper - fit.objective)
-    return (
-        f"memory {fit.memory:.3g} by profile likelihood: objective {fit.objective:.6f}, against {paper:.6f} at "
-        f"memory 1 ({nats:.1f} nats for all episodes; 1.9 are the limit of a 95% interval)"
+    """Say which memories are as likely, how far behind the paper's is, and whether windows without mass decided."""
+    behind = {point.memory: fit.n_episodes * (point.objective - fit.objective) for point in fit.profile}
+    near = [memory for memory, nats in behind.items() if nats <= LIMIT]
+    said = (
+        f"memory {fit.memory:.3g} by profile likelihood: of {len(behind)} that were tried, those from {min(near):.3g} "
+        f"to {max(near):.3g} are within {LIMIT:.2g} nats of it, the limit of a 95% interval"
     )
+    if fit.memory != 1:
+        said += f"; memory 1 is {behind[1.0]:.1f} nats behind"
+    empty = sum(point.floored > len(fit.floored) for point in fit.profile)
+    if empty:
+        said += (
+            f"; at {empty} of them windows have no mass and count with the floor, which decides against those: with a "
+            "clock every window has mass"
+        )
+    return said
 
 
 def _footer(fit: FittedValues) -> list[str]:
