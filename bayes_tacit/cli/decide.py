@@ -25,7 +25,7 @@ from bayes_tacit.cli.common import (
     write_figure,
     write_table,
 )
-from bayes_tacit.cli.prices import prices_of, restarts_known, steps_of
+from bayes_tacit.cli.prices import check_restarts, prices_of, restarts_known, steps_of
 from bayes_tacit.cli.thresholds import Asked, from_counterfactuals, from_log, from_scores
 from bayes_tacit.data.handoffs import HANDOFFS
 from bayes_tacit.errors import InvalidDataError
@@ -138,6 +138,8 @@ def select(
                 known = known.with_cost(cost)
             found = from_counterfactuals(asked, _of_kind(known, kind, counterfactuals), seed)
         elif kind == "restart" and (cap is not None or restarts_known(steps, prices)):
+            with about(data):
+                check_restarts(steps, prices)
             known = Counterfactuals.from_restarts(episodes, strong_steps=steps, cost=prices)
             found = from_counterfactuals(asked, known, seed)
         elif cap is not None or (kind == "resume" and (step_budget is not None or steps is not None)):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from bayes_tacit.errors import InvalidDataError
 
 if TYPE_CHECKING:
-    from bayes_tacit.data.costs import LoggedCost, StepCost
+    from bayes_tacit.data.costs import CostModel, LoggedCost, StepCost
     from bayes_tacit.data.episodes import Episodes
 
 STRONG_STEPS = "strong_steps"
@@ -44,11 +44,21 @@ def steps_of(episodes: Episodes, name: str | None) -> str | None:
     return name or (STRONG_STEPS if STRONG_STEPS in episodes.dataset else None)
 
 
-def restarts_known(steps: str | None, prices: StepCost | LoggedCost) -> bool:
+def restarts_known(steps: str | None, prices: CostModel | LoggedCost) -> bool:
     """Say whether the log knows what restarts cost: Strong's steps, or what its rollouts did cost."""
     from bayes_tacit.data.costs import LoggedCost
 
     return steps is not None or isinstance(prices, LoggedCost)
+
+
+def check_restarts(steps: str | None, prices: CostModel | LoggedCost) -> None:
+    """Refuse restarts of which the log does not know what they cost."""
+    if not restarts_known(steps, prices):
+        expected = (
+            f"a carried variable with the steps of Strong's rollouts, such as {STRONG_STEPS} of bayes-tacit import, or "
+            "--cheap-cost and --strong-cost with variables of what the rollouts cost"
+        )
+        raise InvalidDataError(expected, field="--strong-steps", value=steps)
 
 
 def number_of(text: str) -> float | None:

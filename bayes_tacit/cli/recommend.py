@@ -27,7 +27,7 @@ from bayes_tacit.cli.common import (
     write_figure,
     write_table,
 )
-from bayes_tacit.cli.prices import number_of, prices_of, steps_of
+from bayes_tacit.cli.prices import check_restarts, number_of, prices_of, steps_of
 from bayes_tacit.data.handoffs import HANDOFFS
 from bayes_tacit.data.timing import TIMINGS
 from bayes_tacit.errors import InvalidDataError
@@ -165,6 +165,7 @@ def _world(
     from bayes_tacit.policies import World
 
     if counterfactuals is None:
+        check_restarts(strong_steps, cost)
         return World.from_restarts(episodes, strong_steps=strong_steps, cost=cost)
     if isinstance(cost, LoggedCost):
         raise InvalidDataError("numbers with --counterfactuals", field="--cheap-cost", value=cost.cheap)

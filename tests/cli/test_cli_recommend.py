@@ -70,3 +70,14 @@ def test_a_plot_and_a_best_need_known_handoffs(logs, tmp_path, words):
     done = call("recommend", logs, "--cap", "60", "--out", "r.json", *words, cwd=tmp_path)
     assert done.returncode == 2
     assert f"{words[0]} is '{words[1]}'; expected --counterfactuals or --handoff restart as well" in done.stderr
+
+
+@pytest.mark.parametrize("command", [("recommend", "episodes.jsonl"), ("select", "fit.json", "episodes.jsonl")])
+def test_restarts_of_a_log_without_strong_steps_are_refused_in_words_of_the_command_line(
+    example_folder, tmp_path, command
+):
+    files = [example_folder / name for name in command[1:]]
+    done = call(command[0], *files, "--cap", "60", "--handoff", "restart", "--out", "r.json", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "episodes.jsonl: --strong-steps is None; expected a carried variable" in done.stderr
+    assert not list(tmp_path.iterdir())

@@ -24,8 +24,8 @@ from bayes_tacit.router import Router
 
 UNKNOWN = (
     "Paired rollouts do not say what comes of a handoff in the middle of a task, so neither success nor cost is known, "
-    "only bounds of both. Handoffs that restart the task are known exactly (World.from_restarts), and counterfactuals "
-    "of some tasks would tell the policies apart."
+    "only bounds of both. Handoffs that restart the task are known exactly (World.from_restarts; on the command line "
+    "--handoff restart), and counterfactuals of some tasks would tell the policies apart."
 )
 
 SINGLE_STEPS = "it gives Strong single steps, of which paired rollouts do not even give bounds"
