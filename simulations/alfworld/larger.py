@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -21,7 +21,7 @@ from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.data.outcomes import Outcomes
 from bayes_tacit.decisions.selection import bootstrap
 from bayes_tacit.errors import InvalidDataError, TacitWarning
-from bayes_tacit.policies import Policy, compare
+from bayes_tacit.policies import Policy, World, compare
 from simulations.alfworld.experiment import BUDGET_SHARE
 from simulations.played.policies import TACIT
 from simulations.played.recommended import PURE, recommended
@@ -91,7 +91,7 @@ def cross_validate(
         held_out, others = order[part::parts], np.concatenate([order[at::parts] for at in range(parts) if at != part])
         chosen_on = others[: round(CHOSEN_ON * len(others))]
         training = episodes.take(np.sort(others[len(chosen_on) :]))
-        development, test = (world.take(np.sort(rows)) for rows in (chosen_on, held_out))
+        development, test = (_some_of(world, pairs, setup, np.sort(rows)) for rows in (chosen_on, held_out))
         cap = setup.cap(development)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", TacitWarning)
@@ -114,6 +114,12 @@ def cross_validate(
             table[:, np.sort(held_out)] = [getattr(one, column) for column in COLUMNS]
     pooled = {name: Outcomes(*table) for name, table in columns.items()}
     return Larger(pooled, tuple(named), *_marks(episodes), tuple(beyond))
+
+
+def _some_of(world: World, pairs: Sequence[Pair[Game]], setup: Setup[Game], rows: np.ndarray) -> World:
+    """Give the world of some games, in which a part's own model of what looks wrong is played on these alone."""
+    judged = setup.continued("single steps", [pairs[row] for row in rows.tolist()]).judged
+    return replace(world.take(rows), judged=judged)
 
 
 def _marks(episodes: Episodes) -> tuple[int, int, int]:

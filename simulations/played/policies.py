@@ -6,12 +6,15 @@ from dataclasses import dataclass
 
 import xarray as xr
 
+from bayes_tacit.agents.playing.collect import PAPER_COST
+from bayes_tacit.data.costs import StepCost
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.data.timing import DEFAULT_TIMING, Timing
 from bayes_tacit.estimates.posterior import sample_posterior
 from bayes_tacit.policies import (
     Cascade,
     Count,
+    EvoRoute,
     FirstAlarm,
     Landmark,
     Policy,
@@ -22,6 +25,7 @@ from bayes_tacit.policies import (
     StepDeferral,
     TacitSwitch,
     TaskRouter,
+    Trim,
     TunedDeferral,
     TunedSwitch,
 )
@@ -56,6 +60,8 @@ class Compared:
         The diagnostic that First Alarm looks at.
     candidates
         Thresholds that TACIT-Switch tries, as the paper has them for the benchmark.
+    cost
+        What calls cost, for the one policy that weighs costs while it decides.
     """
 
     experiment: Experiment
@@ -63,6 +69,7 @@ class Compared:
     deferral: StepDeferral
     alarm: str
     candidates: Grid
+    cost: StepCost = PAPER_COST
 
     def policies(self, seed: int = 0) -> list[Policy]:
         """Give every policy of the library, from the simplest on, and TACIT-Switch by posterior mean and a quantile."""
@@ -80,7 +87,10 @@ class Compared:
             self.deferral,
             PrefixRouter(),
             Cascade(),
+            # As many thresholds as Step Deferral has: each one is played on every task.
+            Trim(unmarked=UNMARKED, average_steps=self.deferral.average_steps, timing=timing, n_candidates=LEVELS),
             Landmark(timing=timing),
+            EvoRoute(cost=self.cost, timing=timing),
             TacitSwitch(estimator=fixed.fit, candidates=grid, name=TACIT),
             TacitSwitch(options={**fitting, "unmarked": "due"}, candidates=grid, name=DUE),
             PosteriorTacitSwitch(posterior=posterior, candidates=grid, name=POSTERIOR),

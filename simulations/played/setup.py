@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from bayes_tacit.agents.playing import Benchmark, Continuations, Pair, Players, Progress, Task, collect
 from bayes_tacit.agents.teacher import RuleTeacher, feasible_by, with_marks
 from bayes_tacit.agents.teacher.marks import Evidence
@@ -16,6 +18,7 @@ from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.data.timing import DEFAULT_TIMING, Timing
 from bayes_tacit.errors import TacitWarning
 from bayes_tacit.policies import World
+from bayes_tacit.policies.evoroute import STRONG_STEPS
 from simulations.played.needed import clear_handoffs
 
 Report = Callable[[str], Progress]
@@ -41,7 +44,8 @@ class Setup[T: Task]:
     carried
         Adds to episodes what some policies look at beside features and diagnostics.
     handoff_timing
-        Whether a handoff discards a proposal, which is one of the calls that an episode may take.
+        What a checkpoint is; whether a handoff, or a step of Strong's in place of one that looks wrong, discards a
+        proposal, which is one of the calls that an episode may take.
     workers
         Number of processes.
     report
@@ -79,6 +83,7 @@ class Setup[T: Task]:
             self.told(f"continuations, {part}"),
             "proposal",
             self.handoff_timing,
+            self.handoff_timing,
         )
 
     def episodes(self, pairs: Sequence[Pair[T]]) -> Episodes:
@@ -86,7 +91,9 @@ class Setup[T: Task]:
         with warnings.catch_warnings():
             # Marks come later, and only for the fit; a small part need not vary in every feature.
             warnings.simplefilter("ignore", TacitWarning)
-            return self.carried(episodes_from_transcripts((pair.cheap, pair.strong) for pair in pairs), pairs)
+            episodes = episodes_from_transcripts((pair.cheap, pair.strong) for pair in pairs)
+        lengths = {STRONG_STEPS: ("episode", np.array([len(pair.strong.executed) for pair in pairs]))}
+        return self.carried(Episodes(episodes.dataset.assign(lengths)), pairs)
 
     def taught(self, pairs: Sequence[Pair[T]], evidence: Evidence) -> Episodes:
         """Have the rule-based teacher mark the tasks with AB = 01, by handoffs that are played; give the episodes."""
@@ -100,7 +107,8 @@ class Setup[T: Task]:
     def world(self, part: str, pairs: Sequence[Pair[T]], handoffs: Sequence[set[int]] | None = None) -> World:
         """Give what would come of decisions on some tasks: of every handoff, or of those that will be looked up."""
         known = self.continued(part, pairs)
-        return World(self.episodes(pairs), known.counterfactuals(handoffs), self.players.cost, known.deferral)
+        table = known.counterfactuals(handoffs)
+        return World(self.episodes(pairs), table, self.players.cost, known.deferral, known.judged)
 
     def cap(self, development: World) -> float:
         """Give the cap on the mean cost of a task."""

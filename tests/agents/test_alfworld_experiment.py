@@ -22,7 +22,7 @@ from bayes_tacit.agents.alfworld import (
     StrongActor,
     write_kitchens,
 )
-from bayes_tacit.agents.alfworld.diagnostics import DIAGNOSTICS
+from bayes_tacit.agents.alfworld.diagnostics import DIAGNOSTICS, AlfworldExtractor
 from bayes_tacit.agents.alfworld.features import DESCRIPTORS
 from bayes_tacit.agents.pages import episode_page
 from bayes_tacit.agents.playing import Continuations, Players
@@ -30,6 +30,7 @@ from bayes_tacit.data.outcomes import Outcomes
 from bayes_tacit.decisions.selection import fixed_grid
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.policies import (
+    EvoRoute,
     PosteriorTacitSwitch,
     PrefixRouter,
     PureCheap,
@@ -37,6 +38,7 @@ from bayes_tacit.policies import (
     StepDeferral,
     TacitSwitch,
     TaskRouter,
+    Trim,
     World,
 )
 from simulations.__main__ import main
@@ -55,6 +57,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::bayes_tacit.errors.TacitWarning
 N_FIT, N_SELECT, N_TEST, ACTIONS = 6, 2, 3, 10
 MILD = ErrorProcess(skips_state=0.3, settles_for_one=0.2, overlooks=0.2, loses_composure=0.05)
 PLAYERS = Players(CheapActor(7, MILD), StrongActor(7, overlooks=0.3), budget=Budget(ACTIONS))
+SINGLE_STEPS = ("Step Deferral", "TRIM analogue")
 SETTINGS = {"players": PLAYERS, "workers": 1, "standstill": 1}
 
 
@@ -65,6 +68,8 @@ def policies():
         TaskRouter.alfworld(DESCRIPTORS),
         StepDeferral("uncertainty", average_steps=(2, 4), timing="proposal"),
         PrefixRouter(prefixes=(1, 2), n_candidates=5),
+        Trim(unmarked="outcome", average_steps=(4, 6)),
+        EvoRoute(limit=16, prices=(0.0,), n_candidates=9, start=False, cost=PLAYERS.cost),
         TacitSwitch(estimator=lambda _: fit_of_made_up_episodes(), candidates=alpha, name=TACIT),
         PosteriorTacitSwitch(posterior=fit_of_made_up_episodes().to_datatree(), candidates=coarser, name=POSTERIOR),
         PureStrong(),
@@ -97,16 +102,16 @@ def ran(splits, kept):
 
 
 def plain(game, decide, restart_at=None):
-    """Play without the loop: `decide` says who acts from the step and Cheap's proposal there."""
+    """Play without the loop: `decide` says who acts from what happened so far and Cheap's proposal now."""
     calls = {"cheap": 0, "strong": 0}
     environment = opened(game.path)
     history = History(environment.reset())
     while len(history) < ACTIONS and not (history.steps and history.steps[-1].result.done):
         if restart_at is not None and len(history) == restart_at and calls["strong"] == 0:
             history = History(environment.reset())
-            decide = lambda step, proposal: True  # noqa: ARG005, E731
+            decide = lambda history, proposal: True  # noqa: ARG005, E731
         proposal = PLAYERS.cheap.act(history)
-        takes_over = decide(len(history), proposal)
+        takes_over = decide(history, proposal)
         agent = "strong" if takes_over else "cheap"
         if takes_over:
             calls["cheap"] += takes_over == "discards"
@@ -131,8 +136,20 @@ def expected_of(ran, name, row, game):
     if name == "Prefix router":
         at = int(setting["k"]) if fitted.restarts(episodes, setting)[row] else None
         return plain(game, lambda *_: False, restart_at=at)
+    if name == "TRIM analogue":
+        return plain(game, lambda history, _: looks_wrong(history, fitted.model.chance(), setting["alpha"]))
     handoff = int(fitted.handoffs(episodes, setting)[row])
-    return plain(game, lambda step, _: handoff >= 0 and step >= handoff)
+    return plain(game, lambda history, _: handoff >= 0 and len(history) >= handoff)
+
+
+def looks_wrong(history, wrong, level):
+    """Tell whether the latest step is Cheap's and looks wrong."""
+    if not history.steps or history.steps[-1].agent == "strong":
+        return False
+    latest, extractor = history.steps[-1], AlfworldExtractor()
+    found = extractor.diagnostics(History(history.first, history.steps[:-1]), latest.proposal, latest.result)
+    known = {**extractor.features(history.first), **{f"last {name}": value for name, value in found.items()}}
+    return wrong(known) >= level
 
 
 def test_every_policy_was_played_as_a_plain_loop_plays_it(ran, splits):
@@ -149,16 +166,16 @@ def test_every_policy_was_played_as_a_plain_loop_plays_it(ran, splits):
             assert found["one_off_calls"] == judged
             assert found["cost"] == cheap + 6.75 * strong + 1.75 * judged
     # There was something to compare: handoffs on the way, and deferred steps.
-    handoffs = table.loc[[TACIT, POSTERIOR], "handoff_step"]
-    assert handoffs.notna().any()
-    assert (table.loc["Step Deferral", ["cheap_calls", "strong_calls"]] > 0).all(axis=None)
+    handoffs = table.loc[[TACIT, POSTERIOR, "EvoRoute analogue"], "handoff_step"]
+    assert handoffs.notna().groupby("policy").any().all()
+    assert (table.loc[list(SINGLE_STEPS), ["cheap_calls", "strong_calls"]] > 0).all(axis=None)
 
 
 def test_settings_are_chosen_on_what_every_handoff_gives(ran, tmp_path):
     full = Continuations(BENCHMARK, ran.pairs["select"], tmp_path, PLAYERS).counterfactuals()
     world = World(ran.development.episodes, full, PLAYERS.cost)
     for name, fitted in ran.comparison.fitted.items():
-        if name != "Step Deferral":
+        if name not in SINGLE_STEPS:
             expected = fitted.operating_points(world)
             pd.testing.assert_frame_equal(fitted.operating_points(ran.development), expected)
             assert ran.comparison.choices[name].success == expected["success"][ran.comparison.choices[name].position]

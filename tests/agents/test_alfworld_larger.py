@@ -13,7 +13,7 @@ from bayes_tacit.agents import Budget
 from bayes_tacit.agents.alfworld import CheapActor, ErrorProcess, StrongActor, list_games, write_kitchens
 from bayes_tacit.agents.playing import Players, collect
 from bayes_tacit.decisions.selection import fixed_grid
-from bayes_tacit.policies import FirstAlarm, PureCheap, PureStrong, StepDeferral, TacitSwitch, TunedSwitch, World
+from bayes_tacit.policies import FirstAlarm, PureCheap, PureStrong, StepDeferral, TacitSwitch, Trim, TunedSwitch, World
 from simulations.alfworld.experiment import BENCHMARK, alfworld_setup
 from simulations.alfworld.larger import cross_validate, larger_section, larger_table
 from simulations.alfworld.policies import compared_policies
@@ -56,8 +56,9 @@ def found(played):
         alarm = FirstAlarm("repeated_action")
         deferral = StepDeferral("uncertainty", average_steps=(0, 2, 12), timing="proposal")
         tacit = TacitSwitch(estimator=spy, candidates=fixed_grid(0.05, 0.5, n=10), name=TACIT)
+        trim = Trim(unmarked="outcome", average_steps=(1, 2))
         dear = StepDeferral("uncertainty", average_steps=(1e6,), timing="proposal", name="Always deferring")
-        return [PureCheap(), alarm, deferral, dear, tacit, PureStrong()]
+        return [PureCheap(), alarm, deferral, trim, dear, tacit, PureStrong()]
 
     return cross_validate(*played, policies, parts=PARTS), spy
 
@@ -79,6 +80,7 @@ def test_every_game_is_judged_once_by_what_was_fitted_without_it(played, found):
         assert result.outcomes[name].success.tolist() == [end.success for end in ends]
         assert result.outcomes[name].cost.tolist() == [end.cost for end in ends]
     assert not np.isnan(result.outcomes[TACIT].cost).any()
+    assert 0 < result.outcomes["TRIM analogue"].strong_calls.sum() < result.outcomes["Pure Strong"].strong_calls.sum()
 
 
 def test_where_nothing_is_within_the_cap_cheap_plays_alone(found):

@@ -75,6 +75,9 @@ class Continuations[T: Task]:
     handoff_timing
         Whether a handoff on the way comes after an action ("post_action"), or discards a proposal ("proposal"), which
         then is one of the calls that the budget allows.
+    judged_timing
+        As `deferral_timing`, for steps that a model judges to be wrong: "proposal" only where the diagnostics that it
+        was fitted on are those of proposals.
     """
 
     benchmark: Benchmark[T]
@@ -85,6 +88,7 @@ class Continuations[T: Task]:
     progress: Progress | None = None
     deferral_timing: Timing = DEFAULT_TIMING
     handoff_timing: Timing = DEFAULT_TIMING
+    judged_timing: Timing = DEFAULT_TIMING
 
     def at(self, handoffs: Sequence[Iterable[int]]) -> list[dict[int, Continued]]:
         """Give what comes of handoffs at these steps of each rollout, playing only what was never played."""
@@ -133,7 +137,7 @@ class Continuations[T: Task]:
         acts again.
         """
         numbers = json.dumps([wrong.names, wrong.mean, wrong.scale, wrong.intercept, wrong.slopes])
-        return self._deferred([("judged", self.deferral_timing, numbers, level) for level in _levels(thresholds)])
+        return self._deferred([("judged", self.judged_timing, numbers, level) for level in _levels(thresholds)])
 
     def _deferred(self, keys: list[Key]) -> np.ndarray:
         """Play each on every task: (4, key, episode)."""
