@@ -5,6 +5,7 @@ Only what nutpie compiles: kernels of the simulators are kept on disk, for studi
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 
@@ -19,7 +20,10 @@ def compile_plainly() -> None:
         level = config.OPT
         config.OPT = type(level)(0)
         try:
-            return optimised(*arguments, **options)
+            with warnings.catch_warnings():
+                # What is not optimised away may keep a function from being kept on disk, where it was not there before.
+                warnings.filterwarnings("ignore", "Cannot cache compiled function")
+                return optimised(*arguments, **options)
         finally:
             config.OPT = level
 
