@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -294,13 +296,18 @@ def _scatter(ax: Axes, known: pd.Series, gain: pd.Series, correlation: float, la
     ax.set_title(f"rank correlation {correlation:+.2f}", fontsize=10)
 
 
+def _to_four_digits(values: dict[str, Any]) -> dict[str, Any]:
+    """Give numbers that are the same on every machine: the last bits of what is computed hang on its processor."""
+    return json.loads(json.dumps(values), parse_float=lambda text: float(f"{float(text):.4g}"))
+
+
 STUDY = Study(
     name="random",
     title="Random mechanisms",
     description="The comparison over random mechanisms with the pure rates held: where TACIT-Switch wins and loses.",
     settings=[Setting("random")],
     parameters={
-        "first draw": random_mechanism(0).to_dict(),
+        "first draw": _to_four_digits(random_mechanism(0).to_dict()),
         "sizes": dict(SIZES),
         "cap": CAP,
         "policies": [*names_of((*ALL, *OURS)), RECOMMENDED],
