@@ -176,3 +176,16 @@ def test_after_a_failed_call_the_hasty_analyst_repeats_it_or_looks(data):
     assert "df.columns" in look.action
     taken_over = CarefulAnalyst().act(failed)
     assert "df.columns" in taken_over.action
+
+
+def test_the_careful_analyst_computes_once_and_answers_what_it_has(data):
+    benchmark = DABench(data)
+    with benchmark.environment(benchmark.tasks()[0]) as environment:
+        history = History(environment.reset())
+    said = []
+    # What it computed prints nothing, as where no rule applies.
+    for seen in ('[ran]\n["Fare Paid", "Age", "Kind"]', "[ran]\n"):
+        said.append(CarefulAnalyst().act(history))
+        history = history.then(Step("strong", said[-1], StepResult(Observation(seen, task=history.task))))
+    assert "print('answer:mean_fare'" in said[1].action
+    assert CarefulAnalyst().act(history).action == "@mean_fare[unknown]"

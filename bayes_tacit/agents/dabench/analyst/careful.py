@@ -27,6 +27,7 @@ class CarefulAnalyst:
         if notes.columns is None and not notes.failed:
             return Proposal(call(look(task), "Let me look at the table."))
         answers = wanted(task, notes.columns or ())
-        if notes.answers is None and not notes.failed:
-            return Proposal(call(compute(task, answers, careful=True), "Now I compute what is asked."))
+        code = compute(task, answers, careful=True)
+        if not notes.failed and code not in notes.calls:
+            return Proposal(call(code, "Now I compute what is asked."))
         return Proposal(answer(task, answers, notes.answers or {}))

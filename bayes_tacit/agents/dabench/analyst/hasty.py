@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from bayes_tacit.agents.dabench.analyst.notes import Notes, answer, call
 from bayes_tacit.agents.dabench.analyst.reading import Task, Wanted, read_task, wanted
 from bayes_tacit.agents.dabench.analyst.writing import compute, look
-from bayes_tacit.agents.dabench.replies import read_reply
 from bayes_tacit.agents.draws import pick, uniforms
 from bayes_tacit.agents.protocols import History, Proposal
 
@@ -79,7 +78,7 @@ class HastyAnalyst:
 
     def _work(self, task: Task, notes: Notes, history: History, draw: float) -> tuple[str, float]:
         """Give a reply, and its probability among those that it might have given here."""
-        calls = [read_reply(step.proposal.action).code for step in notes.own]
+        calls = notes.calls
         if notes.failed:
             what, chosen = pick({"again": self.haste.repeats, "look": 1 - self.haste.repeats}, draw)
             return call(calls[-1] if what == "again" else look(task)), chosen

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from bayes_tacit.agents.dabench.analyst.reading import Task, Wanted
 from bayes_tacit.agents.dabench.analyst.writing import MARK
 from bayes_tacit.agents.dabench.environment import FAILED, RAN
+from bayes_tacit.agents.dabench.replies import read_reply
 from bayes_tacit.agents.protocols import Agent, History, Step
 
 UNKNOWN = "unknown"
@@ -40,6 +41,11 @@ class Notes:
         columns = next((shown for step in history.steps if (shown := _columns(step)) is not None), None)
         answers = next((found for step in reversed(own) if (found := printed_answers(step))), None)
         return cls(columns, answers, own)
+
+    @property
+    def calls(self) -> list[str]:
+        """The code of its own steps; of a step that was no call, an empty text."""
+        return [read_reply(step.proposal.action).code for step in self.own]
 
     @property
     def failed(self) -> bool:
