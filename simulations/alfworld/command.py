@@ -10,11 +10,12 @@ from pathlib import Path
 from bayes_tacit.agents.alfworld import CheapActor, Game, StrongActor
 from bayes_tacit.agents.playing import Players, shown
 from simulations.alfworld.experiment import alfworld_setup, run_experiment
-from simulations.alfworld.larger import cross_validate, larger_section
+from simulations.alfworld.larger import larger_section
 from simulations.alfworld.learning import learned_pair
 from simulations.alfworld.policies import compared_policies, without_posterior
 from simulations.alfworld.splits import Splits, make_splits
 from simulations.alfworld.stories import SCRIPTED, learned_story
+from simulations.played.crossed import cross_validate
 from simulations.played.experiment import PARTS
 from simulations.played.results import write_results
 from simulations.played.story import Story

@@ -1,165 +1,20 @@
 """The paper's larger protocol with the games at hand: windows as ranges, cross-validated over all games.
 
-The paper fits on 1,000 games, chooses on 300 and tests on 274. Here every game is a test game once: the games are dealt
-into parts, and for each part policies are fitted on most of the other games and chosen on the rest of them. A teacher's
-mark is its complete range. What comes of each decision is read from the tables of continuations, each of which was
-played; on the main experiment's test games such tables were checked against episodes that were played live.
+The paper fits on 1,000 games, chooses on 300 and tests on 274. Here every game is a test game once
+(`simulations.played.crossed`), and a teacher's mark is its complete range.
 """
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-
-import numpy as np
-import pandas as pd
-
-from bayes_tacit.agents.alfworld import Game
-from bayes_tacit.agents.playing import Pair
-from bayes_tacit.data.episodes import Episodes
-from bayes_tacit.data.outcomes import Outcomes
-from bayes_tacit.decisions.selection import bootstrap
-from bayes_tacit.errors import InvalidDataError, TacitWarning
-from bayes_tacit.policies import Policy, World, compare
 from simulations.alfworld.experiment import BUDGET_SHARE
+from simulations.played.crossed import CHOSEN_ON, PARTS, Crossed, crossed_words
 from simulations.played.policies import TACIT
-from simulations.played.recommended import PURE, recommended
-from simulations.played.setup import Setup
-from simulations.studies.tables import markdown_table
-
-PARTS, DEALT, CHOSEN_ON = 5, 2027, 0.3
-"""How many parts, the seed of the deal, and the share of the other games that settings are chosen on."""
-
-RECOMMENDED = "Recommended"
-
-COLUMNS = ("success", "cost", "cheap_calls", "strong_calls")
 
 
-@dataclass(frozen=True, eq=False)
-class Larger:
-    """What came of it.
-
-    Attributes
-    ----------
-    outcomes
-        By policy, in the order of the games; each game under what was fitted and chosen without its part.
-    named
-        Which policy was recommended, by part.
-    marked, failed
-        How many games with AB = 01 the teacher marked, and how many there are.
-    wide
-        How many marks span more than one checkpoint.
-    beyond
-        Policies of which nothing was within the cap, once for each part in which that was so: there Cheap plays alone.
-    """
-
-    outcomes: Mapping[str, Outcomes]
-    named: tuple[str, ...]
-    marked: int
-    failed: int
-    wide: int
-    beyond: tuple[str, ...] = ()
-
-
-def cross_validate(
-    pairs: Sequence[Pair[Game]],
-    setup: Setup[Game],
-    policies: Callable[[], Sequence[Policy]],
-    *,
-    parts: int = PARTS,
-) -> Larger:
-    """Hold out each part in turn.
-
-    Parameters
-    ----------
-    pairs
-        Both rollouts of all games.
-    setup
-        How they were played.
-    policies
-        Makes the policies, anew for each part.
-    parts
-        How many.
-    """
-    world, episodes = setup.world("all", pairs), setup.taught(pairs, "range")
-    order = np.random.default_rng(DEALT).permutation(len(pairs))
-    columns: dict[str, np.ndarray] = {}
-    named: list[str] = []
-    beyond: list[str] = []
-    for part in range(parts):
-        held_out, others = order[part::parts], np.concatenate([order[at::parts] for at in range(parts) if at != part])
-        chosen_on = others[: round(CHOSEN_ON * len(others))]
-        training = episodes.take(np.sort(others[len(chosen_on) :]))
-        development, test = (_some_of(world, pairs, setup, np.sort(rows)) for rows in (chosen_on, held_out))
-        cap = setup.cap(development)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", TacitWarning)
-            fitted = {policy.name: policy.fit(training) for policy in policies()}
-        outcomes = {}
-        for name, policy in fitted.items():
-            try:
-                outcomes[name] = compare([policy], None, development, test, cap).outcomes[name]
-            except InvalidDataError as error:
-                if error.field != "cap":
-                    raise
-                outcomes[name] = test.counterfactuals.pure_cheap
-                beyond.append(name)
-        advice = recommended(fitted, training, development, cap)
-        if advice is not None:
-            outcomes[RECOMMENDED] = outcomes[advice.name]
-            named.append(advice.name)
-        for name, one in outcomes.items():
-            table = columns.setdefault(name, np.full((len(COLUMNS), len(pairs)), np.nan))
-            table[:, np.sort(held_out)] = [getattr(one, column) for column in COLUMNS]
-    pooled = {name: Outcomes(*table) for name, table in columns.items()}
-    return Larger(pooled, tuple(named), *_marks(episodes), tuple(beyond))
-
-
-def _some_of(world: World, pairs: Sequence[Pair[Game]], setup: Setup[Game], rows: np.ndarray) -> World:
-    """Give the world of some games, in which a part's own model of what looks wrong is played on these alone."""
-    judged = setup.continued("single steps", [pairs[row] for row in rows.tolist()]).judged
-    return replace(world.take(rows), judged=judged)
-
-
-def _marks(episodes: Episodes) -> tuple[int, int, int]:
-    start, end = (episodes.dataset[name].values for name in ("window_start", "window_end"))
-    marked = episodes.has_window
-    return int(marked.sum()), int((episodes.outcomes == "01").sum()), int((end > start)[marked].sum())
-
-
-def larger_table(found: Larger) -> pd.DataFrame:
-    """Give a row for each policy: averages over all games, and TACIT-Switch's gain over it with a 95% interval."""
-    rows = []
-    for name, outcomes in found.outcomes.items():
-        row = {"policy": name, **outcomes.point()}
-        if name != TACIT:
-            interval = bootstrap(found.outcomes[TACIT], outcomes, resamples=10_000, seed=0).loc["success_difference"]
-            row |= {"gain": interval["estimate"], "gain_lower": interval["lower"], "gain_upper": interval["upper"]}
-        rows.append(row)
-    return pd.DataFrame(rows)
-
-
-def larger_section(found: Larger, games: str) -> list[str]:
+def larger_section(found: Crossed, games: str) -> list[str]:
     """Give the section of a page."""
-    table = larger_table(found)
     n = len(found.outcomes[TACIT].success)
-    rows = []
-    for row in table.to_dict("records"):
-        gain = "" if row["policy"] == TACIT else _points(row["gain"], row["gain_lower"], row["gain_upper"])
-        rows.append(
-            [
-                str(row["policy"]),
-                f"{round(row['success'] * n)}/{n} ({100 * row['success']:.1f}%)",
-                f"{row['cost']:.2f}",
-                f"{100 * row['strong_share']:.1f}%",
-                f"{100 * row['intervention_rate']:.1f}%",
-                gain,
-            ]
-        )
-    head = ["policy", "successes", "mean cost", "strong share", "interventions", f"{TACIT} ahead by, points (95%)"]
-    best = table[~table["policy"].isin([*PURE, RECOMMENDED])].sort_values("success").iloc[-1]
-    words = [
+    return [
         f"## The larger protocol: {n} games, windows as ranges",
         f"The paper's larger check fits on 1,000 games, chooses on 300 and tests on 274. {games} So every one of the "
         f"{n} is a test game once: in {PARTS} parts, policies are fitted on {1 - CHOSEN_ON:.0%} of the other games and "
@@ -167,19 +22,5 @@ def larger_section(found: Larger, games: str) -> list[str]:
         f"{found.marked} of {found.failed} games with AB = 01 are marked, {found.wide} of them with more than one "
         "checkpoint. What comes of each decision is read from the tables of continuations. The parts share training "
         "games, so intervals (paired bootstrap over games) are of this deal, not of new training sets.",
-        markdown_table(head, rows),
-        f"The best single policy is {best['policy']} with {best['success']:.1%} at {best['cost']:.2f}.",
+        *crossed_words(found),
     ]
-    if found.beyond:
-        parts = ", ".join(f"{name} ({found.beyond.count(name)})" for name in dict.fromkeys(found.beyond))
-        words[-1] += f" Where nothing of a policy is within the cap, Cheap plays alone; parts in which: {parts}."
-    if found.named:
-        counts = {name: found.named.count(name) for name in dict.fromkeys(found.named)}
-        said = ", ".join(f"{name} ({count} of {len(found.named)})" for name, count in counts.items())
-        words[-1] += f" Recommended, by part: {said}."
-    return words
-
-
-def _points(*values: float) -> str:
-    middle, low, high = (f"{100 * value:+.1f}" for value in values)
-    return f"{middle} ({low} to {high})"

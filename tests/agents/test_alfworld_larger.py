@@ -15,9 +15,10 @@ from bayes_tacit.agents.playing import Players, collect
 from bayes_tacit.decisions.selection import fixed_grid
 from bayes_tacit.policies import FirstAlarm, PureCheap, PureStrong, StepDeferral, TacitSwitch, Trim, TunedSwitch, World
 from simulations.alfworld.experiment import BENCHMARK, alfworld_setup
-from simulations.alfworld.larger import cross_validate, larger_section, larger_table
+from simulations.alfworld.larger import larger_section
 from simulations.alfworld.policies import compared_policies
 from simulations.played.advice import advice_table, advice_words
+from simulations.played.crossed import cross_validate, crossed_table
 from simulations.played.needed import needed_handoffs
 from simulations.played.policies import BY_LIKELIHOOD, DUE, POSTERIOR, TACIT, is_family
 from simulations.played.recommended import recommended
@@ -103,7 +104,7 @@ def test_marks_are_complete_ranges(found):
 def test_the_section_says_what_came_of_it(found):
     result, _ = found
     page = "\n".join(larger_section(result, "These are kitchens."))
-    for row in larger_table(result).to_dict("records"):
+    for row in crossed_table(result).to_dict("records"):
         wins = round(row["success"] * N)
         assert f"| {row['policy']} | {wins}/{N} ({100 * wins / N:.1f}%) | {row['cost']:.2f} |" in page
     gain = 100 * (result.outcomes[TACIT].success - result.outcomes["Pure Cheap"].success).mean()
