@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from rich.console import Console
 
@@ -38,6 +38,8 @@ def main(words: Sequence[str] | None = None) -> int:
             raise TacitError(f"no study was named; expected one of {names}, or all")
         elif arguments.study == "intercode":
             _run_intercode(arguments, console)
+        elif arguments.study == "dabench":
+            _run_dabench(arguments, console)
         elif arguments.study in registry.EXPERIMENTS:
             _run_alfworld(arguments, console)
         else:
@@ -77,6 +79,7 @@ def _run(arguments: argparse.Namespace, console: Console) -> None:
         )
     if everything:
         _run_alfworld(arguments, console)
+        _run_dabench(arguments, console)
 
 
 def _run_alfworld(arguments: argparse.Namespace, console: Console) -> None:
@@ -88,14 +91,38 @@ def _run_alfworld(arguments: argparse.Namespace, console: Console) -> None:
     if not alone and not command.has_data(arguments.data):
         console.print("alfworld: left out, since there are no games; expected --data, or the variable ALFWORLD_DATA")
         return
+    folder, settings = _played(arguments, name, alone=alone)
+    command.run(name, arguments.data, folder, **settings)
+    console.print(f"{name}: results in {folder}")
+
+
+def _run_dabench(arguments: argparse.Namespace, console: Console) -> None:
+    from simulations.dabench import command
+
+    alone = arguments.study == command.NAME
+    if not alone and not command.has_data():
+        console.print(f"dabench: left out, since there are no questions; expected the variable {command.VARIABLE}")
+        return
+    folder, settings = _played(arguments, command.NAME, alone=alone)
+    if alone:
+        settings |= {side: _path(getattr(arguments, side)) for side in ("cheap", "strong")}
+    command.run(arguments.data if alone else None, folder, **settings)
+    console.print(f"{command.NAME}: results in {folder}")
+
+
+def _played(arguments: argparse.Namespace, name: str, *, alone: bool) -> tuple[Path, dict[str, Any]]:
+    """Give the folder of a played experiment's results, and how it is run."""
     for option in ("replicates", "setting", "scheduler", "fresh") if alone else ():
         if getattr(arguments, option):
             raise InvalidDataError(f"no --{option} with {name}", field=option, value=getattr(arguments, option))
     folder = arguments.out if alone and arguments.out else (arguments.out or RESULTS) / name
     seed = validate.whole("seed", 0 if arguments.seed is None else arguments.seed, 0)
     jobs = validate.whole("jobs", arguments.jobs, 1)
-    command.run(name, arguments.data, folder, kept=arguments.kept, jobs=jobs, seed=seed)
-    console.print(f"{name}: results in {folder}")
+    return folder, {"kept": arguments.kept if alone else None, "jobs": jobs, "seed": seed}
+
+
+def _path(text: str | None) -> Path | None:
+    return None if text is None else Path(text)
 
 
 def _run_intercode(arguments: argparse.Namespace, console: Console) -> None:
@@ -143,14 +170,24 @@ def _parser(*, explained: bool) -> argparse.ArgumentParser:
         help=f"folder of the results; default: {RESULTS}/STUDY. With all, the folder that holds one for each study",
     )
     parser.add_argument(
-        "--data", type=Path, metavar="FOLDER", help="alfworld: its games, default: $ALFWORLD_DATA; intercode: its logs"
+        "--data",
+        type=Path,
+        metavar="FOLDER",
+        help="alfworld: its games, default: $ALFWORLD_DATA; dabench: its files, default: $DABENCH_DATA; "
+        "intercode: its logs",
     )
     for side in ("cheap", "strong"):
         parser.add_argument(
-            f"--{side}", metavar="FILE", help=f"intercode: {side.capitalize()}'s results in that folder"
+            f"--{side}",
+            metavar="PATH",
+            help=f"intercode: {side.capitalize()}'s results in that folder; dabench: a folder of recorded transcripts "
+            "that it replays",
         )
     parser.add_argument(
-        "--kept", type=Path, metavar="FOLDER", help="alfworld: where all that is played is kept; default: OUT/kept"
+        "--kept",
+        type=Path,
+        metavar="FOLDER",
+        help="alfworld, dabench: where all that is played is kept; default: OUT/kept",
     )
     parser.add_argument("--fresh", action="store_true", help="discard the replicates that the folder holds")
     return parser

@@ -92,8 +92,8 @@ class Setup[T: Task]:
             # Marks come later, and only for the fit; a small part need not vary in every feature.
             warnings.simplefilter("ignore", TacitWarning)
             episodes = episodes_from_transcripts((pair.cheap, pair.strong) for pair in pairs)
-        lengths = {STRONG_STEPS: ("episode", np.array([len(pair.strong.executed) for pair in pairs]))}
-        return self.carried(Episodes(episodes.dataset.assign(lengths)), pairs)
+            lengths = {STRONG_STEPS: ("episode", np.array([len(pair.strong.executed) for pair in pairs]))}
+            return self.carried(Episodes(episodes.dataset.assign(lengths)), pairs)
 
     def taught(self, pairs: Sequence[Pair[T]], evidence: Evidence) -> Episodes:
         """Have the rule-based teacher mark the tasks with AB = 01, by handoffs that are played; give the episodes."""
@@ -102,7 +102,10 @@ class Setup[T: Task]:
         teacher = RuleTeacher(feasible_by(self.continued("fit", failed).counterfactuals(judged)), self.clear)
         lessons = [teacher.mark(pair.cheap, pair.strong) for pair in failed]
         marks = {lesson.episode: lesson.mark for lesson in lessons if lesson.mark is not None}
-        return with_marks(self.episodes(pairs), marks, evidence)
+        with warnings.catch_warnings():
+            # Diagnostics without a value above zero, and marks where none is, are told by the page.
+            warnings.simplefilter("ignore", TacitWarning)
+            return with_marks(self.episodes(pairs), marks, evidence)
 
     def world(self, part: str, pairs: Sequence[Pair[T]], handoffs: Sequence[set[int]] | None = None) -> World:
         """Give what would come of decisions on some tasks: of every handoff, or of those that will be looked up."""

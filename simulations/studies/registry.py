@@ -29,6 +29,7 @@ STUDIES = {
 EXPERIMENTS = {
     "alfworld": "A scripted pair on the real ALFWorld engine: every policy is played; needs --data.",
     "alfworld_learned": "The same with a pair that learned from the games' walkthroughs; needs --data.",
+    "dabench": "Two analysts by rule on DABench's questions in the sandbox: every policy is played; needs --data.",
     "intercode": "Real logs of two language models on SQL tasks: every policy that logs can evaluate; needs --data.",
 }
 """What is run by name too and needs games or logs that do not come with the code."""

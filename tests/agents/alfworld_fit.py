@@ -1,4 +1,4 @@
-"""A fit with ALFWorld's names, for tests that play: a handful of kitchens is too few to fit anything on."""
+"""A fit with a benchmark's names, for tests that play: a handful of tasks is too few to fit anything on."""
 
 from __future__ import annotations
 
@@ -12,18 +12,20 @@ from bayes_tacit.agents.alfworld import DIAGNOSTICS, FEATURES
 
 
 @cache
-def fit_of_made_up_episodes():
-    """Fit made-up episodes, once."""
+def fit_of_made_up_episodes(names=FEATURES, diagnostics=DIAGNOSTICS, timing="post_action"):
+    """Fit made-up episodes, once for each benchmark; by default ALFWorld's."""
     rng = np.random.default_rng(0)
     n, n_steps = 120, 10
-    features = pd.DataFrame(rng.integers(0, 2, (n, len(FEATURES))), columns=list(FEATURES))
-    risk = rng.exponential(0.4, (n, n_steps, len(DIAGNOSTICS)))
+    features = pd.DataFrame(rng.integers(0, 2, (n, len(names))), columns=list(names))
+    risk = rng.exponential(0.4, (n, n_steps, len(diagnostics)))
     crossing = (risk.mean(axis=2).cumsum(axis=1) < rng.lognormal(0, 0.7, n)[:, None]).sum(axis=1)
     strong = rng.random(n) < 0.7
-    due = strong & (crossing < n_steps)
+    # A mark is read as the proposal that follows, if proposals are checkpoints.
+    due = strong & (crossing < n_steps - (timing == "proposal"))
     mark = np.where(due, crossing, np.nan)
     known = {"cheap_success": ~due, "strong_success": strong, "window_start": mark, "window_end": mark}
     tasks = features.assign(episode=np.arange(n), **known)
-    steps = pd.DataFrame(risk.reshape(-1, len(DIAGNOSTICS)), columns=list(DIAGNOSTICS))
+    steps = pd.DataFrame(risk.reshape(-1, len(diagnostics)), columns=list(diagnostics))
     places = np.indices((n, n_steps)).reshape(2, -1)
-    return fit_map(Episodes.from_frames(tasks, steps.assign(episode=places[0], step=places[1])), ridge=0.1)
+    episodes = Episodes.from_frames(tasks, steps.assign(episode=places[0], step=places[1]))
+    return fit_map(episodes, ridge=0.1, timing=timing)

@@ -59,6 +59,11 @@ class ToolEnvironment:
         self._earlier: list[str] = []
         self._known: dict[tuple[str, ...], Run] = {}
 
+    @property
+    def calls(self) -> int:
+        """How many calls the sandbox was asked to run since this was opened; what was remembered is not counted."""
+        return len(self._known)
+
     def reset(self) -> Observation:
         """Begin with nothing run."""
         self._earlier = []

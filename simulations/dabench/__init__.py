@@ -1,0 +1,1 @@
+"""DABench, played: which questions, by whom, and what came of it."""

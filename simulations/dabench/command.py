@@ -1,0 +1,68 @@
+"""`python -m simulations dabench`: play what was not played yet, and write the results."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from pathlib import Path
+
+from bayes_tacit.agents.playing import shown
+from bayes_tacit.errors import MissingFileError
+from simulations.dabench.experiment import dabench_setup, replaying, run_experiment
+from simulations.dabench.policies import compared_policies, without_posterior
+from simulations.dabench.splits import make_splits
+from simulations.dabench.stories import COMMAND, analysts_story, crossed_section, recorded_story
+from simulations.played.crossed import cross_validate
+from simulations.played.results import write_results
+
+NAME = COMMAND
+KEPT = "kept"
+VARIABLE = "DABENCH_DATA"
+
+
+def has_data() -> bool:
+    """Tell whether the variable says where the questions are."""
+    return bool(os.environ.get(VARIABLE))
+
+
+def run(
+    data: Path | None,
+    folder: Path,
+    *,
+    kept: Path | None,
+    jobs: int,
+    seed: int,
+    cheap: Path | None = None,
+    strong: Path | None = None,
+) -> None:
+    """Run the experiment; how far it is, is shown on standard error.
+
+    Parameters
+    ----------
+    data
+        The folder of DABench's files; by default what DABENCH_DATA says.
+    folder
+        For the results.
+    kept
+        For everything that is played; by default a folder `kept` in that of the results.
+    jobs
+        Number of processes.
+    seed
+        Of Cheap, and of the posterior.
+    cheap, strong
+        Folders of transcripts whose answers are replayed in the place of an analyst.
+    """
+    given = data or os.environ.get(VARIABLE)
+    if not given:
+        raise MissingFileError(f"no folder of DABench: pass --data, or set the variable {VARIABLE}")
+    splits = make_splits(given)
+    players = replaying(seed, cheap, strong)
+    home = folder / KEPT if kept is None else kept
+    experiment = run_experiment(
+        given, home, splits=splits, players=players, policies=compared_policies(seed), workers=jobs, report=shown
+    )
+    setup = dabench_setup(given, home, players, workers=jobs, report=shown)
+    pairs = setup.rollouts("all", splits.all)
+    found = cross_validate(pairs, setup, partial(without_posterior, seed), evidence="one_step")
+    story = (analysts_story if cheap is None and strong is None else recorded_story)(splits)
+    write_results(experiment, home, folder, story, crossed_section(found))

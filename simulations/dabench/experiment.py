@@ -1,0 +1,172 @@
+"""The experiment on DABench: which questions, by whom, and what the teacher takes for a clear failure.
+
+The actors are analysts by rule (`bayes_tacit.agents.dabench.analyst`): what comes out says how the policies compare on
+real questions with this pair, and nothing about language models. With other actors (`Players`) the same function runs
+the same experiment.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from bayes_tacit.agents import Budget, read_pairs
+from bayes_tacit.agents.dabench import DESCRIPTORS, DABench, DABenchExtractor, Question
+from bayes_tacit.agents.dabench.analyst import CarefulAnalyst, HastyAnalyst
+from bayes_tacit.agents.playing import Pair, Players, RecordedActor
+from bayes_tacit.agents.teacher import stalled_for
+from bayes_tacit.agents.teacher.rule import AtCheckpoint
+from bayes_tacit.agents.transcript import Transcript
+from bayes_tacit.data.episodes import Episodes
+from bayes_tacit.errors import MissingFileError
+from bayes_tacit.policies import Policy
+from simulations.dabench.counted import CountedDABench
+from simulations.dabench.policies import COST, NLL, compared_policies
+from simulations.dabench.splits import Splits, make_splits
+from simulations.played.experiment import PARTS, Experiment, run_played
+from simulations.played.setup import Report, Setup
+
+BUDGET_SHARE = 0.8
+"""The cap on development data, as a share of what Pure Strong costs there."""
+
+BUDGET = Budget(12, calls=12)
+"""The paper's: at most 12 model calls."""
+
+STANDSTILL = 2
+
+
+def analysts(seed: int = 0) -> Players:
+    """Give the pair by rule."""
+    return Players(HastyAnalyst(seed), CarefulAnalyst(), COST, BUDGET)
+
+
+def replaying(seed: int, cheap: Path | None, strong: Path | None) -> Players:
+    """Give a pair in which either may replay the answers that transcripts in a folder hold; else by rule.
+
+    Raises
+    ------
+    MissingFileError
+        If there is no such folder, or no finished pair in it.
+    """
+    players = analysts(seed)
+    for folder in (cheap, strong):
+        if folder is not None and not read_pairs(folder):
+            raise MissingFileError(f"{folder}: no finished pair; expected Pure Cheap and Pure Strong transcripts")
+    if cheap is not None:
+        players = replace(players, cheap=RecordedActor(cheap, "cheap"))
+    if strong is not None:
+        players = replace(players, strong=RecordedActor(strong, "strong"))
+    return players
+
+
+def run_experiment(
+    data: str | os.PathLike[str],
+    folder: str | os.PathLike[str],
+    *,
+    players: Players | None = None,
+    splits: Splits | None = None,
+    workers: int = 1,
+    report: Report | None = None,
+    policies: Sequence[Policy] | None = None,
+    repeatable: bool = True,
+) -> Experiment:
+    """Play what was not played yet, and compare the policies.
+
+    Parameters
+    ----------
+    data
+        The folder of DABench's files.
+    folder
+        Where everything that was played is kept; a run that was stopped goes on.
+    players
+        Who plays; by default the analysts by rule.
+    splits
+        Which questions; by default those of `make_splits`.
+    workers
+        Number of processes.
+    report
+        Makes a progress for each stage.
+    policies
+        Policies to compare; by default those of `compared_policies`.
+    repeatable
+        As for `run_played`.
+    """
+    asked = splits or make_splits(data)
+    setup = dabench_setup(data, folder, players or analysts(), workers=workers, report=report)
+    parts = {part: getattr(asked, part) for part in PARTS}
+    return run_played(setup, parts, policies or compared_policies(), repeatable=repeatable)
+
+
+def dabench_setup(
+    data: str | os.PathLike[str],
+    folder: str | os.PathLike[str],
+    players: Players,
+    *,
+    workers: int = 1,
+    report: Report | None = None,
+) -> Setup[Question]:
+    """Say how DABench is played: in a warm sandbox, with decisions at proposals."""
+    home = Path(folder)
+    benchmark = CountedDABench(DABench(Path(data), warm=True), home)
+    return Setup(
+        benchmark,
+        players,
+        home,
+        clear_failure(STANDSTILL),
+        BUDGET_SHARE,
+        Described(Path(data)),
+        handoff_timing=benchmark.timing,
+        workers=workers,
+        report=report,
+    )
+
+
+def clear_failure(standstill: int) -> AtCheckpoint:
+    """Take failure as clear after so many steps that told nothing new, or before a wrong answer that shows a sign.
+
+    A mark after a step is read as the proposal that follows. So every mark is where some diagnostic is above zero,
+    since after a standstill there is no recent progress. Where Cheap computes something else than was asked and answers
+    that, nothing is to be seen, and nothing is marked.
+    """
+    stalled = stalled_for(standstill)
+
+    def clear(cheap: Transcript, at: int) -> bool:
+        return stalled(cheap, at) or answers_with_a_sign(cheap, at + 1)
+
+    return clear
+
+
+def answers_with_a_sign(cheap: Transcript, at: int) -> bool:
+    """Tell whether a step of a failed rollout is the answer that ends it, and one of its diagnostics is above zero."""
+    answers = [step for step in cheap.executed[at : at + 1] if step.result is not None and step.result.done]
+    return any(value > 0 for step in answers for value in (step.diagnostics or {}).values())
+
+
+class Described:
+    """Carries along with episodes what the task router and Step Deferral look at.
+
+    Parameters
+    ----------
+    data
+        The folder of DABench's files.
+    """
+
+    def __init__(self, data: Path) -> None:
+        self._data = data
+
+    def __call__(self, episodes: Episodes, pairs: Sequence[Pair[Question]]) -> Episodes:
+        """Give the episodes with them; a likelihood that is not known is one of which nothing is unusual."""
+        described = [
+            DABenchExtractor(pair.task, self._data, descriptors=True).features(pair.cheap.history(0).first)
+            for pair in pairs
+        ]
+        likelihood = np.full((len(pairs), int(episodes.n_steps.max())), np.nan)
+        for row, pair in enumerate(pairs):
+            known = [step.proposal.nll or 0.0 for step in pair.cheap.checkpoints]
+            likelihood[row, : len(known)] = known
+        carried = {name: ("episode", np.array([one[name] for one in described])) for name in DESCRIPTORS}
+        return Episodes(episodes.dataset.assign(carried | {NLL: (("episode", "step"), likelihood)}))
