@@ -28,12 +28,15 @@ class Splits:
         What policies are fitted on, chosen on and tested on.
     missing
         Questions that nobody can play here, since their table is not at hand.
+    largest
+        Bytes of the largest table that is.
     """
 
     fit: list[Question]
     select: list[Question]
     test: list[Question]
     missing: list[Question]
+    largest: int
 
     @property
     def all(self) -> list[Question]:
@@ -69,7 +72,8 @@ def make_splits(data: str | os.PathLike[str]) -> Splits:
             raise MissingFileError(
                 f"{os.fspath(data)}: none of the {len(part)} questions to {name} on has its table in {TABLES}"
             )
-    return Splits(**kept, missing=[question for question in questions if question.id in missing])
+    largest = max(table_path(data, question).stat().st_size for part in kept.values() for question in part)
+    return Splits(**kept, missing=[question for question in questions if question.id in missing], largest=largest)
 
 
 def in_order(questions: Iterable[Question]) -> list[Question]:

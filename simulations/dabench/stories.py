@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from bayes_tacit.agents.transcript import Transcript
+from bayes_tacit.policies.base import number_in
 from simulations.dabench.experiment import BUDGET_SHARE
 from simulations.dabench.splits import Splits
 from simulations.dabench.words import dabench_words
 from simulations.played.crossed import CHOSEN_ON, PARTS, Crossed, crossed_words
+from simulations.played.estimated import estimates
 from simulations.played.experiment import Experiment
-from simulations.played.policies import TACIT
+from simulations.played.policies import DEFERRAL, TACIT
 from simulations.played.story import Story
 
 COMMAND = "dabench"
@@ -32,7 +35,7 @@ def analysts_story(splits: Splits) -> Story:
             "for this pair; it is no claim about language models, and not to be put beside the paper's figures."
         ),
         command=COMMAND,
-        reliance=quiet_failures,
+        reliance=what_counts,
         tasks="",
     )
 
@@ -48,9 +51,51 @@ def recorded_story(splits: Splits) -> Story:
             "its first answer, which a live actor need not do."
         ),
         command=f"{COMMAND} --cheap FOLDER --strong FOLDER",
-        reliance=quiet_failures,
+        reliance=what_counts,
         tasks="",
     )
+
+
+SIGNS = {
+    "protocol_violation": "a reply that is neither a call nor an answer",
+    "format_violation": "an answer that is not in the form asked for",
+    "execution_failure": "a call that failed",
+    "repetition": "a call that was made before",
+    "stalled_answer": "another call after two with the same output",
+    "budget_pressure": "calls that run out",
+    "no_recent_progress": "two steps without anything new",
+    "semantic_mismatch": "code that names what the table does not have, or an answer for which columns that the "
+    "question names were not used",
+}
+"""What the diagnostics are signs of, in words."""
+
+
+def what_counts(experiment: Experiment) -> list[str]:
+    """Say what there is to see, and what is made of it."""
+    return [*quiet_failures(experiment), leaning(experiment), *single_steps(experiment)]
+
+
+def leaning(experiment: Experiment) -> str:
+    """Say which sign TACIT-Switch gives most weight."""
+    weights = estimates(experiment)[0].w
+    name = experiment.training.diagnostic_names[int(weights.argmax())]
+    training = experiment.training
+    last = training.dataset["window_end"].values[training.has_window] + 2 == training.n_steps[training.has_window]
+    return (
+        f"**What TACIT-Switch leans on.** {float(weights.max()):.0%} of its weight is on `{name}`: {SIGNS[name]}. "
+        f"{int(last.sum())} of the {len(last)} marks of the fit are read at Cheap's last proposal, its answer."
+    )
+
+
+def single_steps(experiment: Experiment) -> list[str]:
+    """Say why Step Deferral leaves all to Cheap, where it does."""
+    if not math.isinf(number_in(experiment.comparison.choices[DEFERRAL].point, "alpha")):
+        return []
+    return [
+        f"**Why {DEFERRAL} leaves all to Cheap.** Each deferred step pays for a proposal that is discarded, too, and "
+        "one step of Strong's settles nothing: it takes one to compute and one to answer. No threshold that defers "
+        "anything is both within the cap and better than Cheap alone on the development questions."
+    ]
 
 
 def quiet_failures(experiment: Experiment) -> Sequence[str]:
@@ -80,17 +125,18 @@ def _at_the_end(cheap: Transcript) -> bool:
     return first_sign(cheap) == len(cheap.checkpoints) - 1
 
 
-def crossed_section(found: Crossed) -> list[str]:
+def crossed_section(found: Crossed, experiment: Experiment) -> list[str]:
     """Give the section on all questions."""
-    n = len(found.outcomes[TACIT].success)
+    n, (chosen_on, tested) = len(found.outcomes[TACIT].success), experiment.counts.loc["01", ["select", "test"]]
     return [
         f"## Every question once a test question: {n} in {PARTS} parts",
-        f"The test part above is small. So the questions are dealt into {PARTS} parts; for each, policies are fitted "
-        f"on {1 - CHOSEN_ON:.0%} of the others and chosen on the rest of them under {BUDGET_SHARE:.0%} of Pure "
-        f"Strong's cost there. Marks are one checkpoint: {found.marked} of {found.failed} questions with AB = 01 have "
-        "one. What comes of each decision is read from tables of continuations, which were checked above against "
-        "episodes that were played. The parts share training questions, so intervals (paired bootstrap over questions) "
-        "are of this deal, not of new training sets. TACIT-Switch by posterior is left out: it would be sampled for "
-        "each part.",
+        f"Only Strong answers {chosen_on} of the development questions and {tested} of the test questions: all that a "
+        "policy can win over Cheap alone, and too few to tell policies apart. So all questions are dealt into "
+        f"{PARTS} parts; for each, policies are fitted on {1 - CHOSEN_ON:.0%} of the others and chosen on the rest of "
+        f"them under {BUDGET_SHARE:.0%} of Pure Strong's cost there. Marks are one checkpoint: "
+        f"{found.marked} of {found.failed} questions with AB = 01 have one. What comes of each decision is read from "
+        "tables of continuations, which were checked above against episodes that were played. The parts share "
+        "training questions, so intervals (paired bootstrap over questions) are of this deal, not of new training "
+        "sets. TACIT-Switch by posterior is left out: it would be sampled for each part.",
         *crossed_words(found),
     ]

@@ -56,21 +56,21 @@ def opening(splits: Splits) -> Callable[[Experiment], str]:
             "Python that an actor proposes is run on the question's table in the sandbox, each answer is checked "
             "against DABench's label, and decisions are made at proposals, before they are run. The paper deals "
             f"{sum(PAPER.values())} questions into {dealt} and does not say which; these {n} were dealt so by a seed. "
-            f"{_missing(splits.missing)}"
+            f"{_missing(splits)}"
         )
 
     return said
 
 
-def _missing(missing: Sequence[Question]) -> str:
+def _missing(splits: Splits) -> str:
+    missing = splits.missing
     if not missing:
         return "All of their tables are at hand."
-    tables = sorted({question.file_name for question in missing})
     ids = ", ".join(question.id for question in missing)
-    names = ", ".join(f"`{name}`" for name in tables)
+    names = ", ".join(f"`{name}`" for name in sorted({question.file_name for question in missing}))
     return (
-        f"Of {len(missing)} (ids {ids}) the table is not at hand, since only tables of up to 1 MB were ({names}): they "
-        "are left out where they were dealt."
+        f"Of {len(missing)} (ids {ids}) the table is not at hand ({names}; the largest of those that are has "
+        f"{splits.largest / 2**20:.2f} MB): they are left out where they were dealt."
     )
 
 
@@ -81,7 +81,9 @@ def rates(experiment: Experiment) -> str:
     levels = sorted({pair.task.level for pair in pairs}, key=lambda level: (LEVELS.find(level), level))
     rows = [_row(level, [pair for pair in pairs if level in ("all", pair.task.level)]) for level in (*levels, "all")]
     table = markdown_table(["level of the question", "questions", "Cheap right", "Strong right", "only Strong"], rows)
-    return f"{success_rates(experiment, groups, 'answers')}\n\nOf all questions, by DABench's own levels:\n\n{table}"
+    return (
+        f"{success_rates(experiment, groups, 'is right on')}\n\nOf all questions, by DABench's own levels:\n\n{table}"
+    )
 
 
 def _row(level: str, pairs: Sequence[Pair[Question]]) -> list[str]:

@@ -10,6 +10,7 @@ from bayes_tacit.policies import success_cost_curve
 from bayes_tacit.policies.base import Searching
 from bayes_tacit.review.plots.policies import policy_style
 from simulations.played.experiment import Experiment
+from simulations.played.policies import DUE
 from simulations.played.story import Words
 from simulations.studies.figures import figure_file
 
@@ -42,7 +43,7 @@ def plot_curves(experiment: Experiment, table: pd.DataFrame, path: Path, words: 
         ax = axes[0, 0]
         for name in table["policy"].unique():
             color, marker = policy_style(name)
-            line = "--" if "quantile" in name else "-"
+            line = "--" if "quantile" in name else ":" if name == DUE else "-"
             curve = table[table["policy"] == name].drop_duplicates(["cost", "success"]).sort_values("cost")
             ax.plot(
                 curve["cost"],

@@ -24,6 +24,10 @@ def weights(experiment: Experiment) -> str:
         for name, point, mean, low, high in zip(names, *(map(float, column) for column in columns), strict=True)
     ]
     table = markdown_table(["diagnostic", "penalized maximum likelihood", "posterior mean", "central 90%"], rows)
+    values = experiment.training.dataset["diagnostics"].transpose("diagnostic", ...).values
+    silent = ", ".join(f"`{name}`" for name, some in zip(names, values, strict=True) if not (some > 0).any())
+    if silent:
+        table += f"\n\nZero at every step of the training rollouts, so that nothing is learned of its weight: {silent}."
     if "sample_stats" not in tree:
         return table
     verdict = " ".join(line.strip() for line in str(judge(tree)).splitlines())

@@ -211,6 +211,10 @@ def test_the_page_says_what_was_played(ran, written):
     assert f"## Every question once a test question: {N - 1} in 5 parts" in page
     pd.testing.assert_frame_equal(pd.read_parquet(out / "episodes.parquet"), ran.episodes)
     assert Episodes.read(out / "training.nc").fingerprint() == ran.training.fingerprint()
+    marked = [pair.cheap for pair in ran.pairs["fit"] if pair.task.id in ran.training.ids[ran.training.has_window]]
+    ends = ran.training.dataset["window_end"].values[ran.training.has_window]
+    last = sum(end + 1 == len(cheap.steps) - 1 for cheap, end in zip(marked, ends, strict=True))
+    assert f"{last} of the {len(marked)} marks of the fit are read at Cheap's last proposal" in page
     quiet = [pair for pair in ran.pairs["test"] if pair.outcome == "01"]
     silent = sum(not any(v for step in pair.cheap.steps for v in step.diagnostics.values()) for pair in quiet)
     assert f"Of the {len(quiet)} test questions that only Strong answers, Cheap fails on {silent} without" in page
