@@ -136,3 +136,23 @@ def test_figures_of_the_agents_are_those_of_the_committed_episodes():
         assert f"{means.loc[policy, 'success']:.1%} at {share:.0%}" in learned
     for policy in ("Pure Cheap", "Pure Strong"):
         assert f"{means.loc[policy, 'success']:.1%}" in learned
+
+
+def test_figures_of_dabench_are_those_of_the_committed_page_and_episodes():
+    section = " ".join(README.split("[DABench experiment]")[1].split("## Results")[0].split())
+    episodes = pd.read_parquet(ROOT / "simulations/results/dabench/episodes.parquet")
+    means = episodes.groupby("policy")[["success", "cost"]].mean()
+    for policy, words in (
+        ("TACIT-Switch", "{success:.1%} at {share:.0%}"),
+        ("EvoRoute analogue", "{success:.1%} at {share:.0%}"),
+        ("Count", "Count, {success:.1%} at {share:.0%}"),
+        ("Pure Strong", "Pure Strong on {success:.1%}"),
+    ):
+        share = means.loc[policy, "cost"] / means.loc["Pure Strong", "cost"]
+        assert words.format(success=means.loc[policy, "success"], share=share) in section
+    assert f"on {episodes['episode'].nunique()} test questions" in section
+    page = (ROOT / "simulations/results/dabench/README.md").read_text(encoding="utf-8")
+    assert "`recommend` names **Count**" in page
+    ((n, cheap, strong),) = re.findall(r"\| all \| (\d+) \| \d+ \(([\d.]+%)\) \| \d+ \(([\d.]+%)\)", page)
+    assert f"on {n} of DABench's 257 questions" in section
+    assert f"right on {cheap} and {strong} of the questions alone" in section
