@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 DECIMALS = 3
 SHORT = 16
 """Rows of a table that is not to be broken over two printed pages."""
+LONG = 40
+"""Rows from which on a table is folded up."""
 
 
 @dataclass(frozen=True)
@@ -45,16 +47,34 @@ class Table:
         """Whether it is to stay on one printed page."""
         return len(self.rows) <= SHORT
 
+    @property
+    def long(self) -> bool:
+        """Whether it is folded up until somebody asks for it."""
+        return len(self.rows) >= LONG
+
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure that is in the page itself: its content as a data URI, and its size in CSS pixels."""
+    """A figure that is in the page itself.
+
+    Attributes
+    ----------
+    source
+        Its content, as a data URI.
+    width, height
+        Its size in CSS pixels.
+    alt, caption
+        What it shows, for whoever does not see it, and for all.
+    narrow
+        The same figure as a phone shows it: content, width and height; None if it is scrolled there.
+    """
 
     source: str
     width: int
     height: int
     alt: str
     caption: str = ""
+    narrow: tuple[str, int, int] | None = None
 
 
 @dataclass(frozen=True)

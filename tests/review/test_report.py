@@ -71,6 +71,21 @@ def test_every_picture_is_inline_has_a_size_and_is_described(page):
         assert len(attrs["alt"]) > 20
 
 
+def test_pictures_wider_than_a_phone_are_there_a_second_time_as_wide_as_one(page):
+    wide = [attrs for attrs in page.all("img") if int(attrs["width"]) > 500]
+    # The energy's two panels are scrolled.
+    assert len(page.all("source")) == len(wide) - 1 == 13
+    for attrs in page.all("source"):
+        assert int(attrs["width"]) == 360
+        assert attrs["media"] == "screen and (max-width: 700px)"
+        assert attrs["srcset"].startswith("data:image/")
+
+
+def test_a_table_of_many_rows_is_folded_up_and_says_how_many(page):
+    assert len(page.all("details")) == 1
+    assert re.search(r"Crossings by covariate: the numbers, \d\d rows", page.text)
+
+
 def test_tables_and_headings_can_be_read_aloud(page):
     assert page.all("html")[0]["lang"] == "en"
     assert len(page.all("caption")) == len(page.all("table"))
@@ -257,55 +272,6 @@ def test_a_disk_that_is_full_leaves_the_old_file(posterior, example, tmp_path, m
 @pytest.mark.parametrize("width", [1366, 500])
 def test_it_opens_in_chromium_without_errors_and_with_its_pictures(written, tmp_path, width):
     assert opened(written, tmp_path, width) == ("pictures 20 bad 0 wide false", [])
-
-
-def sick(tree: xr.DataTree, sickness: str) -> xr.DataTree:
-    """Give a sound posterior the draws of a run that went wrong."""
-    groups = {name: tree[name].to_dataset().copy(deep=True) for name in tree.children}
-    sampled = [name for name, dataset in groups.items() if dataset.sizes.get("chain", 0) > 1]
-    if sickness == "one chain":
-        groups |= {name: groups[name].isel(chain=[0]) for name in sampled}
-    elif sickness == "2 chains of 20 draws":
-        groups |= {name: groups[name].isel(chain=[0, 1], draw=slice(0, 20)) for name in sampled}
-    elif sickness == "3 draws":
-        groups |= {name: groups[name].isel(draw=slice(0, 3)) for name in sampled}
-    elif sickness == "NaN draws":
-        groups["posterior"]["s"][1] = np.nan
-        groups["log_likelihood"]["total"][1] = np.nan
-    elif sickness == "all NaN":
-        for name in ("posterior", "log_likelihood", "sample_stats"):
-            groups[name] = groups[name] * np.nan
-        groups["sample_stats"]["diverging"] = tree["sample_stats"]["diverging"]
-    elif sickness == "stuck":
-        for name in ("posterior", "log_likelihood"):
-            groups[name] = (
-                groups[name].isel(draw=[0] * groups[name].sizes["draw"]).assign_coords(draw=groups[name]["draw"])
-            )
-    out = xr.DataTree.from_dict(groups)
-    out.attrs = dict(tree.attrs)
-    return out
-
-
-@pytest.mark.parametrize(
-    ("sickness", "said"),
-    [
-        ("one chain", "There is one chain"),
-        ("2 chains of 20 draws", "effective sample size"),
-        ("3 draws", "too few for any diagnostic"),
-        ("NaN draws", "s is NaN or infinite in 500 of 2000 draws"),
-        ("all NaN", "beta0 is NaN or infinite in 2000 of 2000 draws"),
-        ("stuck", "does not move in any chain"),
-    ],
-)
-def test_a_sick_posterior_gets_a_page_that_says_what_is_wrong(posterior, example, tmp_path, sickness, said):
-    tree = sick(posterior, sickness)
-    page = Page(report(tree, example, tmp_path / "sick.html", alpha=0.3, chosen=["task-0001"]))
-    assert "Do not trust it yet" in page.text
-    assert said in page.text
-    assert "verdict bad" in {attrs.get("class") for attrs in page.all("div")}
-    assert "badge good" not in {attrs.get("class") for attrs in page.all("span")}
-    assert [attrs["id"] for attrs in page.all("section") if attrs["id"] in PARTS] == list(PARTS)
-    assert plt.get_fignums() == []
 
 
 def test_choosing_a_threshold_loads_no_drawing_library():

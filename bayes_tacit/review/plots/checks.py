@@ -9,8 +9,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from bayes_tacit.review.plots.rows import WIDE, dot_rows, literal
+from bayes_tacit.review.plots.rows import dot_rows, literal
 from bayes_tacit.review.plots.style import BAND_OPACITY, CEILING, DECISION, OBSERVED, PREDICTED, SCORE
+from bayes_tacit.review.plots.widths import in_a_row, is_narrow, legend_beside, legend_under, page_width
 
 HIGHEST_DRAWN = 2.0
 """Pareto k above which all are drawn alike."""
@@ -26,14 +27,15 @@ def draw_sampler(table: pd.DataFrame, largest_rhat: float, least_ess: int) -> Fi
         axis.axvline(limit, color=DECISION, linewidth=1.2, linestyle="--", label="limit")
     left.set(xlabel="R-hat")
     right.set(xlabel="effective sample size", xlim=(0, None))
-    right.legend(loc="center left", bbox_to_anchor=(1, 0.5))
+    legend_beside(right)
     return figure
 
 
 def draw_crossing_steps(table: pd.DataFrame, departure: pd.Series, limit: float) -> Figure:
     """Draw the share that has crossed by each position of the rollout, and the mean PIT minus uniform by level."""
-    figure = Figure(figsize=(WIDE, 3.6), layout="constrained")
-    left, right = figure.subplots(1, 2)
+    columns = in_a_row(2)
+    figure = Figure(figsize=(page_width(), 3.6 * 2 / columns), layout="constrained")
+    left, right = figure.subplots(2 // columns, columns, squeeze=False).flat
     positions = table["position"]
     shade = {"color": PREDICTED, "alpha": BAND_OPACITY, "linewidth": 0}
     left.fill_between(positions, table["lower"], table["upper"], label="predicted, 99% of replicates", **shade)
@@ -58,9 +60,9 @@ def draw_crossing_steps(table: pd.DataFrame, departure: pd.Series, limit: float)
 def draw_incidence(table: pd.DataFrame, identity: str) -> Figure:
     """Draw observed and predicted shares by bins of each variable; that of `identity` is predicted by itself."""
     names = table["by"].unique()
-    columns = min(4, len(names))
+    columns = in_a_row(min(4, len(names)), narrow=2)
     rows = -(-len(names) // columns)
-    figure = Figure(figsize=(WIDE, 3.0 * rows), layout="constrained")
+    figure = Figure(figsize=(page_width(), (2.2 if is_narrow() else 3.0) * rows), layout="constrained")
     panels = figure.subplots(rows, columns, squeeze=False, sharey=True).ravel()
     for panel, name in zip(panels, names, strict=False):
         part = table[table["by"] == name]
@@ -79,17 +81,17 @@ def draw_incidence(table: pd.DataFrame, identity: str) -> Figure:
         if name == identity:
             panel.axline((0.5, 0.5), slope=1, color=CEILING, linewidth=1, zorder=0)
             panel.set(xlim=(0, 1), ylim=(0, 1))
-            panel.legend(loc="upper left")
     for panel in panels[len(names) :]:
         panel.set_axis_off()
     for row in range(rows):
         panels[row * columns].set_ylabel("Strong succeeds")
+    legend_under(panels[0])
     return figure
 
 
 def draw_loo(k: pd.Series, limit: float) -> Figure:
     """Draw Pareto k of every episode, and name those above the limit."""
-    figure = Figure(figsize=(WIDE, 2.8), layout="constrained")
+    figure = Figure(figsize=(page_width(), 2.8), layout="constrained")
     axis = figure.subplots()
     values = k.clip(upper=HIGHEST_DRAWN).to_numpy()
     bad = values > limit
@@ -112,7 +114,7 @@ def draw_prior_sensitivity(table: pd.DataFrame, limit: float) -> Figure:
     axis.plot(table["prior"], position, "o", color=SCORE, markersize=6, label="prior")
     axis.axvline(limit, color=DECISION, linewidth=1.2, linestyle="--", label=f"limit {limit}")
     axis.set(xlabel="sensitivity to power scaling", xlim=(0, None))
-    axis.legend(loc="center left", bbox_to_anchor=(1, 0.5))
+    legend_beside(axis)
     return figure
 
 
@@ -124,7 +126,7 @@ def draw_weights(table: pd.DataFrame) -> Figure:
     )
     axis.axvline(float(table["equal weights"].iloc[0]), color=PREDICTED, linestyle="--", label="equal weights")
     axis.set(xlabel="weight w", xlim=(0, None))
-    axis.legend(loc="center left", bbox_to_anchor=(1, 0.5))
+    legend_beside(axis)
     return figure
 
 
@@ -139,26 +141,26 @@ def draw_map_agreement(table: pd.DataFrame, limit: float) -> Figure:
         axis.axvline(side * limit, color=DECISION, linewidth=1.2, linestyle="--", label=label)
     reach = max(2.0, 1.1 * float(table["z"].abs().max()))
     axis.set(xlabel="posterior sds from the mean", xlim=(-reach, reach))
-    axis.legend(loc="center left", bbox_to_anchor=(1, 0.5))
+    legend_beside(axis)
     return figure
 
 
 def draw_memory(rho: np.ndarray, prior: Callable[[np.ndarray], np.ndarray]) -> Figure:
     """Draw the posterior of a learned memory from 0 to 1, with its prior."""
-    figure = Figure(figsize=(WIDE, 2.8), layout="constrained")
+    figure = Figure(figsize=(page_width(), 2.8), layout="constrained")
     axis = figure.subplots()
     inside = np.linspace(0.005, 0.995, 199)
     axis.hist(rho, bins=50, range=(0, 1), density=True, color=SCORE, alpha=0.75, label="posterior")
     axis.plot(inside, prior(inside), color=PREDICTED, linestyle="--", label="prior")
     axis.axvline(1.0, color=DECISION, linewidth=1.5, label="the paper: nothing is forgotten")
     axis.set(xlabel="memory rho", ylabel="density", xlim=(0, 1.01))
-    axis.legend(loc="center left", bbox_to_anchor=(1, 0.5))
+    legend_beside(axis)
     return figure
 
 
 def draw_memory_profile(gains: pd.Series, limit: float) -> Figure:
     """Draw the log likelihood by memory, minus that of the paper's."""
-    figure = Figure(figsize=(WIDE, 2.8), layout="constrained")
+    figure = Figure(figsize=(page_width(), 2.8), layout="constrained")
     axis = figure.subplots()
     memories, heights = gains.index.to_numpy(), gains.to_numpy()
     axis.plot(memories, heights, "o-", color=SCORE, markersize=4, label="best fit at each memory")
@@ -168,7 +170,7 @@ def draw_memory_profile(gains: pd.Series, limit: float) -> Figure:
     # Memories that are far worse would hide what is near.
     low, high = float(gains[np.isfinite(gains)].min()), float(gains.max())
     axis.set(xlim=(0, 1.01), ylim=(max(low, -2 * max(high, 10.0)) - 1, max(2 * limit, 1.1 * high)))
-    axis.legend(loc="center left", bbox_to_anchor=(1, 0.5))
+    legend_beside(axis)
     return figure
 
 

@@ -14,9 +14,10 @@ from matplotlib.ticker import MaxNLocator
 
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.review.plots.fits import plot_weights
-from bayes_tacit.review.plots.rows import WIDE, dot_rows
+from bayes_tacit.review.plots.rows import dot_rows
 from bayes_tacit.review.plots.scores import plot_handoff_score
 from bayes_tacit.review.plots.style import CEILING, SCORE, shortened
+from bayes_tacit.review.plots.widths import WIDE, is_narrow, legend_under, page_width
 
 PROBABILITY = 0.9
 COLUMNS = 4
@@ -24,10 +25,12 @@ COLUMNS = 4
 
 def draw_weights(tree: xr.DataTree) -> Figure:
     """Draw the weights with their intervals."""
-    figure = Figure(figsize=(WIDE, 1.4 + 0.42 * _weight_count(tree)), layout="constrained")
+    figure = Figure(figsize=(page_width(), 1.4 + 0.42 * _weight_count(tree)), layout="constrained")
     axis = plot_weights(tree, probability=PROBABILITY, ax=figure.subplots())
-    names = [shortened(label.get_text(), 40) for label in axis.get_yticklabels()]
+    names = [shortened(label.get_text(), 16 if is_narrow() else 40) for label in axis.get_yticklabels()]
     axis.set_yticks(axis.get_yticks(), names, parse_math=False)
+    if is_narrow():
+        legend_under(axis)
     return figure
 
 
@@ -49,7 +52,20 @@ def draw_traces(tree: xr.DataTree) -> Figure:
 
 def draw_ranks(tree: xr.DataTree) -> Figure:
     """Draw how the ranks of each chain's draws depart from uniform."""
-    return _grid(arviz_plots.plot_rank, tree, "rank among all draws", {"ecdf_lines": {"width": 1.2}})
+    visuals = {"ecdf_lines": {"width": 1.2}, "remove_axis": False}
+    figure = _grid(arviz_plots.plot_rank, tree, "rank among all draws", visuals)
+    # One scale for all, and written: a departure that looks large is not, where nothing is.
+    shown = [axis for axis in figure.axes if axis.lines]
+    reach = 1.15 * max(float(np.abs(line.get_ydata()).max()) for axis in shown for line in axis.lines)
+    for axis in shown:
+        axis.set(ylim=(-reach, 1.5 * reach), ylabel="")
+        axis.yaxis.set_major_locator(MaxNLocator(nbins=3))
+        axis.tick_params(axis="y", left=True, labelleft=True)
+        for text in axis.texts:
+            text.set_text(text.get_text().partition("(")[0].replace("=", " = "))
+            text.set(transform=axis.transAxes, position=(0.03, 0.97), verticalalignment="top")
+    figure.supylabel("share of draws up to the rank, minus the rank", fontsize=10)
+    return figure
 
 
 def draw_energy(tree: xr.DataTree) -> Figure:

@@ -9,8 +9,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
-from bayes_tacit.review.plots.rows import WIDE, dot_rows
+from bayes_tacit.review.plots.rows import dot_rows
 from bayes_tacit.review.plots.style import CEILING, DECISION, OBSERVED, PREDICTED, SCORE
+from bayes_tacit.review.plots.widths import WIDE
 
 DAY = 86_400
 MOST_TICKS = 7

@@ -18,12 +18,13 @@ from bayes_tacit.model.design import Design
 from bayes_tacit.model.families import family_named
 from bayes_tacit.review.checks import CheckResult
 from bayes_tacit.review.plots import posterior as figures
-from bayes_tacit.review.plots.embedding import embedded
+from bayes_tacit.review.plots.embedding import embedded, redrawn
 from bayes_tacit.review.plots.rows import lazily
+from bayes_tacit.review.plots.widths import regridded
 from bayes_tacit.review.reporting.contents import PROBABILITY, chosen_table
 
 DIAGNOSTIC_FORMATS = {"rhat": ".3f", "ess_bulk": ",.0f", "ess_tail": ",.0f"}
-FORMATS = {"elpd": ".2f", "pareto_k": ".2f", "z": ".2f", "middle": ".3g", **DIAGNOSTIC_FORMATS}
+FORMATS = {"elpd": ".2f", "expected": ".1f", "pareto_k": ".2f", "z": ".2f", "middle": ".3g", **DIAGNOSTIC_FORMATS}
 
 
 def parameters(tree: xr.DataTree, summary: pd.DataFrame, *, sick: bool) -> dict[str, object]:
@@ -70,7 +71,9 @@ def scores(tree: xr.DataTree, episodes: Episodes, alpha: float | None, *, sick: 
             f"Handoff score of episode {episode} (AB = {row['AB']}) over its {row['steps']} steps with a "
             f"{PROBABILITY:.0%} band; teacher window: {row['teacher window']}."
         )
-        pictures.append(_picture(lazily(figures.draw_score, tree, episodes, episode, alpha, name), alt, sick=sick))
+        pictures.append(
+            _picture(lazily(figures.draw_score, tree, episodes, episode, alpha, name), alt, narrow="same", sick=sick)
+        )
     caption = "The episodes shown" + ("" if alpha is None else f", and when they are handed over at {alpha:.3g}")
     return {"lead": lead, "pictures": pictures, "table": table_of(shown, caption)}
 
@@ -104,6 +107,7 @@ def sampling(tree: xr.DataTree, *, sick: bool) -> list[Picture | Missing]:
             "Trace plots: every parameter along the draws of each chain.",
             "Traces. Each chain has a colour; chains that sampled well look alike and have no trend.",
             kind="png",
+            narrow="regridded",
             sick=sick,
         ),
         _picture(
@@ -111,12 +115,15 @@ def sampling(tree: xr.DataTree, *, sick: bool) -> list[Picture | Missing]:
             "Rank plots: for every parameter, how the ranks of each chain's draws depart from uniform.",
             "Ranks, as the difference from uniform. Lines that stay near zero mean that the chains agree; p is that of "
             "a test of it.",
+            kind="png",
+            narrow="regridded",
             sick=sick,
         ),
         _picture(
             lazily(figures.draw_energy, tree),
             "Energy plot: the marginal energy and its changes from draw to draw, and the BFMI of each chain.",
             "Energy. Both distributions alike, and BFMI right of the dashed line, mean that the tails were explored.",
+            narrow="same",
             sick=sick,
         ),
     ]
@@ -206,9 +213,18 @@ def provenance(tree: xr.DataTree) -> dict[str, object]:
 
 
 def _picture(
-    draw: Callable[[], Figure], alt: str, caption: str = "", *, kind: Literal["svg", "png"] = "svg", sick: bool
+    draw: Callable[[], Figure],
+    alt: str,
+    caption: str = "",
+    *,
+    kind: Literal["svg", "png"] = "svg",
+    narrow: Literal["redrawn", "regridded", "same"] = "redrawn",
+    sick: bool,
 ) -> Picture | Missing:
-    return _attempt(lambda: embedded(draw, alt, caption, kind=kind), alt.split(":")[0].rstrip("."), sick=sick)
+    """Draw a picture for the page and for a phone, unless it is as narrow as one."""
+    on_phone = {"redrawn": redrawn(draw), "regridded": regridded, "same": None}[narrow]
+    what = alt.split(":")[0].rstrip(".")
+    return _attempt(lambda: embedded(draw, alt, caption, kind=kind, narrow=on_phone), what, sick=sick)
 
 
 def _attempt[T](make: Callable[[], T], what: str, *, sick: bool) -> T | Missing:
