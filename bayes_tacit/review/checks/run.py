@@ -44,6 +44,8 @@ def run_checks(
     it predicts beside the paper's rho = 1 (`check_beside_paper`); and where it is the paper's, whether the likelihood
     prefers another one (`check_by_likelihood`), a hint that costs no sampling.
 
+    Where there is no point estimate, as of groups, that is a hint too: it says nothing against the posterior.
+
     Where the sampler's check fails, no other one passes: what would have passed is not judged, and what cannot be
     computed says so.
 
@@ -124,7 +126,7 @@ def _check_map_agreement(tree: xr.DataTree, episodes: Episodes, fit: MapFit | No
     settings = settings_of(tree)
     if fit is None and settings.get("groups") is not None:
         sentence = "There is no point estimate of groups to compare with: at its mode their spread would be zero."
-        return CheckResult(map_agreement.NAME, None, pd.DataFrame(), sentence)
+        return CheckResult(map_agreement.NAME, None, pd.DataFrame(), sentence, hint=True)
     if fit is None:
         prior = prior_of(tree)
         own = type(prior) is not WeaklyInformativePrior
@@ -153,5 +155,5 @@ def _check_map_agreement(tree: xr.DataTree, episodes: Episodes, fit: MapFit | No
         except (ConvergenceError, EvidenceError) as error:
             sentence = f"There is no point estimate to compare with: {error}"
             advice = "Decide by the posterior; nothing is wrong with it on that account."
-            return CheckResult(map_agreement.NAME, None, pd.DataFrame(), sentence, advice)
+            return CheckResult(map_agreement.NAME, None, pd.DataFrame(), sentence, advice, hint=True)
     return map_agreement.check_map_agreement(tree, fit)
