@@ -36,7 +36,7 @@ def main(words: Sequence[str] | None = None) -> int:
         elif arguments.study is None:
             names = ", ".join([*registry.STUDIES, *registry.EXPERIMENTS])
             raise TacitError(f"no study was named; expected one of {names}, or all")
-        elif arguments.study == "intercode":
+        elif arguments.study in registry.LOGS:
             _run_intercode(arguments, console)
         elif arguments.study == "dabench":
             _run_dabench(arguments, console)
@@ -130,8 +130,9 @@ def _run_intercode(arguments: argparse.Namespace, console: Console) -> None:
 
     for name in ("scheduler", "kept"):
         if getattr(arguments, name):
-            raise InvalidDataError(f"no --{name} with intercode", field=name, value=getattr(arguments, name))
+            raise InvalidDataError(f"no --{name} with {arguments.study}", field=name, value=getattr(arguments, name))
     command.run(
+        arguments.study,
         arguments.data,
         arguments.out,
         cheap=arguments.cheap,

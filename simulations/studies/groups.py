@@ -114,6 +114,8 @@ def summarize(table: pd.DataFrame, folder: Path) -> str:
             f"{GROUPS} groups, whose intercepts have standard deviations {INCIDENCE_SPREAD:g} (incidence, on the logit "
             f"scale) and {LOCATION_SPREAD:g} (location); {NEW_TASKS} new tasks of the same groups, and as many of "
             f"groups never seen. Unpooled fits that have no optimum: {int(failed.sum())} of {len(failed)}, left out.",
+            "On real logs, where nothing is known of the truth but outcomes and marks: "
+            "[few tasks a database](../intercode_databases/README.md).",
         ]
     )
 

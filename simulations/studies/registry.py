@@ -31,8 +31,12 @@ EXPERIMENTS = {
     "alfworld_learned": "The same with a pair that learned from the games' walkthroughs; needs --data.",
     "dabench": "Two analysts by rule on DABench's questions in the sandbox: every policy is played; needs --data.",
     "intercode": "Real logs of two language models on SQL tasks: every policy that logs can evaluate; needs --data.",
+    "intercode_databases": "The same logs: what partially pooled intercepts of few-shot databases gain; needs --data.",
 }
 """What is run by name too and needs games or logs that do not come with the code."""
+
+LOGS = ("intercode", "intercode_databases")
+"""Those of them that read the logs of InterCode."""
 
 
 def load(name: str) -> Study:

@@ -9,10 +9,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
+from posteriors import random_posterior
+from simulate import quietly, simulate_model
 
-from bayes_tacit import Episodes
+from bayes_tacit import Episodes, handoff_score, incidence
 from bayes_tacit.errors import FileFormatError
-from simulations.intercode.few_shot import SHOTS, SPARED, scores_of, split, study_of
+from simulations.intercode.few_shot import SHOTS, SPARED, scored, scores_of, split, study_of
 from simulations.intercode.few_shot_page import PARTIAL, POOLED, UNPOOLED, Scores, summarize
 from simulations.intercode.logs import Source
 from simulations.studies.results import PAGE
@@ -92,7 +94,7 @@ def test_intervals_of_a_gain_are_over_databases_and_do_not_shrink_with_splits():
         Scores.of(rows(gains, splits), "known", ["5 a database"], "log_score").gain(PARTIAL, "5 a database", POOLED)
         for splits in (2, 50)
     )
-    np.testing.assert_allclose(few, many)
+    np.testing.assert_allclose(few, many, atol=1e-12)
     mean, low, high = few
     assert mean == pytest.approx(np.mean(gains))
     assert (high - low) / 2 == pytest.approx(1.96 * np.std(gains) / np.sqrt(5), rel=0.15)
@@ -108,3 +110,19 @@ def test_the_committed_page_is_what_its_table_says(tmp_path):
     table = read_table(RESULTS / TABLE)
     page = (RESULTS / PAGE).read_text(encoding="utf-8")
     assert summarize(table, tmp_path) in page
+
+
+def test_scores_of_a_posterior_are_those_of_its_mean_summed_by_database():
+    plain = simulate_model(np.random.default_rng(2), 40)
+    held = quietly(plain.dataset.assign(database=("episode", np.array(["a", "b"])[np.arange(40) % 2])))
+    tree = random_posterior(np.random.default_rng(3), held, draws=10)
+    found = {row["database"]: row for row in scored(PARTIAL, "known", tree, held)}
+    mean = [quantity(tree, held).mean(("chain", "draw")).values for quantity in (incidence, handoff_score)]
+    scores = scores_of(*mean, held)
+    for at, name in enumerate("ab"):
+        assert found[name]["tasks"] == 20
+        assert {what: found[name][what] for what in scores} == pytest.approx(
+            {what: values[at::2].sum() for what, values in scores.items()}
+        )
+    # What was seen says more than Strong's outcome alone does, so it is less likely.
+    assert (scores["log_score"] <= scores["strong"] + 1e-12).all()
