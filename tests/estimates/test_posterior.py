@@ -3,8 +3,11 @@ import re
 import shutil
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
+import arviz
+import matplotlib.pyplot as plt
 import numpy as np
 import nutpie
 import pymc as pm
@@ -364,6 +367,22 @@ def test_there_are_at_most_as_many_predictive_draws_as_asked_for(episodes):
         few = SHORT | {"draws": 30, "tune": 30, "chains": chains, "predictive_draws": asked}
         predicted = sample_posterior(episodes.take(slice(0, 60)), **few)["replicates"]
         assert predicted.sizes["chain"] * predicted.sizes["draw"] == kept, asked
+
+
+def test_prior_and_its_predictions_are_groups_that_arviz_draws(episodes):
+    asked = {"draws": 30, "tune": 30, "predictive_draws": 17, "prior_predictive": True}
+    tree = sample_posterior(episodes.take(slice(0, 60)), **(SHORT | asked))
+    assert tree["prior"].sizes["draw"] == tree["prior_predictive"].sizes["draw"] == 17
+    predicted = tree["prior_predictive"].to_dataset()
+    assert set(np.unique(predicted["total"])) <= {1, 2, 3}
+    assert predicted["strong_success"].dims == ("chain", "draw", "episode")
+    assert arviz.plot_prior_posterior(tree, backend="matplotlib").viz["figure"].item().axes
+    with warnings.catch_warnings():
+        # ArviZ has other pictures of what is discrete, which do not take a prior's predictions.
+        warnings.simplefilter("ignore", UserWarning)
+        drawn = arviz.plot_ppc_dist(tree, group="prior_predictive", var_names=["total"], backend="matplotlib")
+    assert drawn.viz["figure"].item().axes
+    plt.close("all")
 
 
 def test_the_evidence_is_collected_once(episodes, monkeypatch):

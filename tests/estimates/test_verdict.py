@@ -1,10 +1,13 @@
-"""How a verdict shows itself."""
+"""How a verdict is made of diagnostics, and how it shows itself."""
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
+import pytest
 
 from bayes_tacit import Verdict
+from bayes_tacit.estimates.posterior.verdict import _agreement
 
 TABLE = pd.DataFrame({"rhat": [1.2], "ess_bulk": [40.4], "ess_tail": [33.0]}, index=["beta[<b>]"])
 
@@ -21,3 +24,12 @@ def test_a_failed_verdict_shows_sentence_and_reasons_on_a_terminal_and_in_jupyte
 
 def test_a_passed_verdict_has_no_list():
     assert "<li>" not in Verdict(True, "All is well.", (), TABLE)._repr_html_()
+
+
+@pytest.mark.parametrize("column", ["rhat", "ess_bulk", "ess_tail"])
+def test_a_diagnostic_that_is_not_a_number_is_not_within_its_limit(column):
+    table = pd.DataFrame({"rhat": [1.0, 1.0], "ess_bulk": [900.0, 900.0], "ess_tail": [900.0, 900.0]}, index=["s", "w"])
+    assert list(_agreement(table, chains=4, draws=1000)) == []
+    table.loc["w", column] = np.nan
+    (reason,) = _agreement(table, chains=4, draws=1000)
+    assert "w (nan)" in reason

@@ -101,6 +101,7 @@ def test_the_first_crossing_is_marked_where_the_score_reaches_alpha(example, exa
     assert parts["first crossing"].get_xdata().tolist() == [step]
     assert parts["first crossing"].get_ydata().tolist() == [q[step]]
     assert "first crossing" not in labelled(plot_handoff_score(example_fit, example, WITH_WINDOW, alpha=0.99))
+    assert r"$\alpha$ = 0.352" in labelled(plot_handoff_score(example_fit, example, WITH_WINDOW, alpha=0.351628))
 
 
 def test_the_teacher_window_is_shaded_at_its_checkpoints(example, example_fit):

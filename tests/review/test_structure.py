@@ -48,8 +48,11 @@ def test_what_the_model_does_not_have_is_caught_and_named(process, advice):
 
 
 def test_a_right_model_seldom_fails():
-    failed = [judged(right(np.random.default_rng(seed)).episodes).passed is False for seed in range(40)]
-    assert sum(failed) <= 2
+    results = [judged(right(np.random.default_rng(seed)).episodes) for seed in range(40)]
+    assert sum(result.passed is False for result in results) <= 2
+    # Some are as far off as one in five is by chance, which is not yet a reason to fail.
+    assert any(result.p_value < 0.2 for result in results)
+    assert all(result.passed is (result.p_value >= 0.005) for result in results)
 
 
 def test_too_few_crossings_are_not_judged_by():

@@ -180,7 +180,7 @@ def _draw(ax: Axes, panel: _Panel, alpha: float | None, probability: float) -> N
     ax.axhline(panel.ceiling, color=CEILING, linestyle=":", label=r"incidence $\pi$")
     if alpha is not None:
         validate.threshold("alpha", alpha)
-        ax.axhline(alpha, color=DECISION, linestyle="--", linewidth=1.2, label=rf"$\alpha$ = {alpha:g}")
+        ax.axhline(alpha, color=DECISION, linestyle="--", linewidth=1.2, label=rf"$\alpha$ = {alpha:.3g}")
         crossed = np.flatnonzero(panel.center >= reached_from(alpha))
         if crossed.size:
             t = crossed[0]
