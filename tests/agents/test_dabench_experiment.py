@@ -278,8 +278,10 @@ def test_bad_input_is_told_in_one_line(data, tmp_path, capsys, monkeypatch):
     assert "dabench: left out" in capsys.readouterr().err
 
 
-def test_rollouts_of_another_pair_are_refused(data, written, tmp_path):
+def test_decisions_are_at_proposals_and_rollouts_of_another_pair_are_refused(data, written, tmp_path):
     setup = dabench_setup(data, tmp_path, analysts(1))
+    # A handoff discards a proposal, which is one of the twelve calls.
+    assert (setup.handoff_timing, setup.players.budget.calls) == ("proposal", 12)
     with pytest.raises(Exception, match="use another folder"):
         collect(setup.benchmark, written[1] / "rollouts", setup.players)
     assert len(read_pairs(written[1] / "rollouts")) == N - 1

@@ -156,3 +156,14 @@ def test_figures_of_dabench_are_those_of_the_committed_page_and_episodes():
     ((n, cheap, strong),) = re.findall(r"\| all \| (\d+) \| \d+ \(([\d.]+%)\) \| \d+ \(([\d.]+%)\)", page)
     assert f"on {n} of DABench's 257 questions" in section
     assert f"right on {cheap} and {strong} of the questions alone" in section
+
+
+def test_every_experiment_of_the_paper_has_a_verdict_and_a_page():
+    table = README.split("## Every experiment of the paper")[1].split("## Citing")[0]
+    lines = [line for line in table.splitlines() if line.startswith("| ")]
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines[2:]]
+    for named, verdict, page in rows:
+        assert verdict.startswith(("reproduced", "analogue", "checked by numbers", "not possible here")), named
+        assert page.startswith("["), named
+    linked = {page for _, _, link in rows for page in re.findall(r"simulations/results/(\w+)/", link)}
+    assert linked >= {"stability", "recovery", "mechanism", "sensitivity", "noise", "alfworld", "dabench"}
