@@ -156,6 +156,9 @@ def test_figures_of_dabench_are_those_of_the_committed_page_and_episodes():
     ((n, cheap, strong),) = re.findall(r"\| all \| (\d+) \| \d+ \(([\d.]+%)\) \| \d+ \(([\d.]+%)\)", page)
     assert f"on {n} of DABench's 257 questions" in section
     assert f"right on {cheap} and {strong} of the questions alone" in section
+    crossed = page.split("## Every question once a test question")[1].split("## Episodes")[0]
+    once = dict(re.findall(r"\| (TACIT-Switch|Recommended) \| \d+/\d+ \(([\d.]+%)\)", crossed))
+    assert f"TACIT-Switch is right on {once['TACIT-Switch']}, what is recommended on {once['Recommended']}" in section
 
 
 def test_every_experiment_of_the_paper_has_a_verdict_and_a_page():
