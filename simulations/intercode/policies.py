@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from bayes_tacit import Episodes, MapFit, World, fit_map
+from bayes_tacit import Episodes, MapFit, StepCost, World, fit_map
 from bayes_tacit.policies import Cascade, EvoRoute, Policy, TacitSwitch, families
 from simulations.intercode.marks import unmarked
 
@@ -19,22 +19,22 @@ RECOMMENDED = "recommended"
 CHOSEN = "best on development"
 """For each budget, whichever policy has the most success on the development tasks."""
 
-NOT_IN_LOGS = "Step Deferral, and every handoff that resumes from Cheap's state"
+NOT_IN_LOGS = "Step Deferral, TRIM's analogue, and every handoff that resumes from Cheap's state"
 """What paired rollouts cannot evaluate: neither is in them."""
 
-NOT_YET = (EvoRoute,)
-"""Policies of the library that came after these results were made; they have no row yet."""
+LATER = (EvoRoute,)
+"""Policies of the library that came after recommendations were made: they have rows of their own, and are not tried."""
 
 
 def recommendable(training: Episodes, development: World) -> tuple[Policy, ...]:
-    """Give every policy that `recommend` tries on these logs, but `NOT_YET`."""
+    """Give every policy that `recommend` tries on these logs, but those that came `LATER`."""
     tried = families(training, development, options=FITTING)
-    return tuple(policy for policy in tried if not isinstance(policy, NOT_YET))
+    return tuple(policy for policy in tried if not isinstance(policy, LATER))
 
 
-def beside() -> tuple[Policy, ...]:
+def beside(cost: StepCost) -> tuple[Policy, ...]:
     """Give what is compared besides; one more is one more line."""
-    return Cascade(), tacit_switch(NO_MARKS, fit_without_marks)
+    return Cascade(), tacit_switch(NO_MARKS, fit_without_marks), EvoRoute(cost=cost, handoff="restart")
 
 
 def tacit_switch(name: str, estimator: Callable[[Episodes], MapFit]) -> TacitSwitch:

@@ -119,19 +119,19 @@ def replicate(source: Source, setting: Setting, number: int, seeds: np.random.Se
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TacitWarning)
         parts = split(episodes, values, rng)
-        worlds = {name: _world(part, float(values.get("ratio", RATIO))) for name, part in parts.items()}
+        worlds = {name: _world(part, _cost(values)) for name, part in parts.items()}
         training, development = parts["training"], worlds["development"]
         if "sampling" in values:
             policies: Sequence[Policy] = estimates(training, number)
         else:
-            policies = [*recommendable(training, development), *beside()]
+            tried = recommendable(training, development)
+            policies = [*tried, *beside(_cost(values))]
             if "n" in values or "without" in values:
                 policies = [policy for policy in policies if policy.name in LEARNING]
         fitted, failures = _fit(policies, training)
         rows = [*failures, *curve(fitted, development, worlds["test"])]
         if setting.name == "random" and number < RECOMMENDED_SPLITS:
-            tried = [policy.name for policy in policies[: -len(beside())]]
-            ready = [fitted[name] for name in tried if name in fitted]
+            ready = [fitted[policy.name] for policy in tried if policy.name in fitted]
             rows += recommended(ready, training, development, worlds["test"])
         rows.append({"kind": "split", "tested": as_text(np.isin(episodes.ids, parts["test"].ids))})
         rows += learned(fitted)
@@ -265,8 +265,12 @@ def _fit(policies: Sequence[Policy], training: Episodes) -> tuple[dict[str, Fitt
     return fitted, failures
 
 
-def _world(episodes: Episodes, ratio: float) -> World:
-    return World.from_restarts(episodes, strong_steps="strong_steps", cost=StepCost(cheap=1, strong=ratio))
+def _cost(values: Mapping[str, Any]) -> StepCost:
+    return StepCost(cheap=1, strong=float(values.get("ratio", RATIO)))
+
+
+def _world(episodes: Episodes, cost: StepCost) -> World:
+    return World.from_restarts(episodes, strong_steps="strong_steps", cost=cost)
 
 
 def _without(episodes: Episodes, diagnostic: str) -> Episodes:
