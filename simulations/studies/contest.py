@@ -13,12 +13,14 @@ from bayes_tacit.policies import (
     Cascade,
     Comparison,
     Count,
+    EvoRoute,
     FirstAlarm,
     Landmark,
     Policy,
     PureCheap,
     PureStrong,
     TacitSwitch,
+    Trim,
     TunedDeferral,
     TunedSwitch,
     World,
@@ -36,8 +38,10 @@ from simulations.studies.tables import mean_and_half_width, with_half_width
 
 __all__ = [
     "ABLATIONS",
+    "ADDED",
     "ALARM",
     "ALL",
+    "ANALOGUES",
     "BASELINES",
     "BEYOND",
     "CAP",
@@ -46,6 +50,7 @@ __all__ = [
     "LIKELIHOOD",
     "MEMORY",
     "NEARLY",
+    "OF_ANALOGUES",
     "OURS",
     "PACED",
     "PAPERS",
@@ -96,6 +101,18 @@ TUNED = TunedSwitch(learner=LEARNER)
 RESTARTED = TunedSwitch(learner=LEARNER, handoff="restart", name="Tuned switch, restart")
 OURS: tuple[Policy, ...] = (Count(), Landmark(), LIKELIHOOD, MEMORY, PACED, BY_TASK, TUNED, RESTARTED)
 """Policies that go beyond what the first comparison had."""
+
+ANALOGUES: tuple[Policy, ...] = (Trim(unmarked="outcome"), EvoRoute())
+"""Analogues of two systems that the paper names as related; steps cost here what EvoRoute takes them to cost."""
+
+ADDED: tuple[Policy, ...] = (LIKELIHOOD, TUNED, *ANALOGUES)
+"""Policies of which studies that began with the paper's have rows too."""
+
+OF_ANALOGUES = (
+    "The analogues are ours of two systems that the paper names as related; the docstrings of `Trim` and `EvoRoute` "
+    "say what each keeps and drops. What is recommended is named without them here."
+)
+"""What pages say of them."""
 
 FAMILIES: tuple[Policy, ...] = (*BASELINES[:1], ALARM, OURS[0], *BASELINES[1:], BEYOND[0], OURS[1], TACIT, *OURS[3:])
 """What a recommendation is made from, from the simplest on; each chooses its setting on development tasks."""

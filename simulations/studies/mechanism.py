@@ -21,12 +21,14 @@ from simulations.studies.contest import (
     ABLATIONS,
     ALARM,
     ALL,
+    ANALOGUES,
     BASELINES,
     BEYOND,
     CAP,
     DUE,
     LIKELIHOOD,
     NEARLY,
+    OF_ANALOGUES,
     OURS,
     RECOMMENDED,
     TACIT,
@@ -72,7 +74,7 @@ LASTING = (ALARM.name, TACIT.name, "risk-only")
 def replicate(setting: Setting, number: int, seeds: np.random.SeedSequence) -> list[Row]:  # noqa: ARG001
     """Compare all policies and ablations on one replicate, and compute the paper's checks."""
     worlds = draw_worlds(calibration().mechanism, seeds)
-    result = contest((*ALL, *ABLATIONS, *OURS), worlds)
+    result = contest((*ALL, *ABLATIONS, *OURS, *ANALOGUES), worlds)
     states = hidden_states(worlds["test"])
     handoffs = of_handoffs(result, states, LASTING)
     checks = diagnostics(worlds["train"].episodes, worlds["test"])
@@ -204,7 +206,7 @@ def _recommended(table: pd.DataFrame, success: pd.DataFrame) -> str:
     named = made["recommended"].value_counts(normalize=True)
     honest = 100 * (made["expected_success"] - made["success"])
     rows = []
-    for name in (*names_of(OURS), RECOMMENDED):
+    for name in (*names_of((*OURS, *ANALOGUES)), RECOMMENDED):
         gains = (success[name] - success[other] for other in (TACIT.name, ALARM.name))
         cells = [success[name], *gains]
         rows.append([name, *(with_half_width(*mean_and_half_width(cell), digits=2) for cell in cells)])
@@ -220,8 +222,20 @@ def _recommended(table: pd.DataFrame, success: pd.DataFrame) -> str:
             markdown_table(
                 ["policy", "success, %", "gain over TACIT-Switch, points", "gain over First Alarm, points"], rows
             ),
-            f"**{LIKELIHOOD.name}** needs no outcomes for its memory: the likelihood of the marks chooses it.",
+            f"**{LIKELIHOOD.name}** needs no outcomes for its memory: the likelihood of the marks chooses it. "
+            f"{OF_ANALOGUES} {_analogues(success)}",
         ]
+    )
+
+
+def _analogues(success: pd.DataFrame) -> str:
+    """Put each analogue beside the policy that decides about the same thing."""
+    steps, for_good = names_of(ANALOGUES)
+    deferral, recommended = success["Step Deferral"], success[RECOMMENDED]
+    return (
+        f"The {steps} gives Strong single steps, as Step Deferral does, and differs from it by "
+        f"{_points(success[steps] - deferral)}; the {for_good} hands off for good, and differs from what is "
+        f"recommended by {_points(success[for_good] - recommended)}."
     )
 
 
@@ -331,10 +345,10 @@ def _every_policy(table: pd.DataFrame, success: pd.DataFrame, cost: pd.DataFrame
 
 def _plot(success: pd.DataFrame, path: Path) -> None:
     panels = {
-        "policies under one cap": (*names_of((*BASELINES, *BEYOND)), TACIT.name, LIKELIHOOD.name, RECOMMENDED),
-        "information ablation": ("x-only", "risk-only", TACIT.name),
+        "policies under one cap": [*names_of((*BASELINES, *BEYOND, *ANALOGUES, TACIT, LIKELIHOOD)), RECOMMENDED],
+        "information ablation": ["x-only", "risk-only", TACIT.name],
     }
-    with figure_file(path, 1, 2, size=(9.6, 4.6)) as (_, axes):
+    with figure_file(path, 1, 2, size=(9.6, 5.4)) as (_, axes):
         for ax, (title, names) in zip(axes.flat, panels.items(), strict=True):
             for row, name in enumerate(names):
                 color, marker = policy_style(name)
@@ -358,7 +372,7 @@ STUDY = Study(
         "mechanism": calibration().mechanism.to_dict(),
         "sizes": dict(SIZES),
         "cap": CAP,
-        "policies": [*names_of((*ALL, *ABLATIONS, *OURS)), RECOMMENDED, DUE.name],
+        "policies": [*names_of((*ALL, *ABLATIONS, *OURS, *ANALOGUES)), RECOMMENDED, DUE.name],
     },
     replicate=replicate,
     summarize=summarize,

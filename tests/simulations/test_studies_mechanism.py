@@ -11,7 +11,21 @@ from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.policies import FirstAlarm, PrefixRouter
 from simulations.mechanism import calibration
 from simulations.studies import curves, mechanism, off_track, random_mechanisms, sensitivity, small_samples
-from simulations.studies.contest import ABLATIONS, ALARM, ALL, BEYOND, PAPERS, TACIT, contest, draw_worlds, policy_rows
+from simulations.studies.contest import (
+    ABLATIONS,
+    ALARM,
+    ALL,
+    ANALOGUES,
+    BEYOND,
+    FAMILIES,
+    OF_ANALOGUES,
+    PAPERS,
+    TACIT,
+    contest,
+    draw_worlds,
+    names_of,
+    policy_rows,
+)
 
 SMALL = {"train": 600, "development": 300, "test": 400}
 
@@ -50,6 +64,18 @@ def test_first_alarm_is_compared_but_is_no_policy_of_the_papers():
     assert not {policy.name for policy in BEYOND} & set(mechanism.PAPERS_NAMES.values())
     for study in (mechanism, random_mechanisms, curves, sensitivity):
         assert ALARM.name in study.STUDY.parameters["policies"]
+
+
+def test_analogues_have_rows_and_are_not_what_is_recommended_from(worlds):
+    names = names_of(ANALOGUES)
+    assert names == ["TRIM analogue", "EvoRoute analogue"]
+    for study in (mechanism, curves):
+        assert set(names) <= set(study.STUDY.parameters["policies"])
+    alone = {row["policy"]: row for row in policy_rows(contest(ANALOGUES, worlds))}
+    assert all(0 < row["strong_share"] < 1 for row in alone.values())
+    # As their pages say.
+    assert "named without them" in OF_ANALOGUES
+    assert not set(names) & set(names_of(FAMILIES))
 
 
 def test_hidden_states_are_those_of_an_independent_simulator(worlds):
