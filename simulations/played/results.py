@@ -110,7 +110,8 @@ def _page(
         policies_table(experiment),
         f"{words.alarm} The paper has Task Router, Step Deferral, Prefix router and TACIT-Switch; the others are the "
         f"library's. unmarked = due reads a {words.tasks[:-1]} without a mark as due by the end of its rollout; memory "
-        "by likelihood is chosen by the marks alone.",
+        "by likelihood is chosen by the marks alone. The analogues are ours of two systems that the paper names as "
+        "related; the docstrings of `Trim` and `EvoRoute` say what each keeps and drops.",
         f"{words.cost} The cap on the development {words.tasks} was {experiment.comparison.cap:.2f}. Strong share: of "
         f"all calls; interventions: {words.tasks} in which Strong was called at all. Every test episode was played "
         "with its policy's controller deciding live, and its success, cost and calls are what the table of "

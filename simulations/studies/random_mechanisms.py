@@ -21,12 +21,14 @@ from simulations.mechanism.world import SIZES
 from simulations.studies.contest import (
     ALARM,
     ALL,
+    ANALOGUES,
     BASELINES,
     BEYOND,
     CAP,
     FAMILIES,
     LIKELIHOOD,
     NEARLY,
+    OF_ANALOGUES,
     OURS,
     RECOMMENDED,
     TACIT,
@@ -56,6 +58,10 @@ PREDICTORS = {
 """What an engineer can measure on training and development data before choosing a policy."""
 
 
+ANALOGUES_ON = 40
+"""Mechanisms on which the analogues are tried."""
+
+
 def replicate(setting: Setting, number: int, seeds: np.random.SeedSequence) -> list[Row]:  # noqa: ARG001
     """Draw a mechanism, compare all policies on it, and measure what might predict the result."""
     drawn, tasks = seeds.spawn(2)
@@ -63,7 +69,7 @@ def replicate(setting: Setting, number: int, seeds: np.random.SeedSequence) -> l
     worlds = draw_worlds(mechanism, tasks)
     measured: Row = {**diagnostics(worlds["train"].episodes, worlds["development"]), **rescues(worlds["development"])}
     measured["risk_noise"], measured["risk_persistence"] = mechanism.risk_noise, mechanism.risk_persistence
-    result = contest((*ALL, *OURS), worlds)
+    result = contest((*ALL, *OURS, *(ANALOGUES if number < ANALOGUES_ON else ())), worlds)
     return [row | measured for row in (*policy_rows(result), recommended_row(result, worlds))]
 
 
@@ -201,8 +207,23 @@ def _recommended(table: pd.DataFrame, success: pd.DataFrame) -> str:
                     for name in (*OTHERS, TACIT.name, *names_of(OURS), RECOMMENDED)
                 ],
             ),
+            _analogues(success),
         ]
     )
+
+
+def _analogues(success: pd.DataFrame) -> str:
+    """Say how the analogues compare with the others, on the mechanisms on which they are tried."""
+    names, others = names_of(ANALOGUES), (TACIT.name, ALARM.name, "Step Deferral", RECOMMENDED)
+    some = success.dropna(subset=names)
+    rows = []
+    for name in names:
+        gains = (median_interval(some[name] - some[other]) for other in others)
+        rows.append(
+            [name, f"{some[name].mean():.2f}", *("{:+.2f} ({:+.2f} to {:+.2f})".format(*gain) for gain in gains)]
+        )
+    table = markdown_table(["policy", "mean success, %", *(f"minus {other}, median" for other in others)], rows)
+    return f"{table}\n\n{OF_ANALOGUES} They are tried on the first {len(some)} mechanisms; in brackets 95% intervals."
 
 
 def median_interval(values: pd.Series) -> tuple[float, float, float]:
@@ -310,7 +331,8 @@ STUDY = Study(
         "first draw": _to_four_digits(random_mechanism(0).to_dict()),
         "sizes": dict(SIZES),
         "cap": CAP,
-        "policies": [*names_of((*ALL, *OURS)), RECOMMENDED],
+        "policies": [*names_of((*ALL, *OURS, *ANALOGUES)), RECOMMENDED],
+        "analogues": ANALOGUES_ON,
     },
     replicate=replicate,
     summarize=summarize,

@@ -69,7 +69,7 @@ def test_first_alarm_is_compared_but_is_no_policy_of_the_papers():
 def test_analogues_have_rows_and_are_not_what_is_recommended_from(worlds):
     names = names_of(ANALOGUES)
     assert names == ["TRIM analogue", "EvoRoute analogue"]
-    for study in (mechanism, curves):
+    for study in (mechanism, random_mechanisms, curves):
         assert set(names) <= set(study.STUDY.parameters["policies"])
     alone = {row["policy"]: row for row in policy_rows(contest(ANALOGUES, worlds))}
     assert all(0 < row["strong_share"] < 1 for row in alone.values())
