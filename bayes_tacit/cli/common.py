@@ -216,6 +216,16 @@ def read_episodes(path: Path) -> Episodes:
     return Episodes.read(path)
 
 
+def read_training(path: Path) -> Episodes:
+    """Read episodes that a model can be fitted to: of a column that no number carries, the file is told, too."""
+    from bayes_tacit.model.evidence import check_range
+
+    episodes = read_episodes(path)
+    with about(path):
+        check_range(episodes)
+    return episodes
+
+
 def read_fitted(path: Path, *, finite: bool = True) -> MapFit | xr.DataTree:
     """Read a fit or a posterior, by the file's suffix; draws that are not finite are for the report alone."""
     if path.suffix == ".json":

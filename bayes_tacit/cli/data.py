@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from bayes_tacit.cli.common import AnySeed, AsJson, Data, Force, new_file, read_episodes, show, told
+from bayes_tacit.cli.common import AnySeed, AsJson, Data, Force, new_file, read_episodes, read_training, show, told
 
 
 def example(
@@ -36,7 +36,7 @@ def validate(data: Data, as_json: AsJson = False, _seed: AnySeed = 0) -> None:
     Example: `bayes-tacit validate episodes.jsonl`
     """
     with told() as notes:
-        episodes = read_episodes(data)
+        episodes = read_training(data)
     content = {"valid": True, "episodes": len(episodes), "notes": notes}
     show(f"{data}: {len(episodes)} valid episodes, {len(notes)} notes", content, as_json=as_json)
 

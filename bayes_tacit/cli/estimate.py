@@ -28,6 +28,7 @@ from bayes_tacit.cli.common import (
     new_file,
     read_episodes,
     read_fitted,
+    read_training,
     show,
     told,
     working,
@@ -76,7 +77,7 @@ def fit(
     target = new_file(out, ".json", force=force)
     with told(), working("fitting"):
         found = fit_map(
-            read_episodes(data),
+            read_training(data),
             ridge=ridge,
             restarts=restarts,
             max_iterations=max_iterations,
@@ -120,13 +121,13 @@ def sample(
     Example: `bayes-tacit sample episodes.jsonl --out posterior.nc`
     """
     from bayes_tacit.estimates.posterior import sample_posterior, save_posterior
-    from bayes_tacit.estimates.posterior.storage import refuse_unknown_suffix
+    from bayes_tacit.estimates.posterior.storage import check_target
     from bayes_tacit.review.checks import run_checks
 
     target = new_file(out, force=force)
-    refuse_unknown_suffix(target)
+    check_target(target)
     with told():
-        episodes = read_episodes(data)
+        episodes = read_training(data)
         tree = sample_posterior(
             episodes,
             draws=draws,

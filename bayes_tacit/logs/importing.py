@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from bayes_tacit import validate
-from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileError
-from bayes_tacit.files import as_path, atomic_path
+from bayes_tacit.errors import FileFormatError, InvalidDataError
+from bayes_tacit.files import as_path, atomic_path, regular_file
 from bayes_tacit.logs.extractor import FLAGS, LONGEST_MESSAGE, UNCERTAINTY
 from bayes_tacit.logs.parallel import Placed, can_be_shared, processes, rows_in_parallel
 from bayes_tacit.logs.readers import gateway
@@ -258,8 +258,7 @@ def _refuse_nothing(store: Store) -> None:
 
 def _read_columns(path: Path) -> Columns:
     """Read a table of tasks: a column of numbers is numbers, any other is texts."""
-    if not path.is_file():
-        raise MissingFileError(f"{path}: no such file; expected a table of tasks")
+    regular_file(path, "a table of tasks")
     try:
         with path.open(encoding="utf-8-sig", newline="") as handle:
             table = csv.DictReader(handle, strict=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
-from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileError
-from bayes_tacit.files import parse_json
+from bayes_tacit.errors import FileFormatError, InvalidDataError
+from bayes_tacit.files import parse_json, regular_file
 
 OTHERS = ("submitted_ids", "completed_ids", "unresolved_ids", "error_ids", "empty_patch_ids", "incomplete_ids")
 """Lists of a report with tasks that were tried."""
@@ -23,8 +23,7 @@ def read_results(path: Path) -> dict[str, bool]:
         A CSV with the columns `task` and `success` (true or false, 1 or 0), or a report of SWE-bench: JSON with
         `resolved_ids` and, for those that were not, `submitted_ids`, `completed_ids` or `unresolved_ids`.
     """
-    if not path.is_file():
-        raise MissingFileError(f"{path}: no such file; expected outcomes by task")
+    regular_file(path, "outcomes by task")
     return _of_report(path) if path.suffix.lower() == ".json" else _of_table(path)
 
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bayes_tacit import validate
-from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileError, TacitError, TacitWarning
-from bayes_tacit.files import as_path, strict_json
+from bayes_tacit.errors import FileFormatError, InvalidDataError, TacitError, TacitWarning
+from bayes_tacit.files import regular_file, strict_json
 from bayes_tacit.router.decision import Decision
 from bayes_tacit.router.log import SCHEMA_VERSION
 
@@ -155,9 +155,7 @@ class _Running(NamedTuple):
 
 
 def _lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, dict[str, Any]]]:
-    source = as_path(path)
-    if not source.is_file():
-        raise MissingFileError(f"{path}: no such file; expected a log written by DecisionLog")
+    source = regular_file(path, "a log written by DecisionLog")
     with source.open("rb") as file:
         for number, line in enumerate(file, start=1):
             try:

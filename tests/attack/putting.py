@@ -60,7 +60,9 @@ def no_files(door: Door, file: str) -> Iterator[Case]:
         def prepare(folder: Path, make: Callable[[Path], object] = make) -> None:
             make(cleared(folder / file))
 
-        yield Case(door, f"{file} is {what}", prepare, REFUSE, (), f"{file} {what}")
+        # That there is none would be no help to who sees that there is.
+        names = ("pipe", "device") if what in ("a pipe", "a device") else ()
+        yield Case(door, f"{file} is {what}", prepare, REFUSE, names, f"{file} {what}")
 
 
 def foreign(door: Door, file: str, leave: frozenset[str] = frozenset()) -> Iterator[Case]:

@@ -7,6 +7,7 @@ import subprocess
 
 import numpy as np
 import pytest
+import zarr
 from command_line import PROGRAM, call
 
 from bayes_tacit import Counterfactuals, Episodes, Router, fit_map, load_example
@@ -116,6 +117,24 @@ def test_absurd_options_are_one_line_and_exit_code_2(folder, options):
 def test_absurd_samples_are_one_line_and_exit_code_2(folder, options):
     done = call("sample", "episodes.jsonl", "--out", "absurd.nc", *options, cwd=folder)
     assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+
+
+@pytest.mark.parametrize("words", [("validate",), ("fit", "--out", "new.json"), ("sample", "--out", "new.nc")])
+@pytest.mark.parametrize("factor", [1e308, 1e-310])
+def test_commands_name_the_file_and_the_column_that_no_number_carries(tmp_path, words, factor):
+    scaled("diagnostics", factor).take(range(30)).write(tmp_path / "e.jsonl")
+    done = call(words[0], "e.jsonl", *words[1:], cwd=tmp_path)
+    assert done.returncode == 2
+    assert "in e.jsonl: diagnostics['repeat'] is 1e" in done.stderr.splitlines()[-1]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["e.jsonl"]
+
+
+def test_a_folder_that_is_not_ours_is_noticed_before_anything_is_sampled(folder):
+    store = zarr.create_array(folder / "foreign.zarr", shape=(2,), dtype="f8")
+    words = ("sample", "episodes.jsonl", "--out", "foreign.zarr", "--force", "--draws", "0")
+    done = call(*words, cwd=folder)
+    assert (done.returncode, done.stderr.count("foreign.zarr")) == (2, 1)
+    assert store.shape == (2,)
 
 
 def test_select_reads_its_data_also_where_alpha_is_given(folder):

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bayes_tacit.errors import FileFormatError, MissingFileError
-from bayes_tacit.files import as_path, read_text, strict_json
+from bayes_tacit.errors import FileFormatError
+from bayes_tacit.files import as_path, read_text, regular_file, strict_json
 
 QUESTIONS, LABELS, TABLES = "da-dev-questions.jsonl", "da-dev-labels.jsonl", "da-dev-tables"
 
@@ -100,9 +100,7 @@ def read_questions(folder: str | os.PathLike[str]) -> list[Question]:
 def table_path(folder: str | os.PathLike[str], question: Question) -> Path:
     """Find the table of a question; a link that leads out of the folder of tables is not followed."""
     home = as_path(folder) / TABLES
-    path = home / question.file_name
-    if not path.is_file():
-        raise MissingFileError(f"{path}: no such file; expected the table of question {question.id}")
+    path = regular_file(home / question.file_name, f"the table of question {question.id}")
     labels = as_path(folder) / LABELS
     if home.resolve() not in path.resolve().parents or (labels.exists() and path.samefile(labels)):
         raise FileFormatError(f"{path} leads to {path.resolve()}; expected a table within {home}")

@@ -6,8 +6,8 @@ import csv
 import os
 
 from bayes_tacit.agents.teacher.marks import Mark
-from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileError
-from bayes_tacit.files import as_path
+from bayes_tacit.errors import FileFormatError, InvalidDataError
+from bayes_tacit.files import regular_file
 
 COLUMNS = ("episode", "window_start", "window_end")
 
@@ -24,9 +24,7 @@ def read_marks(path: str | os.PathLike[str]) -> dict[str, Mark]:
         With line, column and value, for what is no whole number, for a reversed range, and for an episode that comes
         twice.
     """
-    file = as_path(path)
-    if not file.is_file():
-        raise MissingFileError(f"{file}: no such file; expected a table of marks")
+    file = regular_file(path, "a table of marks")
     marks: dict[str, Mark] = {}
     seen: set[str] = set()
     try:

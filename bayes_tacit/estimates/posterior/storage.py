@@ -30,14 +30,12 @@ def save_posterior(tree: xr.DataTree, path: str | os.PathLike[str]) -> None:
     file appears under its name only once it is complete. It carries a digest of all that is in it.
     """
     target = as_path(path)
-    refuse_unknown_suffix(target)
+    check_target(target)
     tree = completed(tree)
     _refuse_foreign(tree, "this DataTree")
     plain = tree.map_over_datasets(_without_objects)
     plain.attrs = {name: value for name, value in tree.attrs.items() if name not in (FINGERPRINT, COMPLETE)}
     plain.attrs |= {FINGERPRINT: digest(plain)}
-    if target.is_dir() and not _is_ours(target):
-        raise FileFormatError(f"{target} exists and is not a posterior in Zarr; it is left as it is")
     with atomic_path(target) as temporary:
         if target.suffix == ".nc":
             write_netcdf(plain, temporary, encoding=_packed(plain))
@@ -93,6 +91,13 @@ def load_posterior(path: str | os.PathLike[str], *, finite: bool = True) -> xr.D
             "saved (to change it, save what you changed by save_posterior)"
         )
     return tree
+
+
+def check_target(path: Path) -> None:
+    """Raise unless a posterior may be written there: known before it is sampled."""
+    refuse_unknown_suffix(path)
+    if path.is_dir() and not _is_ours(path):
+        raise FileFormatError(f"{path} exists and is not a posterior in Zarr; it is left as it is")
 
 
 def refuse_unknown_suffix(path: Path) -> None:

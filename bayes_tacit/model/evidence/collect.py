@@ -9,13 +9,13 @@ import numpy as np
 
 from bayes_tacit import validate
 from bayes_tacit.data.episodes import Episodes
-from bayes_tacit.data.episodes.layout import blocks
 from bayes_tacit.data.timing import TIMINGS, Timing, marked_checkpoints
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.model.design import Design
 from bayes_tacit.model.design.formula import design_matrix, design_of
 from bayes_tacit.model.design.grouping import Grouping
 from bayes_tacit.model.evidence.grid import PeakGrid, memory_nodes
+from bayes_tacit.model.evidence.range import check_range
 from bayes_tacit.model.evidence.record import Evidence, Unmarked
 from bayes_tacit.model.evidence.simplex import Weights, simplex
 from bayes_tacit.model.memory import CLOCK, LEARNED, Memory, peaks
@@ -23,9 +23,6 @@ from bayes_tacit.model.standardization import Standardization
 
 BLOCK_BYTES = 1 << 20
 """Size of the block of diagnostics that is summed at a time: it stays in the processor's cache."""
-
-LARGEST = 1e250
-"""Beyond it, and below its inverse, squares and sums of products leave what double precision holds."""
 
 ROUNDING = 1e-12
 """A peak that rises by less than this part of itself has not risen: the difference is one of rounding."""
@@ -83,7 +80,7 @@ def collect_evidence(
     memory = checked_memory(memory)
     names = risk_names(episodes, clock=clock)
     fixed = None if weights is None else simplex(weights, names)
-    _check_range(episodes)
+    check_range(episodes)
     dataset = episodes.dataset
     n_steps = dataset["n_steps"].values
     strong = dataset["strong_success"].values
@@ -126,24 +123,6 @@ def collect_evidence(
     )
     evidence = untimed.with_rows(timed, before, within, open_above[timed])
     return _with_grid(evidence, episodes, start, stop) if memory == LEARNED else evidence
-
-
-def _check_range(episodes: Episodes) -> None:
-    """Refuse columns whose sums and squares double precision cannot carry; to scale them is the user's to do."""
-    core = episodes.dataset[["features", "diagnostics"]]
-    for kind, dim in (("features", "feature"), ("diagnostics", "diagnostic")):
-        largest = np.zeros(core.sizes[dim])
-        for block in blocks(core):
-            values = core[kind].isel(episode=block).values
-            highest, lowest = (each.reduce(values, axis=tuple(range(values.ndim - 1))) for each in (np.fmax, np.fmin))
-            largest = np.fmax(largest, np.fmax(highest, -lowest))
-        for name, value in zip(core[dim].values.tolist(), largest.tolist(), strict=True):
-            if value > LARGEST or (kind == "diagnostics" and 0 < value < 1 / LARGEST):
-                raise InvalidDataError(
-                    f"a column whose largest value is 0 or from {1 / LARGEST:g} to {LARGEST:g}; scale it",
-                    field=f"{kind}[{name!r}]",
-                    value=value,
-                )
 
 
 def _with_grid(evidence: Evidence, episodes: Episodes, start: np.ndarray, stop: np.ndarray) -> Evidence:
