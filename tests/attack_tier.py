@@ -1,17 +1,23 @@
 """The attack tier: `pytest --attack` tries everything and prints figures at the end; without it, a sample is tried.
 
-What is marked `attack` runs in this tier only. A test adds a line to the figures by `record_property("figure", line)`,
-and to a count of what was tried by `record_property("tally", (what, number))`, before it asserts anything.
+What is marked `attack` runs in this tier only. Before it asserts anything, a test adds to the figures by
+
+- `record_property("figure", line)`: a line;
+- `record_property("tally", (what, number))`: to a count of what was tried;
+- `record_property("found", (what, number))`: to a count of what must not be;
+- `record_property("longest", (what, seconds, where))`: the longest of all is shown.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
-OPTION, MARK, FIGURE, TALLY = "--attack", "attack", "figure", "tally"
+OPTION, MARK = "--attack", "attack"
+FIGURE, TALLY, FOUND, LONGEST = "figure", "tally", "found", "longest"
 
 
 def add_option(parser: pytest.Parser) -> None:
@@ -29,28 +35,32 @@ def leave_out(config: pytest.Config, items: list[pytest.Item]) -> None:
 
 
 def print_figures(reporter: pytest.TerminalReporter) -> None:
-    lines = sorted([*_figures(reporter), *_tallies(reporter)])
-    if lines:
-        reporter.section("figures")
-        for line in lines:
-            reporter.line(line)
+    by_test = sorted(str(value) for value, _ in _recorded(reporter, FIGURE))
+    for title, lines in (("figures", by_test), ("all in all", sorted(_sums(reporter)))):
+        if lines:
+            reporter.section(title)
+            for line in lines:
+                reporter.line(line)
 
 
-def _figures(reporter: pytest.TerminalReporter) -> Iterator[str]:
+def _sums(reporter: pytest.TerminalReporter) -> Iterator[str]:
+    tried, failed, found = Counter[str](), Counter[str](), Counter[str]()
+    for (what, number), report in _recorded(reporter, TALLY):
+        tried[what] += number
+        failed[what] += number * report.failed
+    for (what, number), _ in _recorded(reporter, FOUND):
+        found[what] += number
+    longest: dict[str, tuple[float, str]] = {}
+    for (what, seconds, where), _ in _recorded(reporter, LONGEST):
+        longest[what] = max(longest.get(what, (0.0, "")), (seconds, where))
+    yield from (f"{what}: {number:,} tried, {failed[what]:,} in tests that failed" for what, number in tried.items())
+    yield from (f"{what}: {number:,}" for what, number in found.items())
+    yield from (f"{what}: {seconds:.2f} s ({where})" for what, (seconds, where) in longest.items())
+
+
+def _recorded(reporter: pytest.TerminalReporter, kind: str) -> Iterator[tuple[Any, pytest.TestReport]]:
     for report in _reports(reporter):
-        yield from (str(value) for name, value in report.user_properties if name == FIGURE)
-
-
-def _tallies(reporter: pytest.TerminalReporter) -> Iterator[str]:
-    tried, failed = Counter[str](), Counter[str]()
-    for report in _reports(reporter):
-        for name, value in report.user_properties:
-            if name == TALLY:
-                what, number = value
-                tried[what] += number
-                failed[what] += number * report.failed
-    for what, number in tried.items():
-        yield f"{what}: {number:,} tried, {failed[what]:,} in tests that failed"
+        yield from ((value, report) for name, value in report.user_properties if name == kind)
 
 
 def _reports(reporter: pytest.TerminalReporter) -> Iterator[pytest.TestReport]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 
 from bayes_tacit.cli.common import AsJson, Seed, told
-from bayes_tacit.errors import InvalidDataError, MissingFileError
+from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileError
 from bayes_tacit.files import read_text
 
 if TYPE_CHECKING:
@@ -205,6 +205,8 @@ def _wanted(tasks: list[Task], listed: Path | None, first: int | None) -> list[T
         known = {task.id: task for task in tasks}
         lines = read_text(listed, "a text file with one id of a task a line").splitlines()
         wanted = [line.strip() for line in lines if line.strip()]
+        if not wanted:
+            raise FileFormatError(f"{listed}: names no task; expected one id of a task a line")
         for name in wanted:
             if name not in known:
                 raise InvalidDataError(

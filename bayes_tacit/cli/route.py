@@ -26,6 +26,12 @@ _encode = json.JSONEncoder(check_circular=False).encode
 MOST_OPEN = 100_000
 """Episodes that may be open at a time; each takes memory until it ends."""
 
+OPEN_BYTES = 2**28
+"""Memory that open episodes may take: where each carries many draws, fewer may be open."""
+
+EPISODE_BYTES, DRAW_BYTES = 700, 16
+"""What an open episode takes, and what it takes more for each draw."""
+
 LONGEST = 2**20
 """Bytes that a line may have: enough for thousands of diagnostics, and a bound on what a bad client can fill."""
 
@@ -146,11 +152,20 @@ def _answer(
         return _encode({"episode": episode, "ended": True, "handoff_step": state.handoff_step, **_told(closing)})
     if episode in states:
         raise InvalidDataError("an episode that was not begun before, or was ended", episode=episode)
-    if len(states) >= MOST_OPEN:
-        raise InvalidDataError(f"at most {MOST_OPEN:,} episodes that have not ended", episode=episode)
+    most = most_open(router)
+    if len(states) >= most:
+        raise InvalidDataError(f"at most {most:,} episodes that have not ended", episode=episode)
     state = states[episode] = router.start(message["features"], shadow=shadow, episode=episode, log=log)  # type: ignore[arg-type]
     usual.look("features", message["features"])
     return _encode({"episode": episode, "started": True, **_told(state.opening)})
+
+
+def most_open(router: Router | PolicyRouter) -> int:
+    """Tell how many episodes of a router may be open at a time."""
+    from bayes_tacit.router import Router
+
+    draws = len(router.draws) if isinstance(router, Router) else 1
+    return max(1, min(MOST_OPEN, OPEN_BYTES // (EPISODE_BYTES + DRAW_BYTES * draws)))
 
 
 def _told(decision: Decision | None) -> dict[str, object]:

@@ -18,7 +18,7 @@ from bayes_tacit import validate
 from bayes_tacit.errors import FileFormatError, InvalidDataError
 from bayes_tacit.files import as_path, atomic_path, regular_file
 from bayes_tacit.logs.extractor import FLAGS, LONGEST_MESSAGE, UNCERTAINTY
-from bayes_tacit.logs.parallel import Placed, can_be_shared, processes, rows_in_parallel
+from bayes_tacit.logs.parallel import Placed, can_be_shared, rows_in_parallel
 from bayes_tacit.logs.readers import gateway
 from bayes_tacit.logs.reading import read_on, read_rollouts
 from bayes_tacit.logs.report import ImportReport, Sides
@@ -26,6 +26,7 @@ from bayes_tacit.logs.results import read_results
 from bayes_tacit.logs.rollout import Reading, Row, row_of
 from bayes_tacit.logs.store import CHEAP, SIDES, STRONG, Store
 from bayes_tacit.logs.writing import OWN_NAMES, Columns, Plan, write_episodes
+from bayes_tacit.processes import tied_pool
 
 if TYPE_CHECKING:
     from concurrent.futures import ProcessPoolExecutor
@@ -118,7 +119,7 @@ def import_logs(
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bayes-tacit-")))
         store = stack.enter_context(closing(Store(folder / "rollouts.sqlite")))
-        pool = cache(lambda: stack.enter_context(processes(workers)))
+        pool = cache(lambda: stack.enter_context(tied_pool(workers)))
         places = (as_path(cheap), as_path(cheap if strong is None else strong))
         for side, log in zip((CHEAP, STRONG), places, strict=True):
             told = None if progress is None else _told(progress, SIDES[side])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -14,6 +13,7 @@ from bayes_tacit.errors import TacitError
 from bayes_tacit.logs.documents import LINES, Progress
 from bayes_tacit.logs.readers import generic
 from bayes_tacit.logs.rollout import Reading, Row, row_of
+from bayes_tacit.processes import submit
 
 SMALLEST = 32 << 20
 """Bytes of a log below which one process is as fast."""
@@ -26,11 +26,6 @@ Placed = tuple[Row, str]
 
 Portion = tuple[int, list[tuple[Row, int]]]
 """How many lines a portion has, and what is kept of each rollout, with its line in the portion."""
-
-
-def processes(workers: int) -> ProcessPoolExecutor:
-    """Start processes anew: a copy of this one would have its locks and not the threads that hold them."""
-    return ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"))
 
 
 def can_be_shared(path: Path, format: str) -> bool:  # noqa: A002  the word of the command line
@@ -69,7 +64,7 @@ def rows_in_parallel(
     try:
         while True:
             for start in islice(starts, 2 * workers + 1 - len(waiting)):
-                waiting.append((start, pool.submit(_portion, file, start, start + PORTION, reading)))
+                waiting.append((start, submit(pool, _portion, file, start, start + PORTION, reading)))
             if not waiting:
                 return
             start, future = waiting.popleft()

@@ -109,6 +109,21 @@ class Failure:
     said: str
 
 
+WRONG = {
+    "tracebacks": ("traceback",),
+    "hangs over 10 s": ("hung",),
+    "accepted wrongly": ("accepted", "harmless, with another result"),
+    "refusals that name no file or field": ("names no",),
+}
+"""What must not be, and how `Failure.why` begins then; whatever else is wrong is counted by itself."""
+
+
+def kind_of(failure: Failure) -> str:
+    """Tell by which words a failure is counted."""
+    found = (kind for kind, beginnings in WRONG.items() if failure.why.startswith(beginnings))
+    return next(found, "wrong otherwise")
+
+
 @dataclass
 class Tally:
     """Counts for one door."""
@@ -117,7 +132,8 @@ class Tally:
     refused: int = 0
     accepted: int = 0
     failures: list[Failure] = field(default_factory=list)
-    seconds: float = 0.0
+    longest: tuple[float, str] = (0.0, "")
+    """Seconds of the case that took most, and its name."""
 
 
 class _HungError(BaseException):
@@ -221,18 +237,19 @@ def run_all(cases: Iterable[Case], home: Path) -> dict[str, Tally]:
         if key in tally.cases:
             continue
         tally.cases.add(key)
-        started = time.process_time()
         if case.door.name not in usual:
             usual[case.door.name] = usual_result(case.door, home / f"usual{number}")
+        started = time.monotonic()
         kind, failure = attempt(case, home / f"case{number}", usual[case.door.name])
         if kind == "hung":
             # Other work on the machine may have stood in the way: what hangs does so again.
+            started = time.monotonic()
             kind, failure = attempt(case, home / f"again{number}", usual[case.door.name])
+        tally.longest = max(tally.longest, (time.monotonic() - started, case.name))
         tally.refused += kind == "refused"
         tally.accepted += kind == "accepted"
         if failure is not None:
             tally.failures.append(failure)
-        tally.seconds += time.process_time() - started
     return tallies
 
 

@@ -174,13 +174,13 @@ def transcripts(home: Path, rng: Random) -> Iterator[Case]:
     )
 
 
-def refusing(run: Callable[[Path], Ended]) -> Callable[[Path], Ended]:
-    """Take the one refusal that comes after everything was read, of a folder without rollouts, for being accepted."""
+def refusing(run: Callable[[Path], Ended], file: str = "da-dev-") -> Callable[[Path], Ended]:
+    """Take the one refusal that comes after a file was read, of a folder without rollouts, for being accepted."""
 
     def runs(folder: Path) -> Ended:
         ended = run(folder)
         shutil.rmtree(folder / "out", ignore_errors=True)
-        return Ended("accepted") if ended.kind == "refused" and "da-dev-" not in ended.said else ended
+        return Ended("accepted") if ended.kind == "refused" and file not in ended.said else ended
 
     return runs
 

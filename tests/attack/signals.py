@@ -1,9 +1,9 @@
 """Commands that write, stopped at random moments by SIGKILL, SIGTERM and SIGINT.
 
 Each is run in a fork of this process, which has loaded the library, so that most of its time is its own work. Half of
-the signals come at a moment drawn from the whole run, half while its temporary file is there. After each, what is at
-the output is nothing, the whole file of before or the whole new one; the next run gives what an undisturbed one gives,
-byte for byte or number for number, and leaves nothing beside it.
+the signals come at a moment drawn from the whole run, half while its temporary file is there, if it has one. After
+each, what is at the output is nothing, the whole file of before or the whole new one; the next run gives what an
+undisturbed one gives, byte for byte or number for number, and leaves nothing beside it.
 """
 
 from __future__ import annotations
@@ -22,6 +22,17 @@ from random import Random
 from bayes_tacit.cli import main
 
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
+UNFINISHED = (".partial", ".tmp", ".tmp.old", ".broken")
+"""How names of files end that are not whole; a run that ends well leaves none in its folders either."""
+
+WRONG = (
+    "wrong files",
+    "leftovers after the next run",
+    "re-runs that differ",
+    "runs that do not end, or say more than a line",
+)
+"""What must not be."""
+
 PATIENCE = 120.0
 """Seconds for one run, on a machine with other work."""
 
@@ -70,7 +81,7 @@ class Found:
 
     tried: int = 0
     stopped: int = 0
-    complaints: list[str] = field(default_factory=list)
+    complaints: dict[str, list[str]] = field(default_factory=lambda: {kind: [] for kind in WRONG})
 
 
 def started(work: Callable[[], object], folder: Path, said: Path) -> int:
@@ -134,42 +145,42 @@ def attack(writer: Writer, base: Path, home: Path, rng: Random, n: int) -> Found
             _remove(folder / writer.out)
         said.write_bytes(b"")
         fork = started(writer.run, folder, said)
-        _wait(fork, folder, writer.out, rng, length, writing=number % 2 == 0)
+        # What grows has no temporary file: any moment is one at which it writes.
+        _wait(fork, folder, writer.out, rng, length, writing=number % 2 == 0 and not writer.grows)
         _signal(fork, how)
         code = ended(fork)
         found.tried += 1
         found.stopped += code not in (0, 1)
         where = f"{writer.name}, {how.name} {number}"
         if code is None:
-            found.complaints.append(f"{where}: does not end")
+            found.complaints[WRONG[3]].append(f"{where}: does not end")
         text = said.read_text(errors="replace")
         # A function of the library lets an interruption through; a command says it in one line.
         if "Traceback" in text and (writer.words or not text.rstrip().endswith("KeyboardInterrupt")):
-            found.complaints.append(f"{where}: {text[-600:]}")
-        found.complaints += _look(writer, folder, usual, where)
+            found.complaints[WRONG[3]].append(f"{where}: {text[-600:]}")
+        found.complaints[WRONG[0]] += _look(writer, folder, usual, where)
         if number % 2:
             continue
         # The next run: whatever was left is gone, and the result is the same.
         code = ended(started(writer.run, folder, said))
         if code not in (0, 1):
-            found.complaints.append(f"{where}: the next run ends with {code}: {said.read_text()[-600:]}")
+            found.complaints[WRONG[2]].append(f"{where}: the next run ends with {code}: {said.read_text()[-600:]}")
         elif writer.content(folder / writer.out) != usual:
-            found.complaints.append(f"{where}: the next run gives something else")
+            found.complaints[WRONG[2]].append(f"{where}: the next run gives something else")
         left = {entry.name for entry in folder.iterdir()} - inputs - {writer.out, *writer.beside}
+        left |= {entry.name for entry in folder.rglob("*") if entry.name.endswith(UNFINISHED)}
         if left:
-            found.complaints.append(f"{where}: after the next run there is {sorted(left)}")
+            found.complaints[WRONG[1]].append(f"{where}: after the next run there is {sorted(left)}")
     shutil.rmtree(folder)
     return found
 
 
 def _wait(fork: int, folder: Path, out: str, rng: Random, length: float, *, writing: bool) -> None:
     """Wait for the moment of the signal."""
-    if not writing:
-        time.sleep(rng.uniform(0, 1.1 * length))
-        return
-    until = time.monotonic() + 3 * length + 5
+    seconds = 3 * length + 5 if writing else rng.uniform(0, length)
+    until = time.monotonic() + seconds
     while time.monotonic() < until and not os.waitid(os.P_PID, fork, os.WEXITED | os.WNOHANG | os.WNOWAIT):
-        if any(entry.name.startswith(f".{out}.") for entry in folder.iterdir()):
+        if writing and any(entry.name.startswith(f".{out}.") for entry in folder.iterdir()):
             time.sleep(rng.choice([0, rng.uniform(0, 0.002), rng.uniform(0, 0.2 * length)]))
             return
         time.sleep(0.0002)

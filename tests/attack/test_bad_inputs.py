@@ -9,8 +9,8 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from attack import base, doors_agents, doors_arrays, doors_json, doors_logs, doors_options, doors_route
-from attack.case import Case, run_all
+from attack import base, doors_agents, doors_arrays, doors_json, doors_logs, doors_options, doors_route, doors_sessions
+from attack.case import WRONG, Case, kind_of, run_all
 
 SEED = int(os.environ.get("ATTACK_SEED", "15"))
 SAMPLE = 12
@@ -32,6 +32,8 @@ FAMILIES: dict[str, Callable[[Path, Random], Iterator[Case]]] = {
     "imported logs": lambda home, rng: doors_logs.imported(home, rng, list(doors_logs.FORMATS)),
     "outcomes and tasks": doors_logs.tables_beside,
     "marks": doors_agents.marks,
+    "session logs": doors_sessions.session_logs,
+    "lists of tasks": doors_sessions.lists_of_tasks,
     "transcripts": doors_agents.transcripts,
     "questions": doors_agents.questions,
     "options": lambda home, rng: doors_options.options(home, rng, list(doors_options.OPTIONS)),
@@ -58,5 +60,8 @@ def test_bad_input_is_refused_in_one_line_and_harmless_input_is_not(family, tmp_
             f"{len(tally.cases):4d} distinct, {tally.refused:4d} refused, {tally.accepted:3d} accepted as they may be"
         )
         record_property("figure", f"bad inputs, seed {SEED}, {door}: {counts}, {len(tally.failures)} wrong")
-        record_property("tally", ("bad inputs", len(tally.cases)))
+        record_property("tally", ("bad inputs, distinct", len(tally.cases)))
+        record_property("longest", ("bad inputs, the longest case", tally.longest[0], f"{door}: {tally.longest[1]}"))
+    for kind in (*WRONG, "wrong otherwise"):
+        record_property("found", (f"bad inputs, {kind}", sum(kind_of(failure) == kind for failure in failures)))
     assert not failures, "\n".join(f"{each.door}: {each.case}: {each.why}: {each.said[-300:]}" for each in failures)

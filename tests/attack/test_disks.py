@@ -36,7 +36,8 @@ def test_where_nothing_can_be_written_it_is_said_in_one_line_and_nothing_is_left
         complaints += disks.read_only(writer, base, tmp_path)
         tried += 1
     record_property("figure", f"disks, {name}: {tried} tried, {len(complaints)} wrong")
-    record_property("tally", ("full disks, limits and read-only disks", tried))
+    record_property("tally", ("disks that are full, limited or read-only", tried))
+    record_property("found", ("disks, crashes, more than one line or leftovers", len(complaints)))
     assert not complaints, "\n".join(complaints)
 
 

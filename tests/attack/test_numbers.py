@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 
@@ -9,9 +10,11 @@ import numpy as np
 import pytest
 import zarr
 from command_line import PROGRAM, call
+from routers import random_router
 
 from bayes_tacit import Counterfactuals, Episodes, Router, fit_map, load_example
 from bayes_tacit.agents.teacher.human import read_marks
+from bayes_tacit.cli import route
 from bayes_tacit.decisions.selection import fixed_grid
 from bayes_tacit.errors import FileFormatError, InvalidDataError
 from bayes_tacit.model.evidence import collect_evidence
@@ -95,6 +98,18 @@ def test_route_refuses_lines_that_say_two_things_or_none_and_goes_on(folder):
     assert ["error" in reply for reply in replies[1:-1]] == [True] * (len(replies) - 2)
     assert len(replies) >= len(WRONG) + 2
     assert replies[-1]["step"] == 0
+
+
+@pytest.mark.parametrize(("draws", "most"), [(1, 13), (100, 4)])
+def test_episodes_that_never_end_are_bounded_by_what_they_take(monkeypatch, draws, most):
+    monkeypatch.setattr(route, "OPEN_BYTES", 10_000)
+    begin, end = ('{"episode": %d, "features": [1, 0.5]}\n', '{"episode": %d, "end": true}\n')
+    lines = [begin % number for number in range(most + 1)] + [end % 0, begin % most]
+    out = io.StringIO()
+    route.answer(random_router(draws=draws), io.BufferedReader(io.BytesIO("".join(lines).encode())), out)
+    replies = [json.loads(reply) for reply in out.getvalue().splitlines()]
+    assert [reply.get("started", False) for reply in replies] == [True] * most + [False, False, True]
+    assert f"expected at most {most} episodes that have not ended" in replies[most]["error"]
 
 
 @pytest.mark.parametrize(

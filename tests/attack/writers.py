@@ -53,7 +53,7 @@ def read_new_draws(path: Path) -> object:
 def read_page(path: Path) -> object:
     """A page to its end; it says when it was written."""
     text = path.read_text(encoding="utf-8")
-    assert text.startswith("<!DOCTYPE html>")
+    assert text[:15].lower() == "<!doctype html>"
     assert text.rstrip().endswith("</html>")
     return text.count("<section")
 
@@ -128,6 +128,7 @@ def read_rollouts(folder: Path) -> object:
     }
 
 
+WORKERS = ("import", "cheap.jsonl", "strong.jsonl", "--out", "w.jsonl", "--workers", "2", "--force")
 EPISODES = {
     ("example", "o.{}", "--force"): "o.{}",
     ("import", "cheap.jsonl", "strong.jsonl", "--out", "i.{}", "--workers", "1", "--force"): "i.{}",
@@ -148,6 +149,7 @@ def commands() -> list[Writer]:
     ]
     return [
         *found,
+        Writer("import --workers 2", "w.jsonl", read_episodes, [*WORKERS]),
         Writer("fit", "f.json", read_bytes, ["fit", "more.jsonl", "--out", "f.json", "--ridge", "1", "--force"]),
         Writer("score .csv", "s.csv", read_bytes, ["score", "p.nc", "few.jsonl", "--out", "s.csv", "--force"]),
         Writer(

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import threading
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager, nullcontext
-from multiprocessing import get_context
-from multiprocessing.connection import Connection
 
 from bayes_tacit import validate
 from bayes_tacit.agents.playing.ownership import Owned
 from bayes_tacit.errors import TacitError
+from bayes_tacit.processes import submit, tied_pool
 
 Progress = Callable[[int], AbstractContextManager[Callable[[int], object]]]
 """Opened with the number of tasks there are to play; what it gives is told how many are done after each."""
@@ -61,15 +57,8 @@ def _results[T, R](work: Callable[[T], R], todo: list[T], workers: int, folder: 
     if workers == 1:
         yield from map(work, todo)
         return
-    # Each process loads an engine's libraries for itself: a forked copy would share their state.
-    context = get_context("spawn")
-    watched, leash = context.Pipe(duplex=False)
-    with (
-        watched,
-        leash,
-        ProcessPoolExecutor(workers, mp_context=context, initializer=_tied, initargs=(watched, folder)) as pool,
-    ):
-        futures = [pool.submit(work, item) for item in todo]
+    with tied_pool(workers, folder) as pool:
+        futures = [submit(pool, work, item) for item in todo]
         try:
             for future in as_completed(futures):
                 yield future.result()
@@ -78,19 +67,3 @@ def _results[T, R](work: Callable[[T], R], todo: list[T], workers: int, folder: 
                 "a worker was killed, as happens where memory runs out; what it had finished is kept: run it again, "
                 "with fewer workers"
             ) from None
-        except BaseException:
-            # Not the tasks that are being played: with a language model one may take an hour.
-            pool.shutdown(wait=False, cancel_futures=True)
-            leash.close()
-            raise
-
-
-def _tied(watched: Connection, folder: Owned | None) -> None:  # noqa: ARG001
-    """Have this worker end as soon as nobody holds the other end; being given the folder, it holds its lock, too."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_ends_with, args=(watched,), daemon=True, name="leash").start()
-
-
-def _ends_with(watched: Connection) -> None:
-    watched.poll(None)
-    os._exit(1)
