@@ -114,7 +114,8 @@ def _played(workers: int) -> Callable[[], object]:
     def work() -> None:
         # A program of its own: workers are processes that begin as it does.
         script = f"import patient_world; patient_world.play('rollouts', {workers})"
-        environment = {**os.environ, "PYTHONPATH": str(Path(patient_world.__file__).parent)}
+        path = os.pathsep.join([str(Path(patient_world.__file__).parent), *filter(None, sys.path)])
+        environment = {**os.environ, "PYTHONPATH": path}
         os.execve(sys.executable, [sys.executable, "-c", script], environment)
 
     return work
