@@ -9,9 +9,9 @@ from random import Random
 
 from attack import base
 from attack.case import REFUSE, Case, Door, Ended
-from attack.doors_logs import FORMATS, _write
 from attack.junk import dumps
 from attack.putting import cleared
+from attack.valid_logs import FORMATS, write
 from attack.ways import command
 
 WORDS = ("abc", "", " ", "nan", "NaN", "1,5", "0x10", "--", "1e", "\x1b[31m1", "½", "9" * 400 + "x", "None", "true")
@@ -129,7 +129,7 @@ def options(home: Path, _: Random, commands: list[str]) -> Iterator[Case]:
     """One option is wrong."""
     folder = base.written(home / "options", "few.jsonl", "fit.json", "p.nc")
     for name in ("cheap.jsonl", "strong.jsonl"):
-        _write(folder / name, FORMATS["openai"][1])
+        write(folder / name, FORMATS["openai"][1])
 
     for name in commands:
         words, known = OPTIONS[name]

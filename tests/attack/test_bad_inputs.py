@@ -9,7 +9,18 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from attack import base, doors_agents, doors_arrays, doors_json, doors_logs, doors_options, doors_route, doors_sessions
+from attack import (
+    base,
+    doors_agents,
+    doors_arrays,
+    doors_json,
+    doors_logs,
+    doors_options,
+    doors_posteriors,
+    doors_route,
+    doors_sessions,
+    doors_tables,
+)
 from attack.case import WRONG, Case, kind_of, run_all
 
 SEED = int(os.environ.get("ATTACK_SEED", "15"))
@@ -20,15 +31,15 @@ FAMILIES: dict[str, Callable[[Path, Random], Iterator[Case]]] = {
     "episodes, lines": doors_json.episodes_by_line,
     "episodes, netCDF": lambda home, rng: doors_arrays.episodes_in_arrays(home, rng, ["nc"]),
     "episodes, Zarr": lambda home, rng: doors_arrays.episodes_in_arrays(home, rng, ["zarr"]),
-    "episodes, Parquet": doors_arrays.episodes_in_tables,
+    "episodes, Parquet": doors_tables.episodes_in_tables,
     "fits": doors_json.fits,
-    "posteriors, netCDF": lambda home, rng: doors_arrays.posteriors(home, rng, ["nc"]),
-    "posteriors, Zarr": lambda home, rng: doors_arrays.posteriors(home, rng, ["zarr"]),
+    "posteriors, netCDF": lambda home, rng: doors_posteriors.posteriors(home, rng, ["nc"]),
+    "posteriors, Zarr": lambda home, rng: doors_posteriors.posteriors(home, rng, ["zarr"]),
     "routers": lambda home, rng: doors_json.routers(home, rng, list(base.routers())),
     "lines to route": doors_route.requests,
     "decision logs": doors_route.decision_logs,
     "snapshots": doors_route.snapshots,
-    "counterfactuals": doors_arrays.tables_of_counterfactuals,
+    "counterfactuals": doors_tables.tables_of_counterfactuals,
     "imported logs": lambda home, rng: doors_logs.imported(home, rng, list(doors_logs.FORMATS)),
     "outcomes and tasks": doors_logs.tables_beside,
     "marks": doors_agents.marks,

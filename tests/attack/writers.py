@@ -13,8 +13,8 @@ from pathlib import Path
 import pandas as pd
 import patient_world
 from attack import base
-from attack.doors_logs import FORMATS, _write
 from attack.signals import Writer
+from attack.valid_logs import FORMATS, write
 from routers import random_router
 
 from bayes_tacit import Episodes, load_example, load_posterior, save_posterior
@@ -77,7 +77,7 @@ def needed(home: Path) -> Path:
     with warnings.catch_warnings(action="ignore", category=TacitWarning):
         load_example().take(range(80)).write(home / "more.jsonl")
     for name in ("cheap.jsonl", "strong.jsonl"):
-        _write(home / name, FORMATS["openai"][1])
+        write(home / name, FORMATS["openai"][1])
     due = [name for name, outcome in zip(base.episodes().ids, base.episodes().outcomes, strict=True) if outcome == "01"]
     (home / "m.csv").write_text("episode,window_start,window_end\n" + "".join(f"{name},0,1\n" for name in due))
     return home
