@@ -83,7 +83,7 @@ def test_no_worker_outlives_a_process_that_was_killed():
         until(lambda: not any(map(runs, workers)))
 
 
-@pytest.mark.parametrize("others", [1, 2, 3])
+@pytest.mark.parametrize("others", [pytest.param(1, marks=pytest.mark.attack), 3])
 def test_an_interruption_while_workers_start_is_told_by_the_first_process_alone(others):
     with begun() as process:
         until(lambda: sum(map(could_hear, workers_of(process))) >= others)

@@ -218,7 +218,7 @@ def read_episodes(path: Path) -> Episodes:
 
 def read_training(path: Path) -> Episodes:
     """Read episodes that a model can be fitted to: of a column that no number carries, the file is told, too."""
-    from bayes_tacit.model.evidence import check_range
+    from bayes_tacit.model.evidence.range import check_range
 
     episodes = read_episodes(path)
     with about(path):

@@ -26,7 +26,6 @@ bounding checkpoints. Those sums are all that the likelihood needs, whatever the
 """
 
 from bayes_tacit.model.evidence.collect import collect_evidence, typical_log_threshold
-from bayes_tacit.model.evidence.range import check_range
 from bayes_tacit.model.evidence.record import Evidence, Unmarked, ZeroMass
 from bayes_tacit.model.evidence.simplex import Weights
 
@@ -35,7 +34,6 @@ __all__ = [
     "Unmarked",
     "Weights",
     "ZeroMass",
-    "check_range",
     "collect_evidence",
     "typical_log_threshold",
 ]
