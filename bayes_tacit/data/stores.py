@@ -72,13 +72,15 @@ def check_netcdf(path: Path) -> None:
 
 
 def check_zarr(path: Path) -> None:
-    """Refuse a store with links to other files, or arrays packed in a way that is not known to be harmless.
+    """Refuse what is no folder, links to other files, and arrays packed in a way that is not known to be harmless.
 
     Raises
     ------
     FileFormatError
         With the file in the store.
     """
+    if not path.is_dir():
+        raise FileFormatError(f"{path} is a file, pipe or device; expected a Zarr store")
     for folder, folders, files in os.walk(path):
         for name in (*folders, *files):
             if Path(folder, name).is_symlink():

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bayes_tacit.errors import FileFormatError, MissingFileError
+from bayes_tacit.files import regular_file
 
 LINES = (".jsonl", ".ndjson")
 """Suffixes of files with one document a line."""
@@ -65,10 +66,10 @@ def documents_of(file: Path, progress: Progress | None = None) -> Iterator[Docum
 
 def files_of(path: Path, pattern: str) -> list[Path]:
     """Give the files of a log in order: the file itself, or those of a folder that match."""
-    if path.is_file():
-        return [path]
-    if not path.is_dir():
+    if not path.exists():
         raise MissingFileError(f"{path}: no such file or folder; expected a log")
+    if not path.is_dir():
+        return [regular_file(path, "a log")]
     found = sorted(file for file in path.rglob(pattern) if file.is_file())
     if not found:
         raise MissingFileError(f"{path}: no file in it is called {pattern}; expected a folder of logs")

@@ -20,6 +20,7 @@ import xarray as xr
 from bayes_tacit.data.episodes.frames import check_tabular, dataset_from_frames, step_frames, task_frame
 from bayes_tacit.data.episodes.layout import SCHEMA_VERSION, carried_variables, check_schema_version
 from bayes_tacit.errors import FileFormatError, InvalidDataError
+from bayes_tacit.files import regular_file
 
 _KEY = b"bayes_tacit"
 _TASKS, _STEPS = "tasks.parquet", "steps.parquet"
@@ -30,8 +31,9 @@ _TYPES = {"b": pa.bool_(), "i": pa.int64(), "f": pa.float64(), "O": pa.string(),
 def read(path: Path) -> xr.Dataset:
     """Read both tables."""
     for name in (_TASKS, _STEPS):
-        if not (path / name).is_file():
+        if not (path / name).exists():
             raise FileFormatError(f"{path} has no {name}; expected a folder of {_TASKS} and {_STEPS}")
+        regular_file(path / name, f"a folder of {_TASKS} and {_STEPS}")
     tables = {name: pq.read_table(path / name) for name in (_TASKS, _STEPS)}
     tasks, steps = (tables[name].to_pandas() for name in (_TASKS, _STEPS))
     metadata = (tables[_TASKS].schema.metadata or {}).get(_KEY)
