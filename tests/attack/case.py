@@ -193,6 +193,8 @@ def _wrong(case: Case, ended: Ended, usual: object, left: set[str]) -> str:
     """Say what is wrong with an end; nothing if it is as it must be."""
     if ended.kind == "crashed":
         return "traceback"
+    if re.search(r"[\x00-\x08\x0b-\x1f\x7f]", ended.said):
+        return "raw control characters"
     if ended.kind == "refused":
         if case.expects == SAME:
             return "harmless, and refused"
@@ -204,8 +206,6 @@ def _wrong(case: Case, ended: Ended, usual: object, left: set[str]) -> str:
             return f"names no file of {case.door.files}"
         if case.names and not any(name in ended.said for name in case.names):
             return f"names none of {case.names}"
-        if re.search(r"[\x00-\x08\x0b-\x1f\x7f]", ended.said):
-            return "raw control characters"
         return ""
     if case.expects == REFUSE:
         return "accepted"

@@ -6,6 +6,8 @@ import json
 import os
 
 import pytest
+from attack import base
+from attack.ways import command
 from conversations import rollout
 from routers import random_router
 from toy_world import RIGHT, WAIT, Corridor, Stalled, Walker
@@ -95,6 +97,17 @@ def test_a_question_has_a_list_of_concepts_once(tmp_path, concepts):
     (tmp_path / "da-dev-questions.jsonl").write_text(f'{{"id": 7, {fields}, "concepts": {concepts}}}\n')
     with pytest.raises(FileFormatError, match=r"questions\.jsonl, line 1"):
         read_questions(tmp_path)
+
+
+def test_ids_are_shown_without_what_would_move_the_cursor(tmp_path):
+    base.written(tmp_path, "few.jsonl", "fit.json")
+    lines = (tmp_path / "few.jsonl").read_text().splitlines()
+    lines[0] = json.dumps(json.loads(lines[0]) | {"episode": "\x1b[31mred\x07\u202e"})
+    (tmp_path / "few.jsonl").write_text("\n".join(lines) + "\n")
+    ended = command("score", "fit.json", "few.jsonl", "--out", "s.csv")(tmp_path)
+    assert ended.kind == "accepted"
+    assert r"\x1b[31mred\x07\u202e" in ended.said
+    assert not {"\x1b", "\x07", "\u202e"} & set(ended.said)
 
 
 AGENT_STEP = {"source": "agent", "message": "", "observation": {"results": [{"content": "a"}]}}
