@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -17,6 +18,8 @@ from attack.faults.line import KEY, Fault, completion, headed, sends
 from attack.faults.server import FaultServer
 
 from bayes_tacit.agents.endpoint.client import LARGEST, PER_TOKEN
+from bayes_tacit.agents.endpoint.transport import post
+from bayes_tacit.agents.errors import ActorError
 
 TIMEOUT = 1.0
 LATE = 1.1
@@ -147,6 +150,17 @@ def test_faults_end_in_time_in_bounded_memory_and_without_the_key(names, tmp_pat
     largest = max(told, key=lambda one: one["memory"])
     record_property("figure", f"endpoint, most memory: {largest['memory']:.0f} MB of {MEMORY:.0f} ({largest['name']})")
     assert took[worst] <= LATE * TIMEOUT
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_call_whose_time_is_up_leaves_no_thread_behind():
+    with FaultServer([], always=stalling.trickling(b"HTTP/1.1 200 OK\r\n", b"x: y\r\n")) as server:
+        with pytest.raises(ActorError, match="no answer within 1 s"):
+            post(f"http://127.0.0.1:{server.port}/v1", b"{}", {}, 1, 1000)
+        for thread in threading.enumerate():
+            if thread.name == "endpoint":
+                thread.join(10)
+                assert not thread.is_alive()
 
 
 TLS = {
