@@ -156,7 +156,7 @@ def attack(writer: Writer, base: Path, home: Path, rng: Random, n: int) -> Found
             found.complaints[WRONG[3]].append(f"{where}: does not end")
         text = said.read_text(errors="replace")
         # A function of the library lets an interruption through; a command says it in one line.
-        if "Traceback" in text and (writer.words or not text.rstrip().endswith("KeyboardInterrupt")):
+        if "Traceback" in text and (writer.words or not text.rstrip(": \n").endswith("KeyboardInterrupt")):
             found.complaints[WRONG[3]].append(f"{where}: {text[-600:]}")
         found.complaints[WRONG[0]] += _look(writer, folder, usual, where)
         if number % 2:
