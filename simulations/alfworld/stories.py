@@ -23,7 +23,11 @@ def scripted_reliance(experiment: Experiment) -> list[str]:
         "not set it right. A permanent handoff pays Strong's price for every action that follows, and comes when "
         "actions were already wasted: cumulative risk has to grow first. But it gains most from a Strong that reads "
         "the whole history: since Strong recognizes what it has noticed once, where it forgot at a later look before, "
-        "a handoff on the way is worth more, while Strong alone wins as often as it did."
+        "a handoff on the way is worth more, while Strong alone wins as often as it did.",
+        "**How far so few games choose.** With other draws of the same posterior, made before by an earlier version on "
+        "another machine, the same development games chose 0.4 for the posterior mean and 0.1 for the 0.1 quantile, "
+        "which then solved 79.9% at 57% of Pure Strong's cost and 83.6% at 61%. Every other policy of that run played "
+        "the same 134 episodes. Differences of that size between policies mean nothing here.",
     ]
 
 

@@ -124,7 +124,8 @@ def test_figures_of_the_agents_are_those_of_the_committed_episodes():
     episodes = pd.read_parquet(ROOT / "simulations/results/alfworld/episodes.parquet")
     means = episodes.groupby("policy")[["success", "cost"]].mean()
     section = " ".join(README.split("## With agents")[1].split("## Results")[0].split())
-    for policy in ("TACIT-Switch", "TACIT-Switch, posterior 0.1 quantile", "Task Router", "Step Deferral"):
+    switches = [f"TACIT-Switch{rule}" for rule in ("", ", posterior mean", ", posterior 0.1 quantile")]
+    for policy in (*switches, "Task Router", "Step Deferral", "EvoRoute analogue", "TRIM analogue"):
         share = means.loc[policy, "cost"] / means.loc["Pure Strong", "cost"]
         assert f"{means.loc[policy, 'success']:.1%} at {share:.0%}" in section
     assert f"Pure Strong {means.loc['Pure Strong', 'success']:.1%}" in section
