@@ -104,10 +104,10 @@ def marked(experiment: Experiment) -> str:
         f"The rule-based teacher marked {windows} of the {failed} fit questions with AB = 01, each with one "
         f"checkpoint: the first at which {STANDSTILL} steps had told nothing new, or the next proposal is the wrong "
         "answer and one of its diagnostics is above zero, and a handoff, replayed, succeeds. A mark after a step is "
-        "read as the proposal that follows, as in the paper. Such marks are a best case of a teacher, and more so here: what "
-        "counts as a sign was settled after a look at Cheap's diagnostics on all questions, those of the test among "
-        "them, though before any policy was played. Where Cheap "
-        "answers wrongly without a sign there is no mark, and the question counts for its outcome alone."
+        "read as the proposal that follows, as in the paper. Such marks are a best case of a teacher, and more so "
+        "here: what counts as a sign was settled after a look at Cheap's diagnostics on all questions, those of the "
+        "test among them, though before any policy was played. Where Cheap answers wrongly without a sign there is no "
+        "mark, and the question counts for its outcome alone."
     )
 
 
