@@ -11,6 +11,7 @@ from typing import Any, Literal
 from bayes_tacit.agents.protocols import Agent, History, Observation, Proposal, Step, StepResult
 from bayes_tacit.agents.retry import Failure
 from bayes_tacit.data.timing import Timing
+from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.router.control import Choice
 
 FORMAT = "bayes_tacit.transcript"
@@ -208,11 +209,21 @@ class Transcript:
         return tuple(step for step in self._of(StepRecord) if step.choice is not None)
 
     def history(self, n_steps: int | None = None) -> History:
-        """Give what was seen in the last run, up to so many actions."""
-        first = [record.observation for record in self._of(ResetRecord)][-1]
+        """Give what was seen in the last run, up to so many actions.
+
+        Raises
+        ------
+        InvalidDataError
+            If the environment never began.
+        """
+        seen = [record.observation for record in self._of(ResetRecord)]
+        if not seen:
+            raise InvalidDataError(
+                "an environment that began", episode=self.episode, field="status", value=self.end.status
+            )
         taken = self.executed if n_steps is None else self.executed[:n_steps]
         return History(
-            first, tuple(Step(step.agent, step.proposal, step.result) for step in taken if step.result is not None)
+            seen[-1], tuple(Step(step.agent, step.proposal, step.result) for step in taken if step.result is not None)
         )
 
     def lines(self) -> Iterator[str]:
@@ -243,9 +254,14 @@ EVENTS: dict[str, type[Header] | type[Record] | type[End]] = {
 _NAMES = {kind: event for event, kind in EVENTS.items()}
 
 
+def event_of(record: Header | Record | End) -> str:
+    """Give the name of a line's event."""
+    return _NAMES[type(record)]
+
+
 def line_of(record: Header | Record | End) -> str:
     """Write one line of the file; every number is read back exactly."""
-    return json.dumps({"event": _NAMES[type(record)], **asdict(record)}, allow_nan=False, ensure_ascii=False)
+    return json.dumps({"event": event_of(record), **asdict(record)}, allow_nan=False, ensure_ascii=False)
 
 
 def _without_seconds(value: object) -> object:

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from bayes_tacit.agents.errors import BrokenTranscriptError, TornTranscriptError
+from bayes_tacit.agents.transcript.order import check_ends, check_order
 from bayes_tacit.agents.transcript.record import (
     EVENTS,
     FORMAT,
@@ -132,7 +133,7 @@ def read_transcript(path: str | os.PathLike[str]) -> Transcript:
     TornTranscriptError
         If it has no end, or its last line is cut short.
     BrokenTranscriptError
-        If it is no transcript, or a damaged one.
+        If it is no transcript, or a damaged one, such as one that lacks lines.
     FileFormatError
         If it cannot be read, or was written by another version.
     """
@@ -148,12 +149,14 @@ def read_transcript(path: str | os.PathLike[str]) -> Transcript:
     records = [_record(line, f"{file}, line {number}") for number, line in enumerate(lines, 1)]
     if records and not isinstance(records[0], Header):
         raise BrokenTranscriptError(f"{file}, line 1: expected the event 'start'")
+    check_ends(records, file)
     if rest or not records or not isinstance(records[-1], End):
         raise TornTranscriptError(f"{file}: has no end; the program that wrote it was stopped")
     header, end = records[0], records[-1]
-    between = list(_between(records[1:-1], file))
+    between = tuple(_between(records[1:-1], file))
+    check_order(between, end, file)
     assert isinstance(header, Header)
-    return Transcript(header, tuple(between), end)
+    return Transcript(header, between, end)
 
 
 def _between(records: list[Header | Record | End], file: Path) -> Iterator[Record]:
