@@ -218,7 +218,7 @@ class Play:
         except Exception as error:
             raise _EnvironmentBrokeError(_words(error)) from error
         seconds = self._clock() - began
-        self._history = History(first)
+        self._history = History(first, episode=self._header.episode)
         self._recording.check_first(first)
         features = None
         if self._extractor is not None and self._run == 0:

@@ -96,6 +96,16 @@ class Step:
 class History:
     """All that was seen since the episode began, or began again; proposals that were not executed are not in it.
 
+    Attributes
+    ----------
+    first
+        What was seen before any action.
+    steps
+        The actions that were taken, in order.
+    episode
+        Id of the task, which tells apart tasks that begin alike; empty where nobody said it. Two histories of which
+        all else is the same are equal.
+
     Examples
     --------
     >>> history = History(Observation("You are in a kitchen.", ("look", "go to shelf 1"), task="find the cup"))
@@ -106,6 +116,7 @@ class History:
 
     first: Observation
     steps: tuple[Step, ...] = ()
+    episode: str = field(default="", compare=False)
 
     @property
     def task(self) -> str:
@@ -124,7 +135,7 @@ class History:
 
     def then(self, step: Step) -> History:
         """Give the history with one more step."""
-        return History(self.first, (*self.steps, step))
+        return History(self.first, (*self.steps, step), self.episode)
 
     def __len__(self) -> int:
         return len(self.steps)

@@ -60,7 +60,7 @@ def run(
     if not given:
         raise MissingFileError(f"no folder of DABench: pass --data, or set the variable {VARIABLE}")
     splits = make_splits(given)
-    players = replaying(seed, cheap, strong)
+    players = replaying(seed, cheap, strong, splits.all)
     home = folder / KEPT if kept is None else kept
     experiment = run_experiment(
         given, home, splits=splits, players=players, policies=compared_policies(seed), workers=jobs, report=shown

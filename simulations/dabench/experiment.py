@@ -14,10 +14,11 @@ from pathlib import Path
 
 import numpy as np
 
-from bayes_tacit.agents import Budget, read_pairs
+from bayes_tacit.agents import Budget
 from bayes_tacit.agents.dabench import DESCRIPTORS, DABench, DABenchExtractor, Question
 from bayes_tacit.agents.dabench.analyst import CarefulAnalyst, HastyAnalyst
 from bayes_tacit.agents.playing import Pair, Players, RecordedActor
+from bayes_tacit.agents.protocols import Agent
 from bayes_tacit.agents.teacher import stalled_for
 from bayes_tacit.agents.teacher.rule import AtCheckpoint
 from bayes_tacit.agents.transcript import Transcript
@@ -44,23 +45,44 @@ def analysts(seed: int = 0) -> Players:
     return Players(HastyAnalyst(seed), CarefulAnalyst(), COST, BUDGET)
 
 
-def replaying(seed: int, cheap: Path | None, strong: Path | None) -> Players:
+def replaying(seed: int, cheap: Path | None, strong: Path | None, questions: Sequence[Question]) -> Players:
     """Give a pair in which either may replay the answers that transcripts in a folder hold; else by rule.
+
+    Parameters
+    ----------
+    seed
+        Of Cheap by rule.
+    cheap, strong
+        Folders of transcripts; None for the analyst by rule.
+    questions
+        All that will be asked.
 
     Raises
     ------
     MissingFileError
-        If there is no such folder, or no finished pair in it.
+        If there is no such folder, or an answer to one of the questions is not in it: nothing could be played to its
+        end.
     """
     players = analysts(seed)
-    for folder in (cheap, strong):
-        if folder is not None and not read_pairs(folder):
-            raise MissingFileError(f"{folder}: no finished pair; expected Pure Cheap and Pure Strong transcripts")
     if cheap is not None:
-        players = replace(players, cheap=RecordedActor(cheap, "cheap"))
+        players = replace(players, cheap=_recorded(cheap, "cheap", questions))
     if strong is not None:
-        players = replace(players, strong=RecordedActor(strong, "strong"))
+        players = replace(players, strong=_recorded(strong, "strong", questions))
     return players
+
+
+def _recorded(folder: Path, agent: Agent, questions: Sequence[Question]) -> RecordedActor:
+    actor = RecordedActor(folder, agent)
+    lacking = actor.lacking({question.id: question.text for question in questions}, BUDGET)
+    if lacking:
+        (first, why), n = next(iter(lacking.items())), len(questions)
+        which = f"question {first}" if len(lacking) == 1 else f"{len(lacking)} questions, the first of them {first}"
+        because = "" if why is None else f" ({why})"
+        raise MissingFileError(
+            f"{folder}: no recorded answers of {agent} for {which}{because}; "
+            f"expected a finished rollout for each of {n} questions"
+        )
+    return actor
 
 
 def run_experiment(

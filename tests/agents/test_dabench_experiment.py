@@ -153,7 +153,7 @@ def test_what_was_played_is_not_played_again(ran, data, written, monkeypatch):
 
 def test_recorded_transcripts_are_replayed_and_give_the_same_rollouts(ran, data, written, tmp_path):
     folder = written[1] / "rollouts"
-    players = replaying(0, folder, folder)
+    players = replaying(0, folder, folder, make_splits(data).all)
     few = [policy for policy in policies() if policy.name in ("Pure Cheap", TACIT, "Pure Strong")]
     first = run_experiment(data, tmp_path, players=players, policies=few)
     for part, pairs in ran.pairs.items():
@@ -264,7 +264,9 @@ def test_bad_input_is_told_in_one_line(data, tmp_path, capsys, monkeypatch):
     assert "no such file" in said("--data", tmp_path / "nowhere")
     assert "no --replicates with dabench" in said("--data", data, "--replicates", 3)
     assert "no such folder" in said("--data", data, "--cheap", tmp_path / "nowhere")
-    assert "no finished pair" in said("--data", data, "--strong", data)
+    assert "no recorded answers of strong; expected finished Pure Strong transcripts" in said(
+        "--data", data, "--strong", data
+    )
     broken = write_questions(tmp_path / "broken")
     lines = (broken / "da-dev-questions.jsonl").read_text().splitlines()
     (broken / "da-dev-questions.jsonl").write_text("\n".join([*lines[:3], lines[3][:40], *lines[4:]]))

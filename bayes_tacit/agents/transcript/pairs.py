@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from os import PathLike
 from typing import TYPE_CHECKING
 
+from bayes_tacit.agents.protocols import Agent
 from bayes_tacit.agents.transcript.record import Transcript
 from bayes_tacit.agents.transcript.storage import read_if_whole
 from bayes_tacit.errors import InvalidDataError, MissingFileError
@@ -101,33 +102,45 @@ def _check_pair(cheap: Transcript, strong: Transcript) -> None:
         raise InvalidDataError(
             "a Strong transcript of the same episode", episode=episode, field="episode", value=strong.episode
         )
-    for transcript, agent in ((cheap, "cheap"), (strong, "strong")):
-        if not transcript.conclusive:
-            raise InvalidDataError(
-                "'done' or 'budget'; the episode must be played again",
-                episode=episode,
-                field=f"status of the {agent} rollout",
-                value=transcript.end.status,
-            )
-        others = {step.agent for step in transcript.steps} - {agent}
-        if others or not transcript.steps:
-            raise InvalidDataError(
-                f"at least one step, each by {agent}",
-                episode=episode,
-                field=f"agents of the {agent} rollout",
-                value=sorted({step.agent for step in transcript.steps}),
-            )
-        discarded = [step.step for step in transcript.steps if not step.executed]
-        if discarded:
-            raise InvalidDataError(
-                "every proposal executed", episode=episode, field="discarded proposals at steps", value=discarded
-            )
+    check_rollout(cheap, "cheap")
+    check_rollout(strong, "strong")
     if cheap.features is not None and strong.features is not None and cheap.features != strong.features:
         raise InvalidDataError(
             f"{cheap.features}, as in the Cheap rollout",
             episode=episode,
             field="features of the strong rollout",
             value=strong.features,
+        )
+
+
+def check_rollout(transcript: Transcript, agent: Agent) -> None:
+    """Check that a transcript is a rollout of this agent alone that says something about it.
+
+    Raises
+    ------
+    InvalidDataError
+        If it ended because something broke, has no steps, or has steps of the other agent or discarded ones.
+    """
+    episode = transcript.episode
+    if not transcript.conclusive:
+        raise InvalidDataError(
+            "'done' or 'budget'; the episode must be played again",
+            episode=episode,
+            field=f"status of the {agent} rollout",
+            value=transcript.end.status,
+        )
+    others = {step.agent for step in transcript.steps} - {agent}
+    if others or not transcript.steps:
+        raise InvalidDataError(
+            f"at least one step, each by {agent}",
+            episode=episode,
+            field=f"agents of the {agent} rollout",
+            value=sorted({step.agent for step in transcript.steps}),
+        )
+    discarded = [step.step for step in transcript.steps if not step.executed]
+    if discarded:
+        raise InvalidDataError(
+            "every proposal executed", episode=episode, field="discarded proposals at steps", value=discarded
         )
 
 

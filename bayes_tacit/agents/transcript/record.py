@@ -222,9 +222,8 @@ class Transcript:
                 "an environment that began", episode=self.episode, field="status", value=self.end.status
             )
         taken = self.executed if n_steps is None else self.executed[:n_steps]
-        return History(
-            seen[-1], tuple(Step(step.agent, step.proposal, step.result) for step in taken if step.result is not None)
-        )
+        steps = tuple(Step(step.agent, step.proposal, step.result) for step in taken if step.result is not None)
+        return History(seen[-1], steps, self.episode)
 
     def lines(self) -> Iterator[str]:
         """Give the lines of its file, without line ends."""

@@ -1,0 +1,223 @@
+"""Recorded answers: known by what they are, found by the task's id, and refused where they are not an agent's own."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import shutil
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+
+import pytest
+from toy_world import RIGHT, WAIT, Corridor, Moody, Stalled, Walker
+
+from bayes_tacit.agents import (
+    ActorError,
+    Budget,
+    History,
+    Observation,
+    Proposal,
+    PureController,
+    read_transcript,
+    run_episode,
+    write_transcript,
+)
+from bayes_tacit.agents.playing import Players, RecordedActor, collect, recorded
+from bayes_tacit.errors import InvalidDataError, MissingFileError
+
+LENGTHS = {"a": 2, "b": 3, "c": 3}
+BUDGET = Budget(5)
+
+
+@dataclass(frozen=True)
+class Hall:
+    """A task of the benchmark below."""
+
+    id: str
+
+
+class Corridors:
+    """Corridors as a benchmark; b and c begin alike."""
+
+    timing = "post_action"
+
+    def tasks(self):
+        return [Hall(name) for name in LENGTHS]
+
+    def environment(self, task):
+        return nullcontext(Corridor(LENGTHS[task.id]))
+
+    def extractor(self, task, budget, *, descriptors=False):  # noqa: ARG002
+        return Stalled()
+
+
+def record(folder, episode, agent, actions, **settings):
+    """Write a rollout of one agent."""
+    actor = settings.pop("actor", Walker(agent, actions))
+    actors = (actor, None) if agent == "cheap" else (None, actor)
+    settings = {"budget": BUDGET, "episode": episode, "extractor": Stalled(), **settings}
+    path = folder / f"{episode}.{agent}.jsonl"
+    return run_episode(Corridor(LENGTHS[episode]), *actors, PureController(agent), path=path, **settings)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Cheap goes right in a and b, and in c after two steps in vain; Strong always goes right."""
+    home = tmp_path / "rollouts"
+    home.mkdir()
+    for episode, actions in {"a": RIGHT, "b": RIGHT, "c": ("wait", "left", "right")}.items():
+        record(home, episode, "cheap", actions)
+        record(home, episode, "strong", RIGHT)
+    return home
+
+
+def players(folder):
+    return Players(RecordedActor(folder, "cheap"), RecordedActor(folder, "strong"), budget=BUDGET)
+
+
+def edited(path, change):
+    lines = [change(json.loads(line)) for line in path.read_text().splitlines()]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def says(action):
+    """Have every step say another action."""
+
+    def change(line):
+        return {**line, "proposal": {**line["proposal"], "action": action}} if line["event"] == "step" else line
+
+    return change
+
+
+def test_tasks_that_begin_alike_have_their_own_answers(folder, tmp_path):
+    again = collect(Corridors(), tmp_path / "again", players(folder))
+    for pair in again:
+        for agent, rollout in (("cheap", pair.cheap), ("strong", pair.strong)):
+            before = read_transcript(folder / f"{pair.task.id}.{agent}.jsonl")
+            assert [step.proposal.action for step in rollout.steps] == [step.proposal.action for step in before.steps]
+    assert [len(pair.cheap.steps) for pair in again] == [2, 3, 5]
+    cheap = RecordedActor(folder, "cheap")
+    first = again[1].cheap.history(0).first
+    # Whoever asks without an id is told where that is not enough.
+    with pytest.raises(ActorError, match="2 recorded rollouts of cheap for 'reach 3'; expected one"):
+        cheap.act(History(first))
+    assert RecordedActor(folder, "strong").act(History(first)).action == "right"
+    with pytest.raises(ActorError, match="0 recorded rollouts of cheap for 'nothing'"):
+        cheap.act(History(Observation("", task="nothing")))
+    with pytest.raises(ActorError, match=r"a\.cheap\.jsonl: recorded for .*place 0"):
+        cheap.act(History(first, episode="a"))
+    with pytest.raises(ActorError, match="no recorded answers of cheap for 'd'"):
+        cheap.act(History(first, episode="d"))
+
+
+def test_an_id_is_handed_on_and_tells_histories_apart_for_nobody_else():
+    history = History(Observation("place 0"), episode="a")
+    played = run_episode(Corridor(2), walker := Walker("c", RIGHT), None, PureController("cheap"), episode="a")
+    assert [one.episode for one in (*walker.seen, played.history(1))] == ["a"] * 3
+    assert history == History(Observation("place 0"), episode="b")
+
+
+def test_the_same_answers_in_another_place_are_the_same_actor(folder, tmp_path):
+    moved = tmp_path / "elsewhere" / "deeper"
+    shutil.copytree(folder, moved)
+    # How long an answer took is not the answer.
+    for path in moved.glob("*.jsonl"):
+        edited(path, lambda line: {**line, "seconds": 9.0} if "seconds" in line else line)
+    collect(Corridors(), tmp_path / "kept", players(folder))
+    shutil.move(folder, tmp_path / "gone")
+    again = collect(Corridors(), tmp_path / "kept", players(moved.parent))
+    assert [pair.outcome for pair in again] == ["11", "11", "11"]
+    assert str(tmp_path) not in repr(players(moved))
+    assert repr(RecordedActor(moved, "cheap")) != repr(RecordedActor(moved, "strong"))
+
+
+def test_other_answers_in_the_same_place_are_another_actor(folder, tmp_path):
+    collect(Corridors(), tmp_path / "kept", players(folder))
+    before = repr(RecordedActor(folder, "cheap"))
+    record(folder, "c", "cheap", WAIT)
+    assert repr(RecordedActor(folder, "cheap")) != before
+    with pytest.raises(InvalidDataError, match="use another folder"):
+        collect(Corridors(), tmp_path / "kept", players(folder))
+    (pair,) = collect(Corridors(), tmp_path / "new", players(folder), tasks=[Hall("c")])
+    assert [step.proposal.action for step in pair.cheap.steps] == ["wait"] * 5
+
+
+@pytest.mark.parametrize("part", ["nll", "raw", "usage", "fallback"])
+def test_every_part_of_an_answer_tells_actors_apart(folder, part):
+    before = RecordedActor(folder, "cheap")
+    other = {"nll": 0.5, "raw": "right!", "usage": {"tokens": 2.5}, "fallback": True}[part]
+    path = folder / "a.cheap.jsonl"
+    edited(path, lambda line: {**line, "proposal": {**line["proposal"], part: other}} if "proposal" in line else line)
+    assert RecordedActor(folder, "cheap") != before
+
+
+def test_a_worker_reads_the_answers_for_itself_and_notices_a_change(folder, monkeypatch):
+    sent = pickle.dumps(RecordedActor(folder, "cheap"))
+    # What is sent is small: it goes along with every task.
+    assert len(sent) < 500
+    first = read_transcript(folder / "a.cheap.jsonl").history(0)
+    monkeypatch.setattr(recorded, "_READ", {})
+    assert pickle.loads(sent).act(first) == replace(Proposal("right"), usage={"tokens": 1.5}, seconds=0.25)
+    monkeypatch.setattr(recorded, "_READ", {})
+    edited(folder / "a.cheap.jsonl", says("left"))
+    with pytest.raises(InvalidDataError, match="must stay as they are while they are replayed"):
+        pickle.loads(sent).act(first)
+
+
+def lacking(folder, *, budget=BUDGET, **tasks):
+    tasks = tasks or {name: f"reach {length}" for name, length in LENGTHS.items()}
+    return RecordedActor(folder, "cheap").lacking(tasks, budget)
+
+
+def test_what_cannot_be_played_to_its_end_is_known_beforehand(folder):
+    assert lacking(folder) == {}
+    assert lacking(folder, a=None, d=None) == {"d": None}
+    # Cheap arrives in a and b, whatever the budget is; c it has given up.
+    assert lacking(folder, budget=Budget(50)) == {} != lacking(folder, a="reach 7")
+    record(folder, "c", "cheap", WAIT)
+    assert lacking(folder) == lacking(folder, budget=Budget(50, calls=5)) == {}
+    path = folder / "c.cheap.jsonl"
+    assert lacking(folder, budget=Budget(50)) == {"c": f"{path}: the budget was spent after 5 actions, not 50"}
+
+
+def test_rollouts_that_are_not_an_agents_own_or_broke_off_are_no_answers(folder):
+    strong = read_transcript(folder / "a.strong.jsonl")
+    write_transcript(replace(strong, header=replace(strong.header, policy="pure_cheap")), folder / "a.cheap.jsonl")
+    broke = Moody(Walker("cheap", RIGHT), [ActorError("no key")])
+    record(folder, "b", "cheap", RIGHT, actor=broke)
+    (folder / "c.cheap.jsonl").write_bytes((folder / "c.cheap.jsonl").read_bytes()[:-40])
+    record(folder.parent, "a", "cheap", RIGHT)
+    with pytest.raises(MissingFileError) as told:
+        RecordedActor(folder, "cheap")
+    why = "agents of the cheap rollout is ['strong'], not at least one step, each by cheap"
+    expected = "expected finished Pure Cheap transcripts"
+    assert str(told.value) == f"{folder}: no recorded answers of cheap ({folder / 'a.cheap.jsonl'}: {why}); {expected}"
+    # With one that counts, all others are told.
+    shutil.copy(folder.parent / "a.cheap.jsonl", folder)
+    found = lacking(folder)
+    assert found["b"] == f"{folder / 'b.cheap.jsonl'}: status is 'actor_error', not 'done' or 'budget'"
+    assert found["c"].startswith(f"{folder / 'c.cheap.jsonl'}: has no end")
+
+
+def test_a_file_that_cannot_be_read_is_named_where_something_lacks(folder):
+    path = folder / "b.cheap.jsonl"
+    path.write_text("\n".join(path.read_text().splitlines()[1:]) + "\n")
+    # Files of other kinds are not.
+    (folder / "a.continuations.jsonl").write_text('{"key": ["handoff", 1], "rollout": "x"}\n')
+    assert lacking(folder) == {"b": f"{path}, line 1: expected the event 'start'"}
+    assert RecordedActor(folder, "strong").lacking(dict.fromkeys("abc"), BUDGET) == {}
+
+
+def test_folders_that_hold_no_answers_or_too_many_are_refused(folder, tmp_path):
+    with pytest.raises(MissingFileError, match="none: no such folder; expected a folder of transcripts"):
+        RecordedActor(tmp_path / "none", "cheap")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(MissingFileError, match="empty: no recorded answers of strong; expected finished Pure Strong"):
+        RecordedActor(tmp_path / "empty", "strong")
+    # An agent's own rollouts are enough.
+    for path in folder.glob("*.strong.jsonl"):
+        path.unlink()
+    assert lacking(folder) == {}
+    shutil.copy(folder / "a.cheap.jsonl", folder / "z.jsonl")
+    with pytest.raises(InvalidDataError, match=r"episode 'a', .*z\.jsonl: policy is 'pure_cheap'; expected one"):
+        RecordedActor(folder, "cheap")
