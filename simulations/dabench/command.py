@@ -11,7 +11,7 @@ from bayes_tacit.errors import MissingFileError
 from simulations.dabench.experiment import dabench_setup, replaying, run_experiment
 from simulations.dabench.policies import compared_policies, without_posterior
 from simulations.dabench.splits import make_splits
-from simulations.dabench.stories import COMMAND, analysts_story, crossed_section, recorded_story
+from simulations.dabench.stories import COMMAND, crossed_section, story_of
 from simulations.played.crossed import cross_validate
 from simulations.played.results import write_results
 
@@ -65,7 +65,7 @@ def run(
     experiment = run_experiment(
         given, home, splits=splits, players=players, policies=compared_policies(seed), workers=jobs, report=shown
     )
-    story = (analysts_story if cheap is None and strong is None else recorded_story)(splits)
+    story = story_of(splits, cheap, strong)
     # A page without the second table is there while that is played, which takes as long again.
     write_results(experiment, home, folder, story, PENDING)
     setup = dabench_setup(given, home, players, workers=jobs, report=shown)

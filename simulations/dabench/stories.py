@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from pathlib import Path
 
+from bayes_tacit.agents.protocols import Agent
 from bayes_tacit.agents.transcript import Transcript
 from bayes_tacit.policies.base import number_in
 from simulations.dabench.experiment import BUDGET_SHARE
 from simulations.dabench.splits import Splits
-from simulations.dabench.words import dabench_words
+from simulations.dabench.words import FOR_ANOTHER, FOR_THIS_CHEAP, dabench_words
 from simulations.played.crossed import CHOSEN_ON, PARTS, Crossed, crossed_words
 from simulations.played.estimated import estimates
 from simulations.played.experiment import Experiment
@@ -17,6 +19,13 @@ from simulations.played.policies import DEFERRAL, TACIT
 from simulations.played.story import Story
 
 COMMAND = "dabench"
+
+
+def story_of(splits: Splits, cheap: Path | None, strong: Path | None) -> Story:
+    """Say who plays: of each side, whether it is replayed from a folder or the analyst by rule."""
+    sides: dict[Agent, Path | None] = {"cheap": cheap, "strong": strong}
+    recorded = [agent for agent, folder in sides.items() if folder is not None]
+    return recorded_story(splits, recorded) if recorded else analysts_story(splits)
 
 
 def analysts_story(splits: Splits) -> Story:
@@ -40,20 +49,54 @@ def analysts_story(splits: Splits) -> Story:
     )
 
 
-def recorded_story(splits: Splits) -> Story:
-    """Say what a replayed pair is."""
+def recorded_story(splits: Splits, recorded: Sequence[Agent]) -> Story:
+    """Say what a pair is of which one or both are replayed.
+
+    Parameters
+    ----------
+    splits
+        Which questions.
+    recorded
+        Whose answers are replayed; the other one is the analyst by rule.
+    """
+    title, is_not = RECORDED["+".join(recorded)]
     return Story(
-        dabench_words(splits),
-        title="DABench with recorded answers",
-        is_not=(
-            "**What this is not.** Recorded answers are replayed, each actor's one after the other, whatever the other "
-            "one did before. Rollouts of one actor are therefore what they were; after a handoff Strong begins with "
-            "its first answer, which a live actor need not do."
-        ),
-        command=f"{COMMAND} --cheap FOLDER --strong FOLDER",
+        dabench_words(splits, settled=FOR_ANOTHER if "cheap" in recorded else FOR_THIS_CHEAP),
+        title=title,
+        is_not=f"**What this is not.** {is_not}",
+        command=" ".join([COMMAND, *(f"--{agent} FOLDER" for agent in recorded)]),
         reliance=what_counts,
         tasks="",
     )
+
+
+ONE_BY_RULE = (
+    "an analyst by rule of ours, not a language model: it reads the words of question and constraints, and knows "
+    "simple statistics, correlation, missing values, outliers, tests of normality; what asks for more, such as "
+    "training a model or making a feature, it gets wrong."
+)
+
+RECORDED = {
+    "cheap+strong": (
+        "DABench with recorded answers",
+        "Recorded answers are replayed, each actor's one after the other, whatever the other one did before. Rollouts "
+        "of one actor are therefore what they were; after a handoff Strong begins with its first answer, which a live "
+        "actor need not do.",
+    ),
+    "cheap": (
+        "DABench with recorded answers of Cheap, and Strong by rule",
+        "Cheap's recorded answers are replayed, one after the other, whatever Strong did before. Rollouts of Cheap are "
+        f"therefore what they were. Strong is {ONE_BY_RULE} It goes on from what it finds, at a handoff too.",
+    ),
+    "strong": (
+        "DABench with Cheap by rule, and recorded answers of Strong",
+        "Strong's recorded answers are replayed, one after the other, whatever Cheap did before. Rollouts of Strong "
+        "are therefore what they were; after a handoff it begins with its first answer, which a live actor need not "
+        f"do. Cheap is {ONE_BY_RULE} It is in a hurry, by a stated, seeded process: it may guess the names of columns, "
+        "repeat a call that failed, ramble or dither, and of the constraints it reads the decimals only.",
+    ),
+}
+"""Title and what the page is not, by whose answers are replayed."""
 
 
 SIGNS = {

@@ -96,19 +96,34 @@ def _row(level: str, pairs: Sequence[Pair[Question]]) -> list[str]:
     return [level, str(n), *(f"{count} ({count / n:.1%})" for count in right)]
 
 
-def marked(experiment: Experiment) -> str:
-    """Say what the teacher marked."""
-    training = experiment.training
-    windows, failed = int(training.has_window.sum()), int((training.outcomes == "01").sum())
-    return (
-        f"The rule-based teacher marked {windows} of the {failed} fit questions with AB = 01, each with one "
-        f"checkpoint: the first at which {STANDSTILL} steps had told nothing new, or the next proposal is the wrong "
-        "answer and one of its diagnostics is above zero, and a handoff, replayed, succeeds. A mark after a step is "
-        "read as the proposal that follows, as in the paper. Such marks are a best case of a teacher, and more so "
-        "here: what counts as a sign was settled after a look at Cheap's diagnostics on all questions, those of the "
-        "test among them, though before any policy was played. Where Cheap answers wrongly without a sign there is no "
-        "mark, and the question counts for its outcome alone."
-    )
+FOR_THIS_CHEAP = (
+    "Such marks are a best case of a teacher, and more so here: what counts as a sign was settled after a look at "
+    "Cheap's diagnostics on all questions, those of the test among them, though before any policy was played."
+)
+"""On the teacher's rule, of the analyst by rule."""
+
+FOR_ANOTHER = (
+    "Such marks are a best case of a teacher. What counts as a sign was settled with the analyst by rule as Cheap, "
+    "whoever gave the answers that are replayed here."
+)
+"""The same of a Cheap that is replayed."""
+
+
+def marked(settled: str) -> Callable[[Experiment], str]:
+    """Say what the teacher marked, and how its rule was settled."""
+
+    def said(experiment: Experiment) -> str:
+        training = experiment.training
+        windows, failed = int(training.has_window.sum()), int((training.outcomes == "01").sum())
+        return (
+            f"The rule-based teacher marked {windows} of the {failed} fit questions with AB = 01, each with one "
+            f"checkpoint: the first at which {STANDSTILL} steps had told nothing new, or the next proposal is the "
+            "wrong answer and one of its diagnostics is above zero, and a handoff, replayed, succeeds. A mark after a "
+            f"step is read as the proposal that follows, as in the paper. {settled} Where Cheap answers wrongly "
+            "without a sign there is no mark, and the question counts for its outcome alone."
+        )
+
+    return said
 
 
 def took(kept: Path) -> str:
@@ -123,8 +138,8 @@ def took(kept: Path) -> str:
     )
 
 
-def dabench_words(splits: Splits) -> Words:
-    """Give the words of a page on these questions."""
+def dabench_words(splits: Splits, settled: str = FOR_THIS_CHEAP) -> Words:
+    """Give the words of a page on these questions; how the teacher's rule was settled depends on who Cheap is."""
     return Words(
         tasks="questions",
         data="path/to/dabench",
@@ -137,7 +152,7 @@ def dabench_words(splits: Splits) -> Words:
         ),
         unit="calls of a 4B model",
         rates=rates,
-        marked=marked,
+        marked=marked(settled),
         took=took,
         models=OTHERS,
     )
