@@ -11,6 +11,7 @@ from bayes_tacit.agents.alfworld import AlfworldEnvironment, Game
 from bayes_tacit.agents.alfworld.learned import LearnedPair, Lesson, fold_of, learn_pair, lessons_of, walkthrough
 from bayes_tacit.agents.playing import Progress
 from bayes_tacit.agents.playing.workers import work_through
+from bayes_tacit.errors import InvalidDataError
 
 FOLDS = 5
 COPIES = 3
@@ -19,7 +20,11 @@ COPIES = 3
 CHEAP_GAMES = 4
 """From how many games Cheap learns."""
 
+SHARPNESS = 1.0
+"""By what both actors multiply their scores."""
+
 PAIR = "pair.json"
+ELSEWHERE = "give another folder with --kept"
 
 
 def learned_pair(
@@ -44,10 +49,17 @@ def learned_pair(
         Number of processes that make lessons.
     report
         Makes a progress for each stage.
+
+    Raises
+    ------
+    InvalidDataError
+        If the one that is kept was trained with another seed or on other games.
     """
     path = home / PAIR
     if path.is_file():
-        return LearnedPair.read(path)
+        kept = LearnedPair.read(path)
+        _check(kept, {game.id for game in games}, seed, path)
+        return kept
     home.mkdir(parents=True, exist_ok=True)
     told = None if report is None else report("walkthroughs and lessons")
     studied = work_through(partial(_study, seed=seed), games, workers, told)
@@ -55,9 +67,35 @@ def learned_pair(
     for game, first, some in studied:
         lessons[game], rooms[game] = some, first
     folds = {game: fold_of(first, FOLDS) for game, first in rooms.items()}
-    learned = learn_pair(lessons, folds, cheap_games=CHEAP_GAMES, seed=seed)
+    learned = learn_pair(
+        lessons, folds, cheap_games=CHEAP_GAMES, seed=seed, cheap_sharpness=SHARPNESS, strong_sharpness=SHARPNESS
+    )
     learned.write(path)
     return learned
+
+
+def _check(kept: LearnedPair, games: set[str], seed: int, path: Path) -> None:
+    """Check that a pair is the one that would be trained."""
+    # With two folds or more, every game is one that Strong learns from for the games of some other fold.
+    known = {game for some in kept.strong_games for game in some}
+    few = [min(CHEAP_GAMES, len(some)) for some in kept.strong_games]
+    settings = {
+        "seed": ((kept.cheap.seed, kept.strong.seed), (seed, seed)),
+        "sharpness": ((kept.cheap.sharpness, kept.strong.sharpness), (SHARPNESS, SHARPNESS)),
+        "number of folds": ((len(kept.cheap.rankers), len(kept.strong.rankers)), (FOLDS, FOLDS)),
+        "number of games that Cheap learns from": ([len(some) for some in kept.cheap_games], few),
+    }
+    for name, (has, asked) in settings.items():
+        for one, other in zip(has, asked, strict=False):
+            if one != other:
+                raise InvalidDataError(f"{other}, as asked for: {ELSEWHERE}", field=name, value=one, where=str(path))
+    if known != games:
+        missing, more = sorted(games - known), sorted(known - games)
+        which = f"{missing[0]} among them" if missing else f"{more[0]} not among them"
+        raise InvalidDataError(
+            f"a pair for the {len(games)} games asked for, {which}, and it is for {len(known)}: {ELSEWHERE}",
+            where=str(path),
+        )
 
 
 def _study(game: Game, seed: int) -> tuple[str, str, list[Lesson]]:
