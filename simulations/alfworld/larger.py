@@ -7,7 +7,7 @@ The paper fits on 1,000 games, chooses on 300 and tests on 274. Here every game 
 from __future__ import annotations
 
 from simulations.alfworld.experiment import BUDGET_SHARE
-from simulations.played.crossed import CHOSEN_ON, PARTS, Crossed, crossed_words
+from simulations.played.crossed import CHOSEN_ON, NO_POSTERIOR, PARTS, Crossed, crossed_words
 from simulations.played.policies import TACIT
 
 
@@ -21,6 +21,6 @@ def larger_section(found: Crossed, games: str) -> list[str]:
         f"chosen on the rest of them under {BUDGET_SHARE:.0%} of Pure Strong's cost there. Marks are complete ranges: "
         f"{found.marked} of {found.failed} games with AB = 01 are marked, {found.wide} of them with more than one "
         "checkpoint. What comes of each decision is read from the tables of continuations. The parts share training "
-        "games, so intervals (paired bootstrap over games) are of this deal, not of new training sets.",
+        f"games, so intervals (paired bootstrap over games) are of this deal, not of new training sets. {NO_POSTERIOR}",
         *crossed_words(found),
     ]

@@ -12,7 +12,7 @@ from bayes_tacit.policies.base import number_in
 from simulations.dabench.experiment import BUDGET_SHARE
 from simulations.dabench.splits import Splits
 from simulations.dabench.words import FOR_ANOTHER, FOR_THIS_CHEAP, dabench_words
-from simulations.played.crossed import CHOSEN_ON, PARTS, Crossed, crossed_words
+from simulations.played.crossed import CHOSEN_ON, NO_POSTERIOR, PARTS, Crossed, crossed_words
 from simulations.played.estimated import estimates
 from simulations.played.experiment import Experiment
 from simulations.played.policies import DEFERRAL, TACIT
@@ -180,6 +180,6 @@ def crossed_section(found: Crossed, experiment: Experiment) -> list[str]:
         f"{found.marked} of {found.failed} questions with AB = 01 have one. What comes of each decision is read from "
         "tables of continuations, which were checked above against episodes that were played. The parts share "
         "training questions, so intervals (paired bootstrap over questions) are of this deal, not of new training "
-        "sets. TACIT-Switch by posterior is left out: it would be sampled for each part.",
+        f"sets. {NO_POSTERIOR}",
         *crossed_words(found),
     ]

@@ -31,6 +31,8 @@ PARTS, DEALT, CHOSEN_ON = 5, 2027, 0.3
 
 RECOMMENDED = "Recommended"
 
+NO_POSTERIOR = "TACIT-Switch by posterior is left out: it would be sampled for each part."
+
 COLUMNS = ("success", "cost", "cheap_calls", "strong_calls")
 
 

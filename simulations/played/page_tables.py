@@ -31,11 +31,10 @@ def policies_table(experiment: Experiment) -> str:
     rows = []
     for row in comparison.table.to_dict("records"):
         name = str(row["policy"])
-        setting = _setting(in_words(comparison.fitted[name], comparison.choices[name]))
         rows.append(
             [
                 name,
-                "" if name.startswith("Pure") else setting,
+                "" if name.startswith("Pure") else setting_of(experiment, name),
                 f"{100 * row['development_success']:.1f}% at {row['development_cost']:.1f}",
                 f"{round(row['success'] * n)}/{n} ({100 * row['success']:.1f}%)",
                 f"{row['cost']:.2f}",
@@ -47,8 +46,9 @@ def policies_table(experiment: Experiment) -> str:
     return markdown_table(head, rows)
 
 
-def _setting(words: str) -> str:
-    """Leave out of a setting what is as in the plain policy."""
+def setting_of(experiment: Experiment, name: str) -> str:
+    """Give the setting that was chosen for a policy, without what is as in the plain one."""
+    words = in_words(experiment.comparison.fitted[name], experiment.comparison.choices[name])
     return ", ".join(part for part in words.split(", ") if part not in PLAIN)
 
 

@@ -15,6 +15,7 @@ from simulations.played.advice import advice_section
 from simulations.played.curves import curves, plot_curves
 from simulations.played.estimated import weights
 from simulations.played.experiment import Experiment
+from simulations.played.luck import luck_section
 from simulations.played.page_tables import (
     counts_table,
     curve_table,
@@ -23,6 +24,7 @@ from simulations.played.page_tables import (
     policies_table,
 )
 from simulations.played.policies import POSTERIOR, TACIT
+from simulations.played.remarks import forgetting_nothing, remarks
 from simulations.played.story import Story
 from simulations.studies.table_file import write_table
 
@@ -112,11 +114,13 @@ def _page(
         f"library's. unmarked = due reads a {words.tasks[:-1]} without a mark as due by the end of its rollout; memory "
         "by likelihood is chosen by the marks alone. The analogues are ours of two systems that the paper names as "
         "related; the docstrings of `Trim` and `EvoRoute` say what each keeps and drops.",
+        *remarks(experiment),
         f"{words.cost} The cap on the development {words.tasks} was {experiment.comparison.cap:.2f}. Strong share: of "
         f"all calls; interventions: {words.tasks} in which Strong was called at all. Every test episode was played "
         "with its policy's controller deciding live, and its success, cost and calls are what the table of "
         "continuations says of that decision: the experiment stops where they differ.",
         *story.reliance(experiment),
+        *luck_section(experiment, words.tasks),
         *advice_section(experiment, words.tasks),
         f"## Gain of {TACIT} over each, paired bootstrap, 10,000 resamples",
         gains_table(experiment, TACIT),
@@ -159,8 +163,9 @@ def _reading(experiment: Experiment) -> str:
         return f"{points[name]['success']:.1%} at {points[name]['cost'] / points['Pure Strong']['cost']:.0%}"
 
     difference = interval(gain, "success_difference", 100, 1)
+    itself = f", which is {TACIT} with another threshold here" if best in forgetting_nothing(experiment) else ""
     return (
         f"**Reading.** {TACIT} solves {share(TACIT)} of Pure Strong's cost, by posterior mean {share(POSTERIOR)}; Pure "
         f"Strong solves {points['Pure Strong']['success']:.1%}, Pure Cheap {share('Pure Cheap')}. The best other "
-        f"policy is {best} with {share(best)}; the difference in success is {difference} points."
+        f"policy is {best} with {share(best)}{itself}; the difference in success is {difference} points."
     )
