@@ -86,7 +86,8 @@ def _early(experiment: Experiment) -> str:
     """Name the rules that hand over most games for good and win about as often as Strong does, for no more."""
     points = experiment.comparison.table.set_index("policy")
     strong = points.loc["Pure Strong"]
-    lasting = [name for name, one in experiment.comparison.fitted.items() if hasattr(one, "handoffs")]
+    fitted = experiment.comparison.fitted.items()
+    lasting = [name for name, one in fitted if hasattr(one, "handoffs") and not name.startswith("Pure")]
     as_good = (points["success"] >= strong["success"] - 0.02) & (points["cost"] <= strong["cost"])
     early = points[as_good & (points["intervention_rate"] >= 0.8) & points.index.isin(lasting)]
     if early.empty:
