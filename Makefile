@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo notebooks test quick cover test-llm attack lint bench bench-gateway studies docs lock clean
+.PHONY: demo notebooks test quick cover test-llm test-studies attack lint bench bench-gateway studies docs lock clean
 
 demo: .venv/demo.installed
 	$(BIN)/python -m simulations.demo
@@ -46,6 +46,11 @@ bench-gateway: .venv/test.installed .venv/litellm.installed
 # The studies whose results are committed; each goes on where a stopped run was, and only what is missing is computed.
 studies: .venv/test.installed
 	$(BIN)/python -m simulations all --jobs 2
+	$(MAKE) test-studies
+
+# One replicate of every study, computed again; `make test` leaves out those of studies that sample.
+test-studies: .venv/test.installed
+	$(BIN)/python -m pytest --studies tests/simulations/test_studies_committed.py
 
 # Plays with a real language model on this machine: builds llama.cpp, which takes some minutes.
 test-llm: .venv/llm.installed

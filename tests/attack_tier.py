@@ -24,14 +24,14 @@ def add_option(parser: pytest.Parser) -> None:
     parser.addoption(OPTION, action="store_true", help="try every attack, not a sample of them, and print figures")
 
 
-def leave_out(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep what only this tier runs out of the others."""
-    if config.getoption(OPTION):
+def leave_out(config: pytest.Config, items: list[pytest.Item], option: str = OPTION, mark: str = MARK) -> None:
+    """Keep what only one tier runs out of the others."""
+    if config.getoption(option):
         return
-    left_out = [item for item in items if item.get_closest_marker(MARK)]
+    left_out = [item for item in items if item.get_closest_marker(mark)]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if not item.get_closest_marker(MARK)]
+        items[:] = [item for item in items if not item.get_closest_marker(mark)]
 
 
 def print_figures(reporter: pytest.TerminalReporter) -> None:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import attack_tier
 import numpy as np
-import plain_compiling
 import pytest
 import quick_tier
 import xarray as xr
@@ -34,15 +33,20 @@ settings.register_profile("quick", deadline=None, derandomize=True, max_examples
 settings.register_profile("explore", deadline=None)
 settings.load_profile("repeatable")
 
+STUDIES = "--studies"
+"""The tier of studies: with this option what is marked `study` runs too."""
+
 LONGEST_FILES = ("test_studies_committed.py", "test_notebooks.py", "test_readme.py")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     attack_tier.add_option(parser)
+    parser.addoption(STUDIES, action="store_true", help="compute replicates of studies that sample, too")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     attack_tier.leave_out(config, items)
+    attack_tier.leave_out(config, items, STUDIES, "study")
     # A worker takes whole files: with the longest at the end the others would wait for it.
     items.sort(key=lambda item: item.path.name not in LONGEST_FILES)
 
@@ -58,12 +62,6 @@ def pytest_configure(config: pytest.Config) -> None:
     threadpool_limits(1)
     if config.option.markexpr == quick_tier.EXPRESSION:
         config.pluginmanager.register(quick_tier.QuickTier(), "quick tier")
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _plain_compiling(request: pytest.FixtureRequest) -> None:
-    if request.config.option.markexpr != quick_tier.EXPRESSION:
-        plain_compiling.compile_plainly()
 
 
 @pytest.fixture(scope="session")

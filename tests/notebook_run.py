@@ -13,13 +13,6 @@ from nbformat.v4 import new_code_cell, new_notebook
 
 NOTEBOOKS = Path(__file__).parent.parent / "notebooks"
 FORGET = "get_ipython().reset(new_session=True)"
-PLAINLY = f"""
-import sys
-sys.path.insert(0, {str(Path(__file__).parent)!r})
-from plain_compiling import compile_plainly
-del sys.path[0]
-compile_plainly()
-"""
 SECONDS = 1200
 
 
@@ -36,7 +29,6 @@ def short_kernel() -> Iterator[NotebookClient]:
     """Start a kernel in the short setting. Notebooks share it: to compile the same model takes most of the time."""
     client = NotebookClient(new_notebook(), kernel_name="python3", timeout=SECONDS)
     with client.setup_kernel(cwd=str(NOTEBOOKS), env={**os.environ, "BAYES_TACIT_SHORT": "1"}):
-        run(new_notebook(cells=[new_code_cell(PLAINLY)]), client)
         yield client
 
 

@@ -23,7 +23,6 @@ def on_terminal(*arguments: object, cwd: Path) -> tuple[int, str]:
     process = subprocess.Popen(
         [PROGRAM, *map(str, arguments)],
         cwd=cwd,
-        env={**os.environ, "NUMBA_OPT": "0"},  # It has no kernels to keep; see `plain_compiling`.
         stdin=follower,
         stdout=follower,
         stderr=follower,
