@@ -63,7 +63,7 @@ def test_a_trace_of_pymc_goes_everywhere(trace, episodes, tmp_path):
     read = load_posterior(tmp_path / "trace.nc")
     assert "added" in read["posterior"]
     assert compare_models({"one": trace, "other": read}).table["elpd_diff"].tolist() == [0, 0]
-    report(trace, episodes, tmp_path / "report.html")
+    report(trace, episodes, tmp_path / "report.html", results=list(checks.values()), chosen=episodes.ids[:1])
     assert "place, with partially pooled intercepts" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 

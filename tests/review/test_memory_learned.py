@@ -95,7 +95,9 @@ def test_a_learned_memory_is_judged_and_reported(learned, forgetful, tmp_path):
     # So few draws of rho are enough for its mean, not for the sampler's check.
     assert listed.sentence.endswith(found.sentence)
     assert found.figure().axes[0].has_data()
-    page = report(learned, forgetful, tmp_path / "report.html", results=results).read_text(encoding="utf-8")
+    shown = [results[0], listed]
+    page = report(learned, forgetful, tmp_path / "report.html", results=shown, chosen=forgetful.ids[:1])
+    page = page.read_text(encoding="utf-8")
     assert "rho = 1) does not hold on these data" in page
 
 
@@ -188,7 +190,9 @@ def test_the_report_compares_a_learned_memory_with_the_paper_s(learned, paper, f
     assert "one of them has a clock" in found.sentence
     results = run_checks(learned, forgetful, paper=paper)
     assert results[-1].name == "Memory beside the paper's"
-    page = report(learned, forgetful, tmp_path / "report.html", results=results).read_text(encoding="utf-8")
+    shown = [results[0], results[-1]]
+    page = report(learned, forgetful, tmp_path / "report.html", results=shown, chosen=forgetful.ids[:1])
+    page = page.read_text(encoding="utf-8")
     assert f"learned memory predicts better than rho = 1 by {loss:.1f}" in page
     for wrong in ((paper, paper), (learned, learned), (paper, learned)):
         with pytest.raises(InvalidDataError, match="a posterior with memory 1"):

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 import xarray as xr
 from pages import CHROMIUM, Page, opened
-from simulate import quietly, simulate_model
+from simulate import quietly
 
-from bayes_tacit import Episodes, crossing_probability, fit_map, judge, report, run_checks, sample_posterior
+from bayes_tacit import crossing_probability, fit_map, judge, report, run_checks
 from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileError
 from bayes_tacit.html.rendering import prose, render
 from bayes_tacit.review.checks import headline
@@ -165,31 +165,6 @@ def test_a_failed_check_of_the_model_is_a_warning(posterior, example):
     assert "1 of 7 checks of the model failed (MAP against posterior)" in found.sentence
 
 
-@pytest.fixture(scope="module")
-def bare() -> tuple[xr.DataTree, Episodes]:
-    """No feature, fixed weights, numbers as ids, proposal timing."""
-    episodes = quietly(simulate_model(np.random.default_rng(3), 60, widest=1).dataset.isel(feature=slice(0, 0)))
-    tree = sample_posterior(
-        episodes,
-        draws=250,
-        tune=300,
-        chains=2,
-        seed=1,
-        weights=[0.4, 0.3, 0.2, 0.1],
-        timing="proposal",
-        progress=False,
-    )
-    return tree, episodes
-
-
-def test_a_model_without_features_or_learned_weights_gets_a_report_too(bare, tmp_path):
-    tree, episodes = bare
-    page = Page(report(tree, episodes, tmp_path / "bare.html", chosen=[0, 1]))
-    assert [attrs["id"] for attrs in page.all("section") if attrs["id"] in PARTS] == list(PARTS)
-    assert "fixed" in page.text
-    assert "gamma[" not in page.text
-
-
 def test_names_may_hold_what_html_tex_and_paths_would_interpret(posterior, example, tmp_path):
     names = {
         "diagnostic": ["$x^$", "a & <b>", "a long name " * 20, "\"q\"/'r'"],
@@ -262,7 +237,7 @@ def test_a_disk_that_is_full_leaves_the_old_file(posterior, example, tmp_path, m
 
     monkeypatch.setattr(Path, "write_text", no_room)
     with pytest.raises(FileFormatError, match=r"cannot be written \(No space left on device\)"):
-        report(posterior, example, path, chosen=["task-0001"])
+        report(posterior, example, path, chosen=["task-0001"], results=run_checks(posterior, example)[:1])
     monkeypatch.undo()
     assert path.read_text() == "old"
     assert [entry.name for entry in tmp_path.iterdir()] == ["report.html"]

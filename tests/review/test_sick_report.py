@@ -1,13 +1,40 @@
-"""A report of draws that went wrong: it says what is wrong, and what could not be made."""
+"""A report of few parameters, and of draws that went wrong: it says what is wrong, and what could not be made."""
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import xarray as xr
 from pages import Page
+from simulate import quietly, simulate_model
 
+from bayes_tacit import Episodes, sample_posterior
 from bayes_tacit.review.reporting import report
 from bayes_tacit.review.reporting.write import PARTS
+
+
+@pytest.fixture(scope="module")
+def bare() -> tuple[xr.DataTree, Episodes]:
+    """No feature, fixed weights, numbers as ids, proposal timing."""
+    episodes = quietly(simulate_model(np.random.default_rng(3), 60, widest=1).dataset.isel(feature=slice(0, 0)))
+    tree = sample_posterior(
+        episodes,
+        draws=250,
+        tune=300,
+        chains=2,
+        seed=1,
+        weights=[0.4, 0.3, 0.2, 0.1],
+        timing="proposal",
+        progress=False,
+    )
+    return tree, episodes
+
+
+def test_a_model_without_features_or_learned_weights_gets_a_report_too(bare, tmp_path):
+    tree, episodes = bare
+    page = Page(report(tree, episodes, tmp_path / "bare.html", chosen=[0, 1]))
+    assert [attrs["id"] for attrs in page.all("section") if attrs["id"] in PARTS] == list(PARTS)
+    assert "fixed" in page.text
+    assert "gamma[" not in page.text
 
 
 def sick(tree: xr.DataTree, sickness: str) -> xr.DataTree:
@@ -38,19 +65,20 @@ def sick(tree: xr.DataTree, sickness: str) -> xr.DataTree:
 
 
 @pytest.mark.parametrize(
-    ("sickness", "said"),
+    ("of", "sickness", "said"),
     [
-        ("one chain", "There is one chain"),
-        ("2 chains of 20 draws", "effective sample size"),
-        ("3 draws", "too few for any diagnostic"),
-        ("NaN draws", "s is NaN or infinite in 500 of 2000 draws"),
-        ("all NaN", "beta0 is NaN or infinite in 2000 of 2000 draws"),
-        ("stuck", "does not move in any chain"),
+        ("bare", "one chain", "There is one chain"),
+        ("bare", "2 chains of 20 draws", "effective sample size"),
+        ("bare", "3 draws", "too few for any diagnostic"),
+        ("example", "NaN draws", "s is NaN or infinite in 500 of 2000 draws"),
+        ("example", "all NaN", "beta0 is NaN or infinite in 2000 of 2000 draws"),
+        ("bare", "stuck", "does not move in any chain"),
     ],
 )
-def test_a_sick_posterior_gets_a_page_that_says_what_is_wrong(posterior, example, tmp_path, sickness, said):
-    tree = sick(posterior, sickness)
-    page = Page(report(tree, example, tmp_path / "sick.html", alpha=0.3, chosen=["task-0001"]))
+def test_a_sick_posterior_gets_a_page_that_says_what_is_wrong(posterior, example, bare, tmp_path, of, sickness, said):
+    sound, episodes = (posterior, example) if of == "example" else bare
+    written = report(sick(sound, sickness), episodes, tmp_path / "sick.html", alpha=0.3, chosen=episodes.ids[:1])
+    page = Page(written)
     assert "Do not trust it yet" in page.text
     assert said in page.text
     assert "verdict bad" in {attrs.get("class") for attrs in page.all("div")}
