@@ -48,7 +48,7 @@ studies: .venv/test.installed
 	$(BIN)/python -m simulations all --jobs 2
 	$(MAKE) test-studies
 
-# One replicate of every study, computed again; `make test` leaves out those of studies that sample.
+# One replicate of every study, computed again; `make test` leaves out those that take long.
 test-studies: .venv/test.installed
 	$(BIN)/python -m pytest --studies tests/simulations/test_studies_committed.py
 

@@ -54,7 +54,7 @@ LONGEST_FILES = (
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     attack_tier.add_option(parser)
-    parser.addoption(STUDIES, action="store_true", help="compute replicates of studies that sample, too")
+    parser.addoption(STUDIES, action="store_true", help="compute replicates of studies that take long, too")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
