@@ -1,26 +1,37 @@
 r"""The constants of the theorem, from a large clean sample in the place of the population.
 
-All depend on the coordinates, and all but sigma on the radius r of the ball. A supremum over the ball is taken over
-points on spheres inside it, so it may be too small; the curvature mu, on which everything hangs, is also searched for
-by descent.
+All depend on the coordinates, and all but sigma on the radius r of the ball. What is extreme over records, marks and
+steps is taken over all of them. What is extreme over the ball or over directions is searched for: from many starts,
+towards the point of the sphere where a linear approximation is extreme, as far as that gains, again and again. So mu
+may be too large and the others too small, if every search ends beside the extreme.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 from scipy import special
 
-from simulations.stability.contamination import WRONG_MARKS, Contamination
+from simulations.stability.contamination import WRONG_MARKS, possible_marks
 from simulations.stability.design import TARGET, Sample
 from simulations.stability.losses import SIZE, Records, gradients, hessians, score_gradients
 
+POPULATION = 100_000
+"""Tasks of the sample that stands for the population."""
 BLOCK = 10_000
-TILTS = np.concatenate([-np.geomspace(0.01, 10, 25), np.geomspace(0.01, 10, 25)])
-"""Where the moment generating function of a score is looked at."""
+SEARCH = {"rough": 2_000, "starts": 20, "records": 10_000, "screened": 2_000, "climbs": 20}
+"""How mu is searched for: records to rank the starts with, starts, records to descend with before all are used; and
+what is largest in the ball: how many of the largest at the target are looked at elsewhere, how many of these climbed
+from."""
+TILTS = np.geomspace(0.01, 10, 60)
+"""Where the moment generating function of a score is looked at, in both directions."""
+STEPS = 40
+"""The most steps of a search."""
+PARTS = (1.0, 0.5, 0.2, 0.05, 0.01)
+"""Of the way to where a linear approximation is extreme: the first that gains is gone."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,89 +57,122 @@ class Population:
         """The clean records."""
         return Records.of(self.sample, self.sample.mark, self.sample.mark)
 
+    @cached_property
+    def axes(self) -> np.ndarray:
+        """The axes of the Hessian at the target, one a row."""
+        found: np.ndarray = np.linalg.eigh(self.hessian())[1].T
+        return found
+
     def hessian(self, shift: np.ndarray | None = None, count: int | None = None) -> np.ndarray:
         """Give the Hessian of the clean population's objective at a shift from the target, from `count` records."""
-        return mean_hessian(self.point(shift), self.records, self.frame, count)
+        return mean_hessian(self.point(shift), self._first(count), self.frame)
 
     def point(self, shift: np.ndarray | None = None) -> np.ndarray:
         """Give theta at a shift from the target."""
         return TARGET if shift is None else TARGET + self.frame @ shift
 
-    def curvature(self, radius: float) -> float:
-        """Give mu: the smallest eigenvalue of the population's Hessian in the ball, found by descent on a sphere."""
-        shifts = list(self.shifts(radius))
-        rough = [_smallest(self.hessian(shift, 2_000)) for shift in shifts]
-        ends = [self._descend(shifts[at], radius) for at in np.argsort(rough)[:2]]
-        return min(_smallest(self.hessian(shift, 40_000)) for shift in [None, *ends])
-
-    def _descend(self, shift: np.ndarray, radius: float, steps: int = 15) -> np.ndarray:
-        best, length = _smallest(self.hessian(shift, 2_000)), radius / 2
-        for _ in range(steps):
-            nudges = 0.02 * radius * np.eye(SIZE)
-            slope = np.array([_smallest(self.hessian(shift + nudge, 2_000)) - best for nudge in nudges])
-            moved = shift - length * slope / max(float(np.linalg.norm(slope)), 1e-300)
-            moved *= min(1.0, radius / float(np.linalg.norm(moved)))
-            value = _smallest(self.hessian(moved, 2_000))
-            if value < best:
-                shift, best = moved, value
-            else:
-                length /= 2
-        return shift
-
-    def spread(self) -> float:
-        """Give sigma: the least that bounds the moment generating function of the score along every direction tried."""
-        slopes = gradients(TARGET, self.records) @ self.frame
-        slopes -= slopes.mean(axis=0)
-        axes = np.linalg.eigh(slopes.T @ slopes)[1].T
-        directions = [*axes, *np.eye(SIZE), *_directions(np.random.default_rng(self.seed), 100)]
-        found = max(directions, key=lambda v: _sub_gaussian(slopes @ v))
-        rng = np.random.default_rng(self.seed)
-        best = _sub_gaussian(slopes @ found)
-        for width in np.geomspace(0.5, 0.01, 60):
-            tried = found + width * rng.normal(size=SIZE)
-            tried /= np.linalg.norm(tried)
-            value = _sub_gaussian(slopes @ tried)
-            if value > best:
-                found, best = tried, value
-        return best
-
-    def influences(self, contamination: Contamination, kind: str, radius: float) -> tuple[float, float]:
-        """Give G_T and H_T: the most that a wrong mark changes a record's gradient and, in the ball, its Hessian."""
-        rows = contamination.order[kind]
-        marks = contamination.marks[kind]
-        clean, wrong = self.records.take(rows), Records.of(self.sample, marks, marks).take(rows)
-        change = (gradients(TARGET, wrong) - gradients(TARGET, clean)) @ self.frame
-        norms = np.linalg.norm(change, axis=1)
-        some = np.argsort(-norms)[:4_000]
-        largest = 0.0
-        for shift in [None, *self.shifts(radius, random=10)]:
-            point = self.point(shift)
-            difference = hessians(point, wrong.take(some)) - hessians(point, clean.take(some))
-            largest = max(largest, float(np.abs(np.linalg.eigvalsh(self.frame.T @ difference @ self.frame)).max()))
-        return float(norms.max()), largest
-
-    def score_slope(self, radius: float, tasks: int = 2_000) -> float:
-        """Give L_q: the largest gradient of q over tasks, steps and the ball."""
-        design, totals = self.records.design[:tasks], self.sample.totals[:tasks]
-        points = (self.point(shift) for shift in [None, *self.shifts(radius, random=10)])
-        return max(
-            float(np.linalg.norm(score_gradients(point, design, totals) @ self.frame, axis=2).max()) for point in points
-        )
-
     def shifts(self, radius: float, random: int = 30) -> Iterator[np.ndarray]:
-        """Give shifts in the ball: along the axes of the target's Hessian, both ways, and at random."""
-        axes = np.linalg.eigh(self.hessian(count=40_000))[1].T
-        yield from (sign * radius * axis for axis in axes for sign in (-1, 1))
+        """Give shifts of the length of the radius: along the axes, both ways, and at random."""
+        yield from (sign * radius * axis for axis in self.axes for sign in (-1, 1))
         yield from (radius * v for v in _directions(np.random.default_rng(self.seed), random))
 
+    def curvature(self, radius: float) -> float:
+        """Give mu: the smallest eigenvalue of the population's Hessian in the ball."""
+        shifts = list(self.shifts(radius))
+        rough = [_smallest(self.hessian(shift, SEARCH["rough"])) for shift in shifts]
+        starts = [shifts[at] for at in np.argsort(rough)[: SEARCH["starts"]]]
+        ends = [self._descend(shift, radius, SEARCH["records"]) for shift in starts]
+        lowest = min(ends, key=lambda shift: _smallest(self.hessian(shift)))
+        return min(_smallest(self.hessian(shift)) for shift in (None, self._descend(lowest, radius, None)))
 
-def mean_hessian(point: np.ndarray, records: Records, frame: np.ndarray, count: int | None = None) -> np.ndarray:
-    """Give the mean Hessian of the first so many records in the coordinates of a frame, in bounded memory."""
-    rows = np.arange(len(records.strong) if count is None else min(count, len(records.strong)))
+    def spread(self) -> float:
+        """Give sigma: the least that bounds the moment generating function of the score along every direction.
+
+        At one tilt its logarithm is convex in the direction, so going to the direction of its slope never lowers it.
+        """
+        slopes = gradients(TARGET, self.records) @ self.frame
+        slopes -= slopes.mean(axis=0)
+        best = 0.0
+        for start in (*np.eye(SIZE), *-np.eye(SIZE), *_directions(np.random.default_rng(self.seed), 10)):
+            for tilt in (0.1, 0.3, 1.0, 3.0):
+                along = start
+                for _ in range(20):
+                    along = _unit(special.softmax(tilt * (slopes @ along)) @ slopes)
+                best = max(best, sub_gaussian(slopes @ along))
+        return best
+
+    def influences(self, kind: str, radius: float) -> tuple[float, float]:
+        """Give G_T and H_T: the most that a wrong mark changes a record's gradient and, in the ball, its Hessian.
+
+        They are maxima over all records and all wrong marks of the kind.
+        """
+        rows, marks = possible_marks(self.sample, kind)
+        moved = self.sample.take(rows)
+        clean, wrong = Records.of(moved, moved.mark, moved.mark), Records.of(moved, marks, marks)
+        change = (gradients(TARGET, wrong) - gradients(TARGET, clean)) @ self.frame
+
+        def sizes(point: np.ndarray, some: np.ndarray) -> np.ndarray:
+            difference = hessians(point, wrong.take(some)) - hessians(point, clean.take(some))
+            found: np.ndarray = np.abs(np.linalg.eigvalsh(self.frame.T @ difference @ self.frame)).max(axis=1)
+            return found
+
+        return float(np.linalg.norm(change, axis=1).max()), self._largest(sizes, len(rows), radius)
+
+    def score_slope(self, radius: float) -> float:
+        """Give L_q: the largest gradient of q over tasks, steps and the ball."""
+        design, totals = self.records.design, self.sample.totals
+
+        def sizes(point: np.ndarray, some: np.ndarray) -> np.ndarray:
+            slopes = score_gradients(point, design[some], totals[some]) @ self.frame
+            found: np.ndarray = np.linalg.norm(slopes, axis=2).max(axis=1)
+            return found
+
+        return self._largest(sizes, len(design), radius)
+
+    def _first(self, count: int | None) -> Records:
+        return self.records if count is None else self.records.take(np.arange(min(count, len(self.records.strong))))
+
+    def _descend(self, shift: np.ndarray, radius: float, count: int | None) -> np.ndarray:
+        """Go down from a shift to where the smallest eigenvalue of the Hessian is lowest in the ball."""
+        records = self._first(count)
+
+        def height(at: np.ndarray) -> float:
+            return -_smallest(mean_hessian(self.point(at), records, self.frame))
+
+        def slope(at: np.ndarray) -> np.ndarray:
+            along = _lowest(mean_hessian(self.point(at), records, self.frame))[1]
+            steepest: np.ndarray = -self.frame.T @ _bend(self.point(at), self.frame @ along, records)
+            return steepest
+
+        return _climb(height, slope, shift, radius)[0]
+
+    def _largest(self, sizes: Callable[[np.ndarray, np.ndarray], np.ndarray], count: int, radius: float) -> float:
+        """Give the largest size over things and the ball; `sizes` gives those of some things at a point."""
+        blocks = [np.arange(start, min(start + BLOCK, count)) for start in range(0, count, BLOCK)]
+        there = np.concatenate([sizes(TARGET, block) for block in blocks])
+        some = np.argsort(-there)[: SEARCH["screened"]]
+        shifts = list(self.shifts(radius, random=10))
+        found = np.array([sizes(self.point(shift), some) for shift in shifts])
+        tops = []
+        for row in np.argsort(-found.max(axis=0))[: SEARCH["climbs"]]:
+
+            def height(at: np.ndarray, one: np.ndarray = some[[row]]) -> float:
+                return float(sizes(self.point(at), one)[0])
+
+            def slope(at: np.ndarray, height: Callable[[np.ndarray], float] = height) -> np.ndarray:
+                return np.array([height(at + nudge) - height(at - nudge) for nudge in 1e-3 * radius * np.eye(SIZE)])
+
+            tops.append(_climb(height, slope, shifts[int(found[:, row].argmax())], radius)[1])
+        return max(float(there.max()), *tops)
+
+
+def mean_hessian(point: np.ndarray, records: Records, frame: np.ndarray) -> np.ndarray:
+    """Give the mean Hessian of records in the coordinates of a frame, in bounded memory."""
+    count = len(records.strong)
     total = np.zeros((SIZE, SIZE))
-    for start in range(0, len(rows), BLOCK):
-        total += hessians(point, records.take(rows[start : start + BLOCK])).sum(axis=0)
-    mean: np.ndarray = frame.T @ (total / len(rows)) @ frame
+    for start in range(0, count, BLOCK):
+        total += hessians(point, records.take(np.arange(start, min(start + BLOCK, count)))).sum(axis=0)
+    mean: np.ndarray = frame.T @ (total / count) @ frame
     return mean
 
 
@@ -138,33 +182,57 @@ def whitening(hessian: np.ndarray) -> np.ndarray:
     return frame
 
 
-def radius_bound(sigma: float, influence: float, n: float, share: float, delta: float) -> float:
-    """Give a_n(delta) of the theorem.
-
-    Examples
-    --------
-    >>> round(radius_bound(sigma=1.0, influence=5.0, n=10_000, share=0.01, delta=0.05), 4)
-    0.178
-    """
-    return float(2 * sigma * np.sqrt(2 * (SIZE * np.log(5) + np.log(4 / delta)) / n) + influence * share)
-
-
-def constants_of(
-    population: Population, contamination: Contamination, radius: float
-) -> Iterator[tuple[str, str, float]]:
+def constants_of(population: Population, radius: float) -> Iterator[tuple[str, str, float]]:
     """Give every constant that depends on the radius: its name, the kind of wrong marks it speaks of, and its value."""
     yield "mu", "", population.curvature(radius)
     yield "L_q", "", population.score_slope(radius)
     for kind in WRONG_MARKS:
-        influence, curvature = population.influences(contamination, kind, radius)
+        influence, curvature = population.influences(kind, radius)
         yield "G_T", kind, influence
         yield "H_T", kind, curvature
 
 
-def _sub_gaussian(values: np.ndarray) -> float:
-    """Give the least sigma with log E exp(t v) <= sigma^2 t^2 / 2 at all tilts t."""
-    growth = [(special.logsumexp(tilt * values) - np.log(len(values))) / tilt**2 for tilt in TILTS]
+def sub_gaussian(values: np.ndarray) -> float:
+    """Give the least sigma with log E exp(t v) <= sigma^2 t^2 / 2 at all tilts t, for values v of mean zero.
+
+    Examples
+    --------
+    Two equally likely values, one above and one below zero by the same, have their standard deviation.
+
+    >>> round(sub_gaussian(np.array([-2.0, 2.0])), 3)
+    2.0
+    """
+    ends = values.min(), values.max()
+    growth = []
+    for tilt in (*-TILTS, *TILTS):
+        top = max(tilt * ends[0], tilt * ends[1])
+        growth.append((top + np.log(np.exp(tilt * values - top).mean())) / tilt**2)
     return float(np.sqrt(2 * max(growth)))
+
+
+def _climb(
+    height: Callable[[np.ndarray], float], slope: Callable[[np.ndarray], np.ndarray], shift: np.ndarray, radius: float
+) -> tuple[np.ndarray, float]:
+    """Go up in the ball: towards the point of the sphere that is highest to first order, as far as that gains."""
+    value = height(shift)
+    for _ in range(STEPS):
+        goal = radius * _unit(slope(shift))
+        for part in PARTS:
+            moved = shift + part * (goal - shift)
+            higher = height(moved)
+            if higher > value + 1e-5 * abs(value):
+                break
+        else:
+            break
+        shift, value = moved, higher
+    return shift, value
+
+
+def _bend(point: np.ndarray, along: np.ndarray, records: Records) -> np.ndarray:
+    """Give the gradient of the mean loss's second derivative along a vector, by differences of gradients."""
+    means = [gradients(point + nudge * along, records).mean(axis=0) for nudge in (-0.01, 0.0, 0.01)]
+    bend: np.ndarray = means[0] - 2 * means[1] + means[2]
+    return bend
 
 
 def _directions(rng: np.random.Generator, count: int) -> np.ndarray:
@@ -173,5 +241,15 @@ def _directions(rng: np.random.Generator, count: int) -> np.ndarray:
     return unit
 
 
+def _unit(vector: np.ndarray) -> np.ndarray:
+    unit: np.ndarray = vector / max(float(np.linalg.norm(vector)), 1e-300)
+    return unit
+
+
 def _smallest(matrix: np.ndarray) -> float:
-    return float(np.linalg.eigvalsh(matrix)[0])
+    return _lowest(matrix)[0]
+
+
+def _lowest(matrix: np.ndarray) -> tuple[float, np.ndarray]:
+    values, vectors = np.linalg.eigh(matrix)
+    return float(values[0]), vectors[:, 0]

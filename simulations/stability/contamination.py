@@ -17,10 +17,12 @@ WRONG_MARKS = {
     "neighbour": "moved to a neighbouring step",
     "anywhere": "moved to any other step",
     "too late": "moved to the last step",
-    "worst": "chosen, and moved, so as to do the most harm",
+    "worst": "chosen, and moved, so that together they push the estimate as far as can be, to first order",
 }
 WRONG_OUTCOMES = "outcomes"
 """Strong's outcomes flipped instead of marks moved."""
+AIMED_RATE = 0.1
+"""The share of wrong marks at which the worst ones push farthest."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +48,7 @@ class Contamination:
 
     @classmethod
     def draw(cls, sample: Sample, direction: np.ndarray, rng: np.random.Generator) -> Contamination:
-        """Draw it; the worst marks push the estimate along `direction`."""
+        """Draw it; the worst marks push the gradient along `direction`, all the same way."""
         timed = rng.permutation(sample.timed)
         last = sample.horizon - 1
         neighbour, anywhere, late = (sample.mark.copy() for _ in range(3))
@@ -59,37 +61,87 @@ class Contamination:
         worst, harm = worst_marks(sample, direction)
         marks = {"neighbour": neighbour, "anywhere": anywhere, "too late": late, "worst": worst}
         order = {kind: timed[marks[kind][timed] != at] for kind in marks}
-        order["worst"] = np.argsort(-harm, kind="stable")[: len(timed)]
+        order["worst"] = np.argsort(-harm, kind="stable")[: (harm > 0).sum()]
         return cls(sample, marks, order, rng.permutation(len(sample.strong)))
 
-    def wrong(self, kind: str, rate: float) -> np.ndarray:
-        """Give who has a wrong mark if a share `rate` of the marks is wrong, or as many as can be."""
+    def changed(self, kind: str, rate: float) -> np.ndarray:
+        """Give who is wrong if a share `rate` of the marks is, or as many as can be; of all tasks for outcomes."""
+        if kind == WRONG_OUTCOMES:
+            return self.flips[: round(rate * len(self.flips))]
         return self.order[kind][: round(rate * len(self.sample.timed))]
 
     def mark(self, kind: str, rate: float) -> np.ndarray:
         """Give the marks of which a share is wrong."""
-        marked, wrong = self.sample.mark.copy(), self.wrong(kind, rate)
+        marked, wrong = self.sample.mark.copy(), self.changed(kind, rate)
         marked[wrong] = self.marks[kind][wrong]
         return marked
 
     def outcomes(self, rate: float) -> np.ndarray:
         """Give Strong's outcomes of which a share is flipped."""
-        strong, wrong = self.sample.strong.copy(), self.flips[: round(rate * len(self.flips))]
+        strong, wrong = self.sample.strong.copy(), self.changed(WRONG_OUTCOMES, rate)
         strong[wrong] = ~strong[wrong]
         return strong
 
+    def records(self, kind: str, rate: float) -> Records:
+        """Give the records of which a share is wrong, in marks or, if the kind is that, in outcomes."""
+        if kind == WRONG_OUTCOMES:
+            return Records.of(self.sample, self.sample.mark, self.sample.mark, self.outcomes(rate))
+        mark = self.mark(kind, rate)
+        return Records.of(self.sample, mark, mark)
+
+
+def possible_marks(sample: Sample, kind: str) -> tuple[np.ndarray, np.ndarray]:
+    """Give every wrong mark of a kind that there can be: positions of episodes, and for each its mark.
+
+    The worst marks may be any.
+    """
+    rows = np.repeat(sample.timed, sample.horizon)
+    marks = np.tile(np.arange(sample.horizon), len(sample.timed))
+    away = np.abs(marks - sample.mark[rows])
+    allowed = away == 1 if kind == "neighbour" else away > 0
+    if kind == "too late":
+        allowed &= marks == sample.horizon - 1
+    return rows[allowed], marks[allowed]
+
+
+def mark_changes(sample: Sample) -> np.ndarray:
+    """Give what each mark would change of the gradient of its record, (timed episode, step, parameter)."""
+    timed = sample.take(sample.timed)
+    clean = gradients(TARGET, Records.of(timed, timed.mark, timed.mark))
+    steps = (np.full(len(timed.mark), step) for step in range(sample.horizon))
+    return np.stack([gradients(TARGET, Records.of(timed, step, step)) - clean for step in steps], axis=1)
+
 
 def worst_marks(sample: Sample, direction: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Give the mark of each episode that changes its gradient most along a direction, and by how much."""
-    timed = sample.timed
-    clean = Records.of(sample, sample.mark, sample.mark).take(timed)
-    there = gradients(TARGET, clean) @ direction
-    best, mark = np.zeros(len(timed)), sample.mark[timed].copy()
-    for step in range(sample.horizon):
-        moved = np.full(len(sample.mark), step)
-        change = np.abs(gradients(TARGET, Records.of(sample, moved, moved).take(timed)) @ direction - there)
-        better = change > best
-        best[better], mark[better] = change[better], step
+    """Give the mark of each episode that pushes its gradient farthest along a direction, and by how much.
+
+    The sign counts: marks that push the other way would undo what these do.
+    """
+    pushes = mark_changes(sample) @ direction
     marks, harm = sample.mark.copy(), np.zeros(len(sample.mark))
-    marks[timed], harm[timed] = mark, best
+    harm[sample.timed] = pushes.max(axis=1)
+    marks[sample.timed] = np.where(pushes.max(axis=1) > 0, pushes.argmax(axis=1), sample.mark[sample.timed])
     return marks, harm
+
+
+def farthest_direction(sample: Sample, frame: np.ndarray, rate: float = AIMED_RATE) -> np.ndarray:
+    """Give the direction of `worst_marks` along which a share of wrong marks makes the longest first Newton step.
+
+    In the coordinates of a frame in which the Hessian is the unit matrix that step is the sum of the marks' changes.
+    It is tried to push each parameter up and down; from the best of these on, marks are chosen along the step that the
+    last ones make, which never makes it shorter.
+    """
+    changes = mark_changes(sample) @ frame
+    count = round(rate * len(changes))
+
+    def step(along: np.ndarray) -> np.ndarray:
+        pushes = changes @ (along / np.linalg.norm(along))
+        chosen = np.argsort(-pushes.max(axis=1), kind="stable")[:count]
+        together: np.ndarray = changes[chosen, pushes.argmax(axis=1)[chosen]].sum(axis=0)
+        return together
+
+    found = max((step(sign * row) for row in frame for sign in (-1, 1)), key=lambda moved: float(np.linalg.norm(moved)))
+    for _ in range(20):
+        found = step(found)
+    direction: np.ndarray = frame @ (found / np.linalg.norm(found))
+    return direction

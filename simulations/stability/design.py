@@ -58,6 +58,10 @@ class Sample:
         """Positions of the episodes with a teacher's interval."""
         return np.flatnonzero(self.strong & (self.mark < self.horizon))
 
+    def take(self, rows: np.ndarray) -> Sample:
+        """Give some of them, some perhaps more than once."""
+        return Sample(*(getattr(self, name)[rows] for name in ("x", "totals", "strong", "mark", "alone")))
+
     def episodes(self, mark: np.ndarray | None = None) -> Episodes:
         """Give them as a fit takes them, with other marks if some are given."""
         marked = self.mark if mark is None else mark

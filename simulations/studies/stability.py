@@ -9,9 +9,16 @@ import numpy as np
 from bayes_tacit import Episodes, MapFit, fit_map
 from bayes_tacit.errors import ConvergenceError
 from simulations.model_based import TRUTH, quietly
-from simulations.stability.constants import Population, constants_of, mean_hessian, whitening
-from simulations.stability.contamination import WRONG_MARKS, WRONG_OUTCOMES, Contamination
+from simulations.stability.constants import POPULATION, SEARCH, Population, constants_of, mean_hessian, whitening
+from simulations.stability.contamination import (
+    AIMED_RATE,
+    WRONG_MARKS,
+    WRONG_OUTCOMES,
+    Contamination,
+    farthest_direction,
+)
 from simulations.stability.design import TARGET, TRUE_W, Sample, draw
+from simulations.stability.large import Exchange, LargeSample
 from simulations.stability.losses import Records, gradients, scores
 from simulations.studies.recovery import raw_parameters
 from simulations.studies.stability_page import summarize
@@ -20,10 +27,13 @@ from simulations.studies.study import Row, Setting, Study
 SIZES = {500: 1.0, 2_000: 1.0, 8_000: 0.5, 32_000: 0.25}
 """Training tasks, and the share of the replicates that such a size gets."""
 RATES = (0.02, 0.05, 0.1, 0.2, 0.4)
-RADII = {"plain": (0.05, 0.1, 0.2, 0.3), "whitened": (0.05, 0.1, 0.15, 0.2, 0.25)}
-POPULATION, POPULATION_SEED = 100_000, 20261210
+RADII = {"plain": (0.05, 0.1, 0.2, 0.3), "whitened": (0.05, 0.1, 0.125, 0.15, 0.2, 0.25)}
+POPULATION_SEED = 20261210
 HELD_OUT = 1_000
 CONSTANTS = "constants"
+LARGE, LARGE_SIZE = "large", 8_000_000
+"""A sample for which the theorem's conditions hold."""
+LARGE_RATES = {**dict.fromkeys(WRONG_MARKS, (0.0002,)), WRONG_OUTCOMES: (0.02, 0.1, 0.4)}
 
 
 @cache
@@ -45,73 +55,105 @@ def frames() -> dict[str, np.ndarray]:
 
 
 @cache
-def weakest() -> np.ndarray:
-    """Give the direction in which the population says least, which the worst marks aim at."""
-    direction: np.ndarray = np.linalg.eigh(population_hessian())[1][:, 0]
-    return direction
+def farthest() -> np.ndarray:
+    """Give the direction along which wrong marks push the estimate farthest."""
+    return farthest_direction(population().sample, frames()["whitened"])
 
 
 def replicate(setting: Setting, number: int, seeds: np.random.SeedSequence) -> list[Row]:
     """Compute all constants, or fit one sample clean and in every contaminated form."""
     if setting.name == CONSTANTS:
-        return constants(np.random.default_rng(seeds))
+        return constants()
+    if setting.name == LARGE:
+        return large(setting.values["n"], seeds)
     rng, held_out = (np.random.default_rng(stream) for stream in seeds.spawn(2))
-    contamination = Contamination.draw(draw(setting.values["n"], rng), weakest(), rng)
+    contamination = Contamination.draw(draw(setting.values["n"], rng), farthest(), rng)
     sample, test = contamination.sample, draw(HELD_OUT, held_out)
     clean = Records.of(sample, sample.mark, sample.mark)
-    rows = [measure("clean", 0.0, sample.episodes(), clean, test, number)]
+    estimate = fitted(sample.episodes(), number)
+    before = gradients(TARGET, clean).mean(axis=0)
+    rows = [{"kind": "clean", "rate": 0.0, "share": 0.0, **left_sides(estimate, test), **on_the_way(clean, before)}]
     for rate in RATES:
-        for kind in WRONG_MARKS:
-            mark = contamination.mark(kind, rate)
-            records = Records.of(sample, mark, mark)
-            rows.append(measure(kind, rate, sample.episodes(mark), records, test, number))
-            rows[-1]["share"] = len(contamination.wrong(kind, rate)) / len(mark)
-        strong = contamination.outcomes(rate)
-        records = Records.of(sample, sample.mark, sample.mark, strong)
-        rows.append(measure(WRONG_OUTCOMES, rate, with_outcomes(sample, strong), records, test, number))
+        for kind in (*WRONG_MARKS, WRONG_OUTCOMES):
+            records = contamination.records(kind, rate)
+            if kind == WRONG_OUTCOMES:
+                episodes, share = with_outcomes(sample, contamination.outcomes(rate)), 0.0
+            else:
+                episodes = sample.episodes(contamination.mark(kind, rate))
+                share = len(contamination.changed(kind, rate)) / len(sample.mark)
+            error = fitted(episodes, number)
+            row: Row = {"kind": kind, "rate": rate, "share": share, **lengths("moved", error - estimate)}
+            rows.append({**row, **left_sides(error, test), **on_the_way(records, before)})
     return rows
 
 
-def constants(rng: np.random.Generator) -> list[Row]:
-    """Give every constant, by coordinates and radius."""
+def constants() -> list[Row]:
+    """Give every constant, by coordinates and radius; radius 0 for those that do not depend on it."""
     sample = population().sample
-    contamination = Contamination.draw(sample, weakest(), rng)
     rows: list[Row] = []
+
+    def add(coordinates: str, radius: float, name: str, kind: str, value: float) -> None:
+        rows.append({"coordinates": coordinates, "radius": radius, "constant": name, "kind": kind, "value": value})
+
     for coordinates, frame in frames().items():
         seen = Population(sample, frame)
-        rows.append(
-            {"coordinates": coordinates, "radius": 0.0, "constant": "sigma", "kind": "", "value": seen.spread()}
-        )
-        rows += [
-            {"coordinates": coordinates, "radius": radius, "constant": name, "kind": kind, "value": value}
-            for radius in RADII[coordinates]
-            for name, kind, value in constants_of(seen, contamination, radius)
-        ]
+        add(coordinates, 0.0, "timed", "", len(sample.timed) / len(sample.mark))
+        add(coordinates, 0.0, "sigma", "", seen.spread())
+        for radius in RADII[coordinates]:
+            for name, kind, value in constants_of(seen, radius):
+                add(coordinates, radius, name, kind, value)
     return rows
 
 
-def measure(kind: str, rate: float, training: Episodes, records: Records, test: Sample, seed: int) -> Row:
-    """Fit, and give the left side of both inequalities, and what the proof passes on its way to the right side.
+def large(n: int, seeds: np.random.SeedSequence) -> list[Row]:
+    """Fit a sample for which the theorem's conditions hold, clean, with few wrong marks, and with wrong outcomes."""
+    tasks, held_out = seeds.spawn(2)
+    sample, test = LargeSample.draw(n, LARGE_RATES, farthest(), tasks), draw(HELD_OUT, np.random.default_rng(held_out))
+    rows: list[Row] = []
+    for (kind, rate), exchange in {("clean", 0.0): Exchange([], []), **sample.exchanges}.items():
+        share = 0.0 if kind == WRONG_OUTCOMES else exchange.count / sample.size
+        error = sample.fit(exchange) - TARGET
+        rows.append({"kind": kind, "rate": rate, "share": share, "size": n, **left_sides(error, test)})
+    return rows
 
-    These are the gradient of the contaminated objective at the target, its size as a first step towards the estimate,
-    and how far the empirical Hessian there is from the population's.
+
+def fitted(training: Episodes, seed: int) -> np.ndarray:
+    """Give how far the fit is from the target, in plain coordinates; NaN if there is none."""
+    try:
+        return target_of(fit_map(training, ridge=0.0, restarts=1, seed=seed, unmarked="outcome")) - TARGET
+    except ConvergenceError:
+        return np.full(len(TARGET), np.nan)
+
+
+def left_sides(error: np.ndarray, test: Sample) -> Row:
+    """Give the left side of both inequalities."""
+    design = np.column_stack([np.ones(len(test.x)), test.x])
+    change = scores(TARGET + error, design, test.totals) - scores(TARGET, design, test.totals)
+    q = {"q_max": float(np.abs(change).max()), "q_rmse": float(np.sqrt((change**2).mean()))}
+    return {**lengths("error", error), **q}
+
+
+def on_the_way(records: Records, before: np.ndarray) -> Row:
+    """Give what the proof passes on its way to the right side.
+
+    These are the gradient of the contaminated objective at the target, what contamination changed of it (`before` is
+    the clean one), its size as a first step towards the estimate, and how far the Hessian there is from the
+    population's.
     """
-    row: Row = {"kind": kind, "rate": rate, "share": 0.0}
     slope = gradients(TARGET, records).mean(axis=0)
     expected = population_hessian()
     deviation = mean_hessian(TARGET, records, np.eye(len(expected))) - expected
-    try:
-        error = target_of(fit_map(training, ridge=0.0, restarts=1, seed=seed, unmarked="outcome")) - TARGET
-    except ConvergenceError:
-        error = np.full(len(TARGET), np.nan)
+    row = lengths("step", np.linalg.solve(expected, slope))
     for name, frame in frames().items():
-        row[f"error_{name}"] = float(np.linalg.norm(np.linalg.solve(frame, error)))
         row[f"slope_{name}"] = float(np.linalg.norm(frame.T @ slope))
-        row[f"step_{name}"] = float(np.linalg.norm(np.linalg.solve(frame, np.linalg.solve(expected, slope))))
+        row[f"pull_{name}"] = float(np.linalg.norm(frame.T @ (slope - before)))
         row[f"deviation_{name}"] = float(np.abs(np.linalg.eigvalsh(frame.T @ deviation @ frame)).max())
-    design = np.column_stack([np.ones(len(test.x)), test.x])
-    change = scores(TARGET + error, design, test.totals) - scores(TARGET, design, test.totals)
-    return {**row, "q_max": float(np.abs(change).max()), "q_rmse": float(np.sqrt((change**2).mean()))}
+    return row
+
+
+def lengths(what: str, shift: np.ndarray) -> Row:
+    """Give the length of a shift of the parameters in all coordinates."""
+    return {f"{what}_{name}": float(np.linalg.norm(np.linalg.solve(frame, shift))) for name, frame in frames().items()}
 
 
 def target_of(fit: MapFit) -> np.ndarray:
@@ -134,11 +176,12 @@ STUDY = Study(
     title="The theorem on noisy teacher intervals, by numbers",
     description=(
         "Both sides of the paper's Theorem 1 under five kinds of contamination: how far the estimate and q move, every "
-        "constant of the bound, how it scales, how tight it is, and where it applies."
+        "constant of the bound, how it scales, how tight it is, where it applies, and where it fails."
     ),
     settings=[
         *(Setting(f"n={n}", {"n": n}, share) for n, share in SIZES.items()),
         Setting(CONSTANTS, share=0.025),
+        Setting(LARGE, {"n": LARGE_SIZE}, share=0.025),
     ],
     parameters={
         "truth": TRUTH.as_record(),
@@ -147,6 +190,9 @@ STUDY = Study(
         "radii": RADII,
         "population": [POPULATION, POPULATION_SEED],
         "held_out": HELD_OUT,
+        "aimed": AIMED_RATE,
+        "search": SEARCH,
+        "large": LARGE_RATES,
     },
     replicate=replicate,
     summarize=summarize,

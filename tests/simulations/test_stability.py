@@ -4,9 +4,17 @@ import numpy as np
 import pytest
 
 from bayes_tacit import fit_map
-from simulations.stability.constants import Population, radius_bound, whitening
-from simulations.stability.contamination import WRONG_MARKS, Contamination
+from simulations.stability.constants import Population, whitening
+from simulations.stability.contamination import (
+    AIMED_RATE,
+    WRONG_MARKS,
+    WRONG_OUTCOMES,
+    Contamination,
+    farthest_direction,
+    mark_changes,
+)
 from simulations.stability.design import TARGET, draw
+from simulations.stability.large import Exchange, LargeSample
 from simulations.stability.losses import SIZE, Records, gradients, hessians, losses, score_gradients, scores
 from simulations.studies.stability import target_of, with_outcomes
 
@@ -16,6 +24,12 @@ NUDGES = 1e-5 * np.eye(SIZE)
 @pytest.fixture(scope="module")
 def contamination():
     return Contamination.draw(draw(1_500, np.random.default_rng(1)), np.eye(SIZE)[4], np.random.default_rng(2))
+
+
+@pytest.fixture(scope="module")
+def white(contamination):
+    """A sample, and the frame in which its Hessian is the unit matrix."""
+    return contamination.sample, whitening(Population(contamination.sample).hessian())
 
 
 @pytest.fixture(scope="module")
@@ -65,29 +79,71 @@ def test_wrong_marks_are_as_many_as_asked_for_and_a_higher_rate_adds_to_a_lower_
     assert (contamination.outcomes(0.3) != sample.strong).sum() == round(0.3 * len(sample.strong))
 
 
-def test_no_other_single_mark_does_more_harm_than_the_worst(contamination):
+def test_the_worst_marks_push_farthest_and_all_the_same_way(contamination):
     sample = contamination.sample
-    clean = Records.of(sample, sample.mark, sample.mark)
-    worst = contamination.mark("worst", 1.0)
-    along = [
-        np.abs((gradients(TARGET, Records.of(sample, mark, mark)) - gradients(TARGET, clean))[:, 4])
-        for mark in (worst, *(contamination.mark(kind, 1.0) for kind in ("neighbour", "anywhere", "too late")))
-    ]
-    assert all((along[0] >= other - 1e-12).all() for other in along[1:])
+    clean = gradients(TARGET, Records.of(sample, sample.mark, sample.mark))
+    along = {kind: (gradients(TARGET, contamination.records(kind, 1.0)) - clean)[:, 4] for kind in WRONG_MARKS}
+    assert (along["worst"] >= 0).all()
+    assert all((along["worst"] >= other - 1e-12).all() for other in along.values())
+    pushed = along["worst"][contamination.changed("worst", 1.0)]
+    assert (pushed > 0).all()
+    assert (np.diff(pushed) <= 0).all()
 
 
-def test_constants_hold_what_they_promise():
-    population = Population(draw(4_000, np.random.default_rng(3)))
-    hessian = population.hessian()
-    frame = whitening(hessian)
-    np.testing.assert_allclose(frame.T @ hessian @ frame, np.eye(SIZE), atol=1e-9)
-    white = Population(population.sample, frame)
-    assert 0 < white.curvature(0.05) < 1
-    score = gradients(TARGET, population.records)[:, 9]
-    assert population.spread() >= score.std()
+def test_marks_that_push_the_same_way_do_more_harm_than_an_unsigned_choice(white):
+    sample, frame = white
+    weakest = np.linalg.eigh(Population(sample).hessian())[1][:, 0]
+    count = round(AIMED_RATE * len(sample.timed))
+    direction = farthest_direction(sample, frame)
+    aligned = Contamination.draw(sample, direction, np.random.default_rng(5)).mark("worst", AIMED_RATE)
+    unsigned = sample.mark.copy()
+    pushes = np.abs(mark_changes(sample) @ weakest)
+    strongest = np.argsort(-pushes.max(axis=1))[:count]
+    unsigned[sample.timed[strongest]] = pushes.argmax(axis=1)[strongest]
+    steps, errors = [], []
+    for mark in (aligned, unsigned):
+        assert (mark != sample.mark).sum() == count
+        changed = gradients(TARGET, Records.of(sample, mark, mark)) - gradients(
+            TARGET, Records.of(sample, sample.mark, sample.mark)
+        )
+        steps.append(np.linalg.norm(changed.sum(axis=0) @ frame))
+        fit = fit_map(sample.episodes(mark), ridge=0.0, restarts=1, unmarked="outcome")
+        errors.append(np.linalg.norm(np.linalg.solve(frame, target_of(fit) - TARGET)))
+    assert steps[0] > 1.1 * steps[1]
+    assert errors[0] > 1.1 * errors[1]
 
 
-def test_the_bound_is_the_papers():
-    # 2 sigma sqrt(2 (p log 5 + log(4 / delta)) / n) + G_T rho_T, by hand for p = 10.
-    expected = 2 * 1.5 * np.sqrt(2 * (10 * np.log(5) + np.log(80)) / 400) + 7 * 0.02
-    assert radius_bound(1.5, 7.0, 400, 0.02, 0.05) == pytest.approx(expected)
+def test_no_other_direction_makes_a_longer_first_step_than_the_farthest(white):
+    sample, frame = white
+    changes = mark_changes(sample) @ frame
+
+    def step(along):
+        pushes = changes @ along
+        chosen = np.argsort(-pushes.max(axis=1))[: round(AIMED_RATE * len(changes))]
+        return np.linalg.norm(changes[chosen, pushes.argmax(axis=1)[chosen]].sum(axis=0))
+
+    found = np.linalg.solve(frame, farthest_direction(sample, frame))
+    assert np.linalg.norm(found) == pytest.approx(1)
+    drawn = np.random.default_rng(6).normal(size=(300, SIZE))
+    assert step(found) >= max(step(v / np.linalg.norm(v)) for v in drawn)
+
+
+@pytest.mark.parametrize("kind", ["clean", "worst", WRONG_OUTCOMES])
+def test_a_large_sample_is_fitted_as_the_library_fits_it(kind, white):
+    direction, seeds = np.linalg.solve(white[1].T, np.eye(SIZE)[4]), np.random.SeedSequence(7)
+    large = LargeSample.draw(3_000, {"worst": (0.05,), WRONG_OUTCOMES: (0.2,)}, direction, seeds)
+    rng = np.random.default_rng(np.random.SeedSequence(7).spawn(1)[0])
+    drawn = Contamination.draw(draw(3_000, rng), direction, rng)
+    cases = {
+        "clean": (Exchange([], []), drawn.sample.episodes()),
+        "worst": (large.exchanges.get(("worst", 0.05)), drawn.sample.episodes(drawn.mark("worst", 0.05))),
+        WRONG_OUTCOMES: (
+            large.exchanges.get((WRONG_OUTCOMES, 0.2)),
+            with_outcomes(drawn.sample, drawn.outcomes(0.2)),
+        ),
+    }
+    exchange, episodes = cases[kind]
+    fit = fit_map(episodes, ridge=0.0, restarts=1, unmarked="outcome")
+    np.testing.assert_allclose(large.fit(exchange), target_of(fit), atol=1e-4)
+    if kind != "clean":
+        assert exchange.count == len(drawn.changed(kind, {"worst": 0.05}.get(kind, 0.2)))

@@ -1,0 +1,247 @@
+"""The tables of the stability study, and what its page counts in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from simulations.stability.bound import Constants, net_factor, radius_bound
+from simulations.stability.contamination import WRONG_MARKS, WRONG_OUTCOMES
+from simulations.stability.design import PARAMETERS
+from simulations.studies.tables import markdown_table, mean_and_half_width, with_half_width
+
+KINDS = (*WRONG_MARKS, WRONG_OUTCOMES)
+SHOWN_RATE = 0.1
+SHOWN_RATES = (0.02, SHOWN_RATE, 0.4)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One kind of contamination at one rate and one size, with its fits."""
+
+    kind: str
+    rate: float
+    n: int
+    fits: pd.DataFrame
+
+    @property
+    def share(self) -> float:
+        """Give rho_T, a share of all records."""
+        return float(self.fits["share"].mean())
+
+    def mean(self, column: str) -> float:
+        """Give the mean of a column over replicates."""
+        return float(self.fits[column].mean())
+
+    def text(self, column: str, digits: int) -> str:
+        """Give it with its half-width."""
+        return with_half_width(*mean_and_half_width(self.fits[column].dropna()), digits=digits)
+
+
+def cell(fits: pd.DataFrame, kind: str, n: int, rate: float = SHOWN_RATE) -> Cell:
+    """Find a cell; the clean one at any rate."""
+    at = 0.0 if kind == "clean" else rate
+    return Cell(kind, at, n, fits[(fits["kind"] == kind) & np.isclose(fits["rate"], at) & (fits["n"] == n)])
+
+
+def cells(fits: pd.DataFrame) -> Iterator[Cell]:
+    """Give all cells."""
+    for _, own in fits.groupby(["kind", "rate", "n"], sort=False):
+        first = own.iloc[0]
+        yield Cell(str(first["kind"]), float(first["rate"]), int(first["n"]), own)
+
+
+def power(fits: pd.DataFrame, kind: str, column: str) -> tuple[float, float | None]:
+    """Give the power of the share of wrong marks with which a column grows at the largest n, fitted by replicate."""
+    own = fits[(fits["kind"] == kind) & (fits["n"] == fits["n"].max())]
+    fitted = [np.polyfit(np.log(one["rate"]), np.log(one[column]), 1)[0] for _, one in own.groupby("replicate")]
+    return mean_and_half_width(fitted)
+
+
+def size_power(fits: pd.DataFrame, kind: str) -> float:
+    """Give the power of n with which the mean error falls, at the shown rate."""
+    sizes = sorted(fits["n"].unique())
+    means = [cell(fits, kind, n).mean("error_whitened") for n in sizes]
+    return float(np.polyfit(np.log(sizes), np.log(means), 1)[0])
+
+
+def bias(fits: pd.DataFrame, kind: str, rate: float) -> float:
+    """Give what is left of the error at the largest n when the clean error is taken off, in squares."""
+    n = int(fits["n"].max())
+    squares = [float((cell(fits, of, n, rate).fits["error_whitened"] ** 2).mean()) for of in (kind, "clean")]
+    return float(np.sqrt(max(squares[0] - squares[1], 0.0)))
+
+
+def rounded(count: float) -> str:
+    """Write a count of tasks in words."""
+    millions = count / 1e6
+    if millions < 1:
+        return f"{count:,.0f}"
+    return f"{millions:,.0f} million" if millions >= 10 else f"{round(millions, 1):g} million"
+
+
+def constants_table(constants: dict[str, Constants]) -> str:
+    """Show every constant and from where on, and up to where, the conditions hold."""
+    shown = {"neighbour": "neighbour", "anywhere": "anywhere and worst", "too late": "too late"}
+
+    def row(label: str, values: list[str]) -> list[str]:
+        return [label, *values]
+
+    every = list(constants.values())
+    rows = [
+        row("radius r", [f"{c.radius:g}" for c in every]),
+        row("curvature mu", [f"{c.mu:.3f}" for c in every]),
+        row("spread of the score sigma", [f"{c.sigma:.2f}" for c in every]),
+        row("slope of q, L_q", [f"{c.slope:.2f}" for c in every]),
+        *(
+            row(f"G_T and H_T, {label}", [f"{c.influence[kind]:.1f} and {c.curvature[kind]:.0f}" for c in every])
+            for kind, label in shown.items()
+        ),
+        row("tasks from which the theorem applies, no wrong mark", [rounded(c.tasks_needed) for c in every]),
+        *(
+            row(f"share of the marks that may be wrong, endless tasks, {label}", [_percent(c, kind) for c in every])
+            for kind, label in shown.items()
+        ),
+    ]
+    radius = "at the radius of those tried with which the theorem applies soonest"
+    timed = f"{every[0].timed:.1%} of the records have a mark, so rho_T is that share of the share of the marks"
+    return markdown_table([radius, *constants], rows) + f"\n\np = {len(PARAMETERS)}, delta = {every[0].delta}; {timed}."
+
+
+def _percent(constants: Constants, kind: str) -> str:
+    return f"{constants.wrong_allowed(kind):.3%}"
+
+
+def scaling_table(fits: pd.DataFrame, constants: Constants) -> str:
+    """Show the error by contamination and n, and the formula at the largest n."""
+    sizes = sorted(fits["n"].unique())
+    rows = []
+    for kind in ("clean", *KINDS):
+        for rate in [0.0] if kind == "clean" else SHOWN_RATES:
+            own = [cell(fits, kind, n, rate) for n in sizes]
+            bound = "none" if kind == WRONG_OUTCOMES else f"{constants.bound(kind, sizes[-1], own[-1].share):.1f}"
+            label = kind if kind == "clean" else f"{kind}, {rate:.0%}"
+            rows.append([label, *(one.text("error_whitened", 3) for one in own), bound])
+    return markdown_table(
+        ["error of the parameters", *(f"n = {n:,}" for n in sizes), f"formula at n = {sizes[-1]:,}"], rows
+    )
+
+
+def powers_table(fits: pd.DataFrame) -> str:
+    """Show the fitted powers of n and of the share of wrong marks."""
+    n = int(fits["n"].max())
+    rows = [["the theorem's bound", "-0.50 to 0", "0 to 1", "1"], ["clean", f"{size_power(fits, 'clean'):.2f}", "", ""]]
+    for kind in KINDS:
+        fitted = [with_half_width(*power(fits, kind, f"{name}_whitened"), digits=2) for name in ("error", "moved")]
+        rows.append([kind, f"{size_power(fits, kind):.2f}", *fitted])
+    head = [
+        "fitted power",
+        f"error, of n ({SHOWN_RATE:.0%} wrong)",
+        f"error, of the share (n = {n:,})",
+        "distance from the clean fit of the same tasks, of the share",
+    ]
+    return markdown_table(head, rows)
+
+
+def slack_table(fits: pd.DataFrame, constants: dict[str, Constants], n: int) -> str:
+    """Show what the proof passes between the error and its bound."""
+    rows = []
+    for coordinates, c in constants.items():
+        for kind in ("clean", *WRONG_MARKS):
+            own = cell(fits, kind, n)
+            error, step, slope = (own.mean(f"{name}_{coordinates}") for name in ("error", "step", "slope"))
+            bound = c.bound(kind, n, own.share)
+            numbers = [f"{error:.3f}", f"{step:.3f}", f"{slope / c.mu:.3f}", f"{bound:.1f}", f"{bound / error:.0f}"]
+            per_record = "" if kind == "clean" else f"{record_factor(own, c):.0f}"
+            rows.append([f"{coordinates}, {kind}", *numbers, per_record])
+    head = [
+        f"n = {n:,}, {SHOWN_RATE:.0%} of the marks wrong",
+        *("error", "first Newton step", "gradient / mu", "formula 2 a_n / mu", "formula / error"),
+        "G_T rho_T / what the wrong marks change of the gradient",
+    ]
+    return markdown_table(head, rows)
+
+
+def record_factor(own: Cell, constants: Constants) -> float:
+    """Give by how much the theorem's term for wrong marks exceeds what they change of the gradient."""
+    return constants.influence[own.kind] * own.share / own.mean(f"pull_{constants.coordinates}")
+
+
+def noise_factors(constants: Constants) -> dict[str, float]:
+    """Give the factors by which the term for noise exceeds the clean error, in whitened coordinates.
+
+    There the score has standard deviation 1 in every direction and the error is about the square root of p / n.
+    """
+    return {
+        "the tail: sigma, where the standard deviation of the score is 1": constants.sigma,
+        "all directions: a net and a union bound, where the length of the gradient is about the root of p / n": (
+            net_factor(constants.delta) / np.sqrt(len(PARAMETERS))
+        ),
+        "curvature: mu, the lowest in the ball, where it is 1 at the target": 1 / constants.mu,
+        "half of mu, for what noise and wrong marks may take from it": 2.0,
+    }
+
+
+def factors_table(constants: Constants, clean: Cell) -> str:
+    """Show them, and that their product is what was found."""
+    factors = noise_factors(constants)
+    found = constants.bound("clean", clean.n, 0.0) / clean.mean("error_whitened")
+    rows = [[name, f"{value:.2f}"] for name, value in sorted(factors.items(), key=lambda item: -item[1])]
+    rows.append(["all together", f"{np.prod(list(factors.values())):.0f}"])
+    rows.append([f"formula / clean error found at n = {clean.n:,}", f"{found:.0f}"])
+    return markdown_table(["whitened, no wrong mark", "factor"], rows)
+
+
+def score_table(fits: pd.DataFrame, constants: Constants) -> str:
+    """Show the error of q at the largest n."""
+    n = int(fits["n"].max())
+    rows = []
+    for kind in ("clean", *KINDS):
+        own = cell(fits, kind, n)
+        bound = "none" if kind == WRONG_OUTCOMES else f"{constants.slope * constants.bound(kind, n, own.share):.0f}"
+        rows.append([kind, own.text("q_rmse", 4), own.text("q_max", 4), bound])
+    head = [f"n = {n:,}, {SHOWN_RATE:.0%} wrong", "root mean square error of q", "largest error of q", "formula"]
+    return markdown_table(head, rows)
+
+
+def sizes_table(fits: pd.DataFrame, constants: dict[str, Constants]) -> str:
+    """Show the conditions that depend on n."""
+    sizes = sorted(fits["n"].unique())
+    rows = []
+    for name, c in constants.items():
+        held = [float((cell(fits, "clean", n).fits[f"deviation_{name}"] <= c.mu / 4).mean()) for n in sizes]
+        rows.append([f"{name}: clean Hessian within mu/4 = {c.mu / 4:.4f}", *(f"{share:.0%}" for share in held)])
+        radius = [radius_bound(c.sigma, 0.0, float(n), 0.0, c.delta) for n in sizes]
+        rows.append([f"{name}: a_n without a wrong mark, to be below {c.limit:.4f}", *(f"{a:.2f}" for a in radius)])
+    return markdown_table(["share of replicates, and a_n", *(f"n = {n:,}" for n in sizes)], rows)
+
+
+def shares_table(fits: pd.DataFrame, constants: dict[str, Constants]) -> str:
+    """Show the conditions that depend on the share of wrong marks."""
+    n = int(fits["n"].max())
+    rates = sorted(fits.loc[fits["kind"].isin(list(WRONG_MARKS)), "rate"].unique())
+    rows = []
+    for name, c in constants.items():
+        for kind in WRONG_MARKS:
+            own = [cell(fits, kind, n, rate).share for rate in rates]
+            terms = [f"{c.influence[kind] * share:.3g}; {c.curvature[kind] * share:.3g}" for share in own]
+            rows.append([f"{name}, {kind}: to be below {c.limit:.4f}; {c.mu / 4:.4f}", *terms])
+    return markdown_table(["G_T rho_T; H_T rho_T", *(f"{rate:.0%} of the marks" for rate in rates)], rows)
+
+
+def large_table(large: pd.DataFrame, constants: Constants) -> str:
+    """Put both sides of both inequalities beside each other where the conditions hold."""
+    rows = []
+    for one in cells(large):
+        bound = constants.bound(one.kind, one.n, one.share)
+        error, q = one.mean("error_whitened"), one.mean("q_max")
+        label = one.kind if one.kind == "clean" else f"{one.kind}, {100 * one.rate:g}%"
+        kept = "yes" if error <= bound and q <= constants.slope * bound else "**no**"
+        rows.append([label, f"{error:.4f}", f"{bound:.4f}", f"{q:.4f}", f"{constants.slope * bound:.4f}", kept])
+    n = int(large["n"].iloc[0])
+    return markdown_table(
+        [f"n = {n:,}, one sample", "error of the parameters", "bound", "largest error of q", "bound", "kept to"], rows
+    )
