@@ -1,5 +1,8 @@
 """The words of the stability study's page follow from its table."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -112,3 +115,14 @@ def test_the_slack_of_wrong_marks_is_their_term_over_what_they_change(grid):
 @pytest.mark.parametrize(("count", "words"), [(32_000, "32,000"), (4.26e6, "4.3 million"), (8.08e8, "808 million")])
 def test_counts_of_tasks_are_written_in_words(count, words):
     assert rounded(count) == words
+
+
+def test_the_readme_has_the_figures_of_the_page():
+    root = Path(__file__).parents[2]
+    page = (root / "simulations/results/stability/README.md").read_text(encoding="utf-8")
+    (row,) = [line for line in (root / "README.md").read_text(encoding="utf-8").splitlines() if "| Theorem 1" in line]
+    power_of_n = re.findall(r"to the power (-[\d.]+), as", page)[0]
+    tasks, loose = re.findall(r"conditions hold with ([\d.]+ million) tasks.*formula is (\d+) times", page)[0]
+    assert "They hold in 0 of the" in page
+    assert f"on clean data errors fall like n to the power {power_of_n}" in row
+    assert f"its formula is {loose} times the error; they need {tasks} tasks" in row
