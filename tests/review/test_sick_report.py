@@ -7,7 +7,7 @@ import xarray as xr
 from pages import Page
 from simulate import quietly, simulate_model
 
-from bayes_tacit import Episodes, sample_posterior
+from bayes_tacit import Episodes, handoff_score, load_posterior, sample_posterior, save_posterior
 from bayes_tacit.review.reporting import report
 from bayes_tacit.review.reporting.write import PARTS
 
@@ -27,6 +27,15 @@ def bare() -> tuple[xr.DataTree, Episodes]:
         progress=False,
     )
     return tree, episodes
+
+
+def test_a_posterior_without_features_is_kept_and_read_again(bare, tmp_path):
+    tree, episodes = bare
+    save_posterior(tree, tmp_path / "bare.nc")
+    loaded = load_posterior(tmp_path / "bare.nc")
+    xr.testing.assert_equal(loaded["posterior"].to_dataset(), tree["posterior"].to_dataset())
+    scores = (handoff_score(one, episodes).values for one in (loaded, tree))
+    np.testing.assert_array_equal(*scores)
 
 
 def test_a_model_without_features_or_learned_weights_gets_a_report_too(bare, tmp_path):

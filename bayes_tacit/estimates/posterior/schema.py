@@ -138,6 +138,10 @@ class _WrongError(Exception):
         super().__init__(f"{field} is {repr(value)[:80]}; expected {expected}")
 
 
+MAY_BE_EMPTY = ("feature", "timed")
+"""What a model may have none of: features, and episodes with a mark."""
+
+
 def _check_attributes(attrs: Mapping[Hashable, object]) -> None:
     for name, attribute in ATTRIBUTES.items():
         given = attrs.get(name)
@@ -148,7 +152,7 @@ def _check_attributes(attrs: Mapping[Hashable, object]) -> None:
 
 
 def _check_variables(group: str, dataset: xr.Dataset, table: Mapping[str, Variable], *, values: bool) -> None:
-    if 0 in dataset.sizes.values():
+    if any(size == 0 and dimension not in MAY_BE_EMPTY for dimension, size in dataset.sizes.items()):
         raise _WrongError(f"sizes of {group}", dict(dataset.sizes), "at least one of each")
     for name, variable in table.items():
         if name not in dataset.data_vars and variable.required:
@@ -176,8 +180,8 @@ def _check_agreement(
         raise _WrongError("variables of posterior", list(posterior.data_vars), "'rho' over chain and draw among them")
     if ("feature_mean" in constant) != ("feature_scale" in constant):
         raise _WrongError("variables of constant_data", list(constant.data_vars), "feature_mean with feature_scale")
-    if "feature_mean" in constant:
-        features = _names(constant, "feature")
+    features = _names(constant, "feature") if "feature_mean" in constant else []
+    if features:
         for slopes in ("gamma", "beta"):
             if slopes not in posterior:
                 raise _WrongError("variables of posterior", list(posterior.data_vars), f"{slopes!r} among them")
