@@ -161,8 +161,8 @@ def _recommended(table: pd.DataFrame, n_tasks: int, single: Sequence[str], share
     words = (
         f"On {picks['replicate'].nunique()} splits `recommend` was asked, which sees training and development tasks "
         f"only. The best single policy is known only afterwards, from the mean over splits. {verdict} What it expects "
-        "beforehand is held-out success, and can be compared with what came. The EvoRoute analogue, of a system that "
-        f"the paper names, was not among what it could name; what is {CHOSEN} may be that one, too."
+        "beforehand is held-out success, and can be compared with what came. The EvoRoute analogue is ours of a system "
+        "that the paper names as related; its docstring says what it keeps and drops."
     )
     head = ["budget", "best single policy", "recommended minus that", f"{CHOSEN} minus that"]
     head += ["expected minus what came, points", "recommended most often, of the splits"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from bayes_tacit import Episodes, MapFit, StepCost, World, fit_map
-from bayes_tacit.policies import Cascade, EvoRoute, Policy, TacitSwitch, families
+from bayes_tacit import Episodes, MapFit, World, fit_map
+from bayes_tacit.policies import Policy, TacitSwitch, families
 from simulations.intercode.marks import unmarked
 
 FITTING: dict[str, Any] = {"restarts": 2, "unmarked": "outcome"}
@@ -22,19 +22,15 @@ CHOSEN = "best on development"
 NOT_IN_LOGS = "Step Deferral, TRIM's analogue, and every handoff that resumes from Cheap's state"
 """What paired rollouts cannot evaluate: neither is in them."""
 
-LATER = (EvoRoute,)
-"""Policies of the library that came after recommendations were made: they have rows of their own, and are not tried."""
-
 
 def recommendable(training: Episodes, development: World) -> tuple[Policy, ...]:
-    """Give every policy that `recommend` tries on these logs, but those that came `LATER`."""
-    tried = families(training, development, options=FITTING)
-    return tuple(policy for policy in tried if not isinstance(policy, LATER))
+    """Give every policy that `recommend` tries on these logs."""
+    return families(training, development, options=FITTING)
 
 
-def beside(cost: StepCost) -> tuple[Policy, ...]:
+def beside() -> tuple[Policy, ...]:
     """Give what is compared besides; one more is one more line."""
-    return Cascade(), tacit_switch(NO_MARKS, fit_without_marks), EvoRoute(cost=cost, handoff="restart")
+    return (tacit_switch(NO_MARKS, fit_without_marks),)
 
 
 def tacit_switch(name: str, estimator: Callable[[Episodes], MapFit]) -> TacitSwitch:

@@ -81,6 +81,7 @@ def study_of(source: Source) -> Study:
             "ratio": RATIO,
             "fitting": FITTING,
             "recommended": RECOMMENDED_SPLITS,
+            "families": [policy.name for policy in recommendable(episodes, _world(episodes, _cost({})))],
         },
         replicate=partial(replicate, source),
         summarize=summarize,
@@ -125,7 +126,7 @@ def replicate(source: Source, setting: Setting, number: int, seeds: np.random.Se
             policies: Sequence[Policy] = estimates(training, number)
         else:
             tried = recommendable(training, development)
-            policies = [*tried, *beside(_cost(values))]
+            policies = [*tried, *beside()]
             if "n" in values or "without" in values:
                 policies = [policy for policy in policies if policy.name in LEARNING]
         fitted, failures = _fit(policies, training)

@@ -52,6 +52,7 @@ __all__ = [
     "NEARLY",
     "OF_ANALOGUES",
     "OURS",
+    "OURS_HEADS",
     "PACED",
     "PAPERS",
     "RECOMMENDED",
@@ -75,8 +76,8 @@ ABLATIONS = COMPARED[4:]
 PAPERS = (PureCheap(), PureStrong(), *BASELINES, TACIT)
 """Every policy of the paper's comparison."""
 
-ALARM = FirstAlarm(RISK)
-BEYOND = (Cascade(), ALARM)
+ALARM, CASCADE = FirstAlarm(RISK), Cascade()
+BEYOND = (CASCADE, ALARM)
 """Policies that the paper does not have."""
 
 ALL = (*PAPERS, *BEYOND)
@@ -99,26 +100,37 @@ PACED = TunedSwitch(STARTED_AND_PACED, LEARNER, name="TACIT-Switch with memory, 
 BY_TASK = TunedDeferral(RISK)
 TUNED = TunedSwitch(learner=LEARNER)
 RESTARTED = TunedSwitch(learner=LEARNER, handoff="restart", name="Tuned switch, restart")
-OURS: tuple[Policy, ...] = (Count(), Landmark(), LIKELIHOOD, MEMORY, PACED, BY_TASK, TUNED, RESTARTED)
+COUNT, LANDMARK = Count(), Landmark()
+OURS: tuple[Policy, ...] = (COUNT, LANDMARK, LIKELIHOOD, MEMORY, PACED, BY_TASK, TUNED, RESTARTED)
 """Policies that go beyond what the first comparison had."""
 
-ANALOGUES: tuple[Policy, ...] = (Trim(unmarked="outcome"), EvoRoute())
+TRIM, EVOROUTE = Trim(unmarked="outcome"), EvoRoute()
+ANALOGUES: tuple[Policy, ...] = (TRIM, EVOROUTE)
 """Analogues of two systems that the paper names as related; steps cost here what EvoRoute takes them to cost."""
 
 ADDED: tuple[Policy, ...] = (LIKELIHOOD, TUNED, *ANALOGUES)
 """Policies of which studies that began with the paper's have rows too."""
 
+OURS_HEADS = ("memory by likelihood", "Tuned switch", "TRIM analogue", "EvoRoute analogue", "recommended")
+"""What pages write over the cells of `ours_beside` for those and for what is recommended."""
+
 OF_ANALOGUES = (
     "The analogues are ours of two systems that the paper names as related; the docstrings of `Trim` and `EvoRoute` "
-    "say what each keeps and drops. What is recommended is named without them here."
+    "say what each keeps and drops. `recommend` tries them too."
 )
 """What pages say of them."""
 
-FAMILIES: tuple[Policy, ...] = (*BASELINES[:1], ALARM, OURS[0], *BASELINES[1:], BEYOND[0], OURS[1], TACIT, *OURS[3:])
-"""What a recommendation is made from, from the simplest on; each chooses its setting on development tasks."""
+FAMILIES: tuple[Policy, ...] = (
+    *BASELINES[:1],
+    *(ALARM, COUNT),
+    *BASELINES[1:],
+    *(CASCADE, TRIM, LANDMARK, EVOROUTE, TACIT, MEMORY, PACED, BY_TASK, TUNED, RESTARTED),
+)
+"""What a recommendation is made from, from the simplest on, in the library's order; each chooses its setting on
+development tasks."""
 
 RECOMMENDED = "Recommended"
-RECOMMENDED_ON = range(2, 5)
+RECOMMENDED_ON = range(2, 8)
 """Replicates in which studies of many settings ask for a recommendation, which takes as long as all else there.
 
 Those that a test computes again are not among them; it computes one of the study of the mechanism.
@@ -173,7 +185,7 @@ def recommended_row(result: Comparison, worlds: Mapping[str, World]) -> Row:
 def our_rows(worlds: Mapping[str, World], *, recommended: bool) -> list[Row]:
     """Give the rows of our policies that a study adds to the first ones; where a fit cannot be made, it says why."""
     rows: list[Row] = []
-    for policy in (LIKELIHOOD, TUNED):
+    for policy in ADDED:
         try:
             rows += policy_rows(contest([policy], worlds))
         except TacitError as error:
@@ -190,7 +202,7 @@ def ours_beside(table: pd.DataFrame, plain: str, best_of: Iterable[str] = ()) ->
     """
     success = by_policy(table)
     cells = []
-    for name in (*names_of((LIKELIHOOD, TUNED)), RECOMMENDED):
+    for name in (*names_of(ADDED), RECOMMENDED):
         gain = (success[name] - success[plain]).dropna() if name in success else success[plain][:0]
         cells.append(f"{with_half_width(*mean_and_half_width(gain), digits=2)} ({len(gain)})" if len(gain) else "")
     others = list(best_of)

@@ -5,13 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
+import pandas as pd
 
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.policies import Comparison, World
-from simulations.mechanism import kernels
+from simulations.mechanism import calibration, kernels
 from simulations.mechanism.parameters import OFF_TRACK
 from simulations.mechanism.world import RISK, StepDeferral
+from simulations.studies.contest import ALARM, TACIT, by_policy
 from simulations.studies.study import Row
+from simulations.studies.tables import markdown_table, mean_and_half_width, with_half_width
+
+LASTING = (ALARM.name, TACIT.name, "risk-only")
+"""Policies that hand off for good, whose handoffs are put beside the hidden states."""
 
 
 def hidden_states(world: World) -> np.ndarray:
@@ -70,3 +76,41 @@ def of_alarms(test: World, states: np.ndarray, alpha: float) -> dict[str, float]
         "off_track_with_alarm": float(alarm[off].mean()),
         "elsewhere_with_alarm": float(alarm[~off].mean()),
     }
+
+
+def handoffs_in_words(table: pd.DataFrame, checks: pd.DataFrame) -> str:
+    """Say from the hidden states what First Alarm gains and what it gives up."""
+    of = calibration().mechanism
+    measures = ("intervention_rate", "handoff_off_track", "handoff_delay", "handoff_success")
+    found = {measure: by_policy(table, measure, 1 if measure == "handoff_delay" else 100) for measure in measures}
+    late = {name: found["handoff_delay"][name].mean() for name in LASTING}
+    won = {name: found["handoff_success"][name].mean() for name in LASTING}
+    share = {name: 100 * checks[name].mean() for name in ("alarms_off_track", "elsewhere_with_alarm")}
+    auc = {name: checks[f"auc_{name}"].mean() for name in ("cumulative_risk", "latest_risk")}
+    rows = [
+        [name, *(with_half_width(*mean_and_half_width(found[measure][name]), digits=2) for measure in measures)]
+        for name in LASTING
+    ]
+    return "\n\n".join(
+        [
+            f"One high risk nearly gives the hidden state away here: of the risks at or above First Alarm's threshold, "
+            f"{share['alarms_off_track']:.0f}% come from off track, where Cheap stays with probability "
+            f"{of.cheap_moves[2][2]:.3f} a step; of the risks from the other states, "
+            f"{share['elsewhere_with_alarm']:.0f}% reach it. A sum has to wait for more: TACIT-Switch hands off "
+            f"{late[TACIT.name]:.1f} steps after the task went off track, First Alarm {late[ALARM.name]:.1f}, and of "
+            f"the tasks that they hand off Strong wins {won[TACIT.name]:.0f}% and {won[ALARM.name]:.0f}%. Where risks "
+            "are noisier, one says less and the order turns: see [the study of sensitivity](../sensitivity/README.md).",
+            markdown_table(
+                [
+                    "policy",
+                    "tasks handed off, %",
+                    "of these off track at the handoff, %",
+                    "steps since the task first was off track",
+                    "tasks handed off that are won, %",
+                ],
+                rows,
+            ),
+            f"That the sum of a whole rollout predicts Cheap's failure better than its last risk (AUC "
+            f"{auc['cumulative_risk']:.2f} and {auc['latest_risk']:.2f}) says nothing of who knows it earlier.",
+        ]
+    )

@@ -15,10 +15,14 @@ from simulations.mechanism import Mechanism, calibration, with_feature_informati
 from simulations.mechanism.diagnostics import diagnostics
 from simulations.mechanism.world import SIZES
 from simulations.studies.contest import (
+    ADDED,
     ALARM,
     BASELINES,
     CAP,
+    FAMILIES,
     NEARLY,
+    OF_ANALOGUES,
+    OURS_HEADS,
     PAPERS,
     RECOMMENDED_ON,
     TACIT,
@@ -122,20 +126,16 @@ def _ours(table: pd.DataFrame, along: dict[str, list[str]]) -> str:
     """Show what our policies gain over TACIT-Switch in every setting."""
     once = list(dict.fromkeys(name for names in along.values() for name in names))
     rows = [[name, *ours_beside(table[table["setting"] == name], TACIT.name, COMPARED)] for name in once]
-    heads = [
-        "memory by likelihood",
-        "Tuned switch",
-        "recommended",
-        "recommended minus the best of the five, in hindsight",
-    ]
+    heads = [*OURS_HEADS, "recommended minus the best of the five, in hindsight"]
     return "\n\n".join(
         [
             markdown_table(["setting", *heads], rows),
             "Success minus that of TACIT-Switch in points, paired by replicate, with half-widths of 95% intervals and "
-            f"the number of replicates. The memory is chosen by the likelihood of the marks alone; Tuned searches its "
-            f"numbers on development outcomes. To save time both are tried in the first {OURS_ON} replicates of each "
-            f"setting, and a recommendation is asked for in {len(RECOMMENDED_ON)} of those. The five are the paper's "
-            "three baselines, First Alarm and TACIT-Switch: which of them is best is known only afterwards.",
+            "the number of replicates. The memory is chosen by the likelihood of the marks alone; Tuned searches its "
+            f"numbers on development outcomes. {OF_ANALOGUES} To save time all these are tried in the first {OURS_ON} "
+            f"replicates of each setting, and a recommendation is asked for in {len(RECOMMENDED_ON)} of those. The "
+            "five are the paper's three baselines, First Alarm and TACIT-Switch: which of them is best is known only "
+            "afterwards.",
         ]
     )
 
@@ -213,7 +213,8 @@ STUDY = Study(
         "sizes": dict(SIZES),
         "cap": CAP,
         "policies": names_of((*PAPERS, ALARM)),
-        "ours": OURS_ON,
+        "ours": [OURS_ON, *names_of(ADDED)],
+        "families": names_of(FAMILIES),
         "recommended": list(RECOMMENDED_ON),
     },
     replicate=replicate,

@@ -27,7 +27,20 @@ from simulations.mechanism import calibration
 from simulations.mechanism.world import SIZES
 from simulations.model_based import TRUTH, true_scores
 from simulations.model_based import simulate as simulate_model
-from simulations.studies.contest import CAP, RECOMMENDED_ON, contest, draw_worlds, our_rows, ours_beside, policy_rows
+from simulations.studies.contest import (
+    ADDED,
+    CAP,
+    FAMILIES,
+    OF_ANALOGUES,
+    OURS_HEADS,
+    RECOMMENDED_ON,
+    contest,
+    draw_worlds,
+    names_of,
+    our_rows,
+    ours_beside,
+    policy_rows,
+)
 from simulations.studies.figures import figure_file, plot_means
 from simulations.studies.study import Row, Setting, Study
 from simulations.studies.tables import markdown_table, mean_and_half_width, with_half_width
@@ -185,15 +198,14 @@ def summarize(table: pd.DataFrame, folder: Path) -> str:
 def _ours(table: pd.DataFrame) -> str:
     """Show what our policies gain over the penalized estimate, by training size."""
     rows = [[f"{n:,}", *ours_beside(table[table["setting"] == str(n)], PENALIZED)] for n in TRAINING_SIZES]
-    heads = ["training episodes", "memory by likelihood", "Tuned switch", "recommended"]
     return "\n\n".join(
         [
-            markdown_table(heads, rows),
+            markdown_table(["training episodes", *OURS_HEADS], rows),
             "Success minus that of TACIT-Switch with the penalized estimate in points, paired by replicate, with "
             "half-widths of 95% intervals and the number of replicates; to save time they are tried in the first "
             f"replicates, and a recommendation is asked for in {len(RECOMMENDED_ON)} replicates. The memory is chosen "
             "by the likelihood of the marks alone; Tuned and the recommendation look at the "
-            f"{SIZES['development']:,} development tasks.",
+            f"{SIZES['development']:,} development tasks. {OF_ANALOGUES}",
         ]
     )
 
@@ -271,7 +283,8 @@ STUDY = Study(
         "sampling": SAMPLING,
         "router_draws": ROUTER_DRAWS,
         "ridge": RIDGE,
-        "ours": OURS_ON,
+        "ours": [OURS_ON, *names_of(ADDED)],
+        "families": names_of(FAMILIES),
         "recommended": list(RECOMMENDED_ON),
     },
     replicate=replicate,
