@@ -179,7 +179,7 @@ def _recommended(table: pd.DataFrame, success: pd.DataFrame) -> str:
                 ["policy", "success, %", "gain over TACIT-Switch, points", "gain over First Alarm, points"], rows
             ),
             f"**{LIKELIHOOD.name}** needs no outcomes for its memory: the likelihood of the marks chooses it. "
-            f"{OF_ANALOGUES} {_analogues(success)}",
+            f"{OF_ANALOGUES} `recommend` tries them here too. {_analogues(success)}",
         ]
     )
 

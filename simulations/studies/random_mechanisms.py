@@ -14,8 +14,8 @@ from simulations.mechanism.world import SIZES
 from simulations.studies.contest import (
     ALL,
     ANALOGUES,
+    BEFORE,
     CAP,
-    FAMILIES,
     NEARLY,
     OURS,
     RECOMMENDED,
@@ -37,7 +37,7 @@ def replicate(setting: Setting, number: int, seeds: np.random.SeedSequence) -> l
     measured: Row = {**diagnostics(worlds["train"].episodes, worlds["development"]), **rescues(worlds["development"])}
     measured["risk_noise"], measured["risk_persistence"] = mechanism.risk_noise, mechanism.risk_persistence
     result = contest((*ALL, *OURS, *ANALOGUES), worlds)
-    return [row | measured for row in (*policy_rows(result), recommended_row(result, worlds))]
+    return [row | measured for row in (*policy_rows(result), recommended_row(result, worlds, BEFORE))]
 
 
 def rescues(world: World) -> dict[str, float]:
@@ -66,7 +66,7 @@ STUDY = Study(
         "sizes": dict(SIZES),
         "cap": CAP,
         "policies": [*names_of((*ALL, *OURS, *ANALOGUES)), RECOMMENDED],
-        "families": names_of(FAMILIES),
+        "families": names_of(BEFORE),
     },
     replicate=replicate,
     summarize=summarize,

@@ -17,10 +17,11 @@ from simulations.studies.contest import (
     ALARM,
     ANALOGUES,
     BASELINES,
+    BEFORE,
     BEYOND,
     CAP,
-    FAMILIES,
     LIKELIHOOD,
+    NAMED_WITHOUT,
     OF_ANALOGUES,
     OURS,
     RECOMMENDED,
@@ -148,7 +149,7 @@ def _recommended(table: pd.DataFrame, success: pd.DataFrame) -> str:
     return "\n\n".join(
         [
             "`recommend` sees training and development tasks only, and names one of "
-            f"{len(FAMILIES)} families. Its success minus that of the best of the six policies below, which is "
+            f"{len(BEFORE)} families. Its success minus that of the best of the six policies below, which is "
             f"known only in hindsight, is {_in_the_median(over_best, digits=2)}; it is above zero in "
             f"{(over_best > 0).mean():.0%}, and at worst {over_best.min():+.2f}. Minus TACIT-Switch it is "
             f"{_in_the_median(success[RECOMMENDED] - success[TACIT.name], digits=2)}. The success that it said to "
@@ -184,7 +185,7 @@ def _analogues(success: pd.DataFrame) -> str:
             [name, f"{success[name].mean():.2f}", *("{:+.2f} ({:+.2f} to {:+.2f})".format(*gain) for gain in gains)]
         )
     table = markdown_table(["policy", "mean success, %", *(f"minus {other}, median" for other in others)], rows)
-    return f"{table}\n\n{OF_ANALOGUES} In brackets 95% intervals, bootstrapped over mechanisms."
+    return f"{table}\n\n{OF_ANALOGUES} {NAMED_WITHOUT} In brackets 95% intervals, bootstrapped over mechanisms."
 
 
 def median_interval(values: pd.Series) -> tuple[float, float, float]:

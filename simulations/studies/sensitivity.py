@@ -18,8 +18,9 @@ from simulations.studies.contest import (
     ADDED,
     ALARM,
     BASELINES,
+    BEFORE,
     CAP,
-    FAMILIES,
+    NAMED_WITHOUT,
     NEARLY,
     OF_ANALOGUES,
     OURS_HEADS,
@@ -132,10 +133,10 @@ def _ours(table: pd.DataFrame, along: dict[str, list[str]]) -> str:
             markdown_table(["setting", *heads], rows),
             "Success minus that of TACIT-Switch in points, paired by replicate, with half-widths of 95% intervals and "
             "the number of replicates. The memory is chosen by the likelihood of the marks alone; Tuned searches its "
-            f"numbers on development outcomes. {OF_ANALOGUES} To save time all these are tried in the first {OURS_ON} "
-            f"replicates of each setting, and a recommendation is asked for in {len(RECOMMENDED_ON)} of those. The "
-            "five are the paper's three baselines, First Alarm and TACIT-Switch: which of them is best is known only "
-            "afterwards.",
+            f"numbers on development outcomes. {OF_ANALOGUES} {NAMED_WITHOUT} To save time all these are tried in the "
+            f"first {OURS_ON} replicates of each setting, and a recommendation is asked for in {len(RECOMMENDED_ON)} "
+            "of those. The five are the paper's three baselines, First Alarm and TACIT-Switch: which of them is best "
+            "is known only afterwards.",
         ]
     )
 
@@ -214,7 +215,7 @@ STUDY = Study(
         "cap": CAP,
         "policies": names_of((*PAPERS, ALARM)),
         "ours": [OURS_ON, *names_of(ADDED)],
-        "families": names_of(FAMILIES),
+        "families": names_of(BEFORE),
         "recommended": list(RECOMMENDED_ON),
     },
     replicate=replicate,

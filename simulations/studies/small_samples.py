@@ -29,8 +29,9 @@ from simulations.model_based import TRUTH, true_scores
 from simulations.model_based import simulate as simulate_model
 from simulations.studies.contest import (
     ADDED,
+    BEFORE,
     CAP,
-    FAMILIES,
+    NAMED_WITHOUT,
     OF_ANALOGUES,
     OURS_HEADS,
     RECOMMENDED_ON,
@@ -205,7 +206,7 @@ def _ours(table: pd.DataFrame) -> str:
             "half-widths of 95% intervals and the number of replicates; to save time they are tried in the first "
             f"replicates, and a recommendation is asked for in {len(RECOMMENDED_ON)} replicates. The memory is chosen "
             "by the likelihood of the marks alone; Tuned and the recommendation look at the "
-            f"{SIZES['development']:,} development tasks. {OF_ANALOGUES}",
+            f"{SIZES['development']:,} development tasks. {OF_ANALOGUES} {NAMED_WITHOUT}",
         ]
     )
 
@@ -284,7 +285,7 @@ STUDY = Study(
         "router_draws": ROUTER_DRAWS,
         "ridge": RIDGE,
         "ours": [OURS_ON, *names_of(ADDED)],
-        "families": names_of(FAMILIES),
+        "families": names_of(BEFORE),
         "recommended": list(RECOMMENDED_ON),
     },
     replicate=replicate,
