@@ -40,9 +40,14 @@ def remarks(experiment: Experiment) -> list[str]:
 
 
 def forgetting_nothing(experiment: Experiment) -> list[str]:
-    """Name the policies that search for a memory and have chosen to forget nothing, and all else as it is."""
+    """Name the policies that search for a memory and have chosen to forget nothing, and all else as it is.
+
+    One that restarts the task is none of them: that is another handoff.
+    """
     names = []
     for name, choice in experiment.comparison.choices.items():
+        if getattr(experiment.comparison.fitted[name], "handoff", "resume") == "restart":
+            continue
         if "memory" in choice.point and number_in(choice.point, "memory") == 1:
             parts = setting_of(experiment, name).split(", ")
             if [part for part in parts if not part.startswith("alpha = ")] == ["memory = 1"]:

@@ -87,8 +87,13 @@ def test_remarks_are_made_where_numbers_do_not_show_what_they_come_to(experiment
         "First Alarm": SimpleNamespace(point={"alpha": 0.0}),
         "TACIT-Switch with memory": SimpleNamespace(point=point),
         "Forgetful": SimpleNamespace(point={"memory": 0.5, "alpha": 1e-9}),
+        "Restarting": SimpleNamespace(point=point),
     }
-    fitted = {**dict.fromkeys(choices, searched), "First Alarm": SimpleNamespace(candidates=["alpha"])}
+    fitted = {
+        **dict.fromkeys(choices, searched),
+        "First Alarm": SimpleNamespace(candidates=["alpha"]),
+        "Restarting": SimpleNamespace(candidates=["memory", "alpha"], handoff="restart"),
+    }
     alarm, plain = remarks(SimpleNamespace(comparison=SimpleNamespace(choices=choices, fitted=fitted)))
     assert "reached by every step" in alarm
     assert "(TACIT-Switch with memory)" in plain
