@@ -132,7 +132,7 @@ def test_figures_of_the_agents_are_those_of_the_committed_episodes():
     episodes = pd.read_parquet(ROOT / "simulations/results/alfworld_learned/episodes.parquet")
     means = episodes.groupby("policy")[["success", "cost"]].mean()
     learned = section.split("alfworld_learned")[1]
-    for policy in ("TACIT-Switch", "TACIT-Switch with memory", "Step Deferral"):
+    for policy in ("TACIT-Switch", "TACIT-Switch with memory", "Step Deferral", "EvoRoute analogue", "TRIM analogue"):
         share = means.loc[policy, "cost"] / means.loc["Pure Strong", "cost"]
         assert f"{means.loc[policy, 'success']:.1%} at {share:.0%}" in learned
     for policy in ("Pure Cheap", "Pure Strong"):
