@@ -59,14 +59,12 @@ def plot_curves(experiment: Experiment, table: pd.DataFrame, path: Path, words: 
             ax.plot([cost], [success], "o", mfc="none", mec=color, mew=1.8, markersize=14)
         for name in [name for name in points if name not in {*table["policy"], *PURE}]:
             color, marker = policy_style(name)
-            ax.plot(*points[name], marker, color=color, markersize=6, label=name)
+            filled = "none" if name.endswith("restart") else "full"
+            ax.plot(*points[name], marker, color=color, markersize=6, fillstyle=filled, label=name)
             ax.plot(*points[name], "o", mfc="none", mec=color, mew=1.8, markersize=14)
-        for name, offset in (("Pure Cheap", (10, -4)), ("Pure Strong", (-10, 8))):
+        for name in PURE:
             color, marker = policy_style(name)
-            cost, success = points[name]
-            ax.plot([cost], [success], marker, color=color, markersize=9)
-            align = "left" if offset[0] > 0 else "right"
-            ax.annotate(name, (cost, success), xytext=offset, textcoords="offset points", ha=align)
+            ax.plot(*points[name], marker, color=color, markersize=9, label=name)
         ax.margins(0.08)
         ax.set(
             xlabel=f"mean cost of a test {words.tasks[:-1]} ({words.unit})", ylabel=f"success on test {words.tasks}, %"
