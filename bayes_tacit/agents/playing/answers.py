@@ -15,7 +15,7 @@ from bayes_tacit.agents.protocols import Agent, Observation, Proposal
 from bayes_tacit.agents.transcript import Transcript, read_transcript
 from bayes_tacit.agents.transcript.pairs import check_rollout
 from bayes_tacit.errors import InvalidDataError, MissingFileError
-from bayes_tacit.files import as_path
+from bayes_tacit.files import as_path, strict_json
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ def _about(path: Path) -> dict[str, object]:
     """Give what a file's first line says, as far as it can be read."""
     try:
         with path.open(encoding="utf-8", errors="replace") as file:
-            content = json.loads(file.readline())
+            content = strict_json(file.readline())
     except (OSError, ValueError):
         return {}
     return content if isinstance(content, dict) else {}
