@@ -6,11 +6,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from children import runs, until, workers_of
 
 from bayes_tacit.errors import TacitError
 from bayes_tacit.processes import submit, tied_pool
@@ -46,32 +46,11 @@ def begun():
         process.communicate()
 
 
-def workers_of(process):
-    """Its children but the one that only waits to clean up after it."""
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    return [int(one) for one in children if b"spawn_main" in Path(f"/proc/{one}/cmdline").read_bytes()]
-
-
-def runs(number):
-    try:
-        return Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
 def could_hear(number):
     """Tell whether a process has come to where it would hear an interruption, or would not."""
     lines = dict(line.split(":", 1) for line in Path(f"/proc/{number}/status").read_text().splitlines())
     known = (int(lines[key], 16) >> (signal.SIGINT - 1) & 1 for key in ("SigCgt", "SigIgn", "SigBlk"))
     return any(known)
-
-
-def until(condition):
-    for _ in range(6000):
-        if found := condition():
-            return found
-        time.sleep(0.01)
-    pytest.fail("it did not come to that")
 
 
 def test_no_worker_outlives_a_process_that_was_killed():

@@ -6,11 +6,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from children import runs, until, workers_of
 from patient_world import PLAYERS, Corridors, Slow
 from toy_world import Stalled
 
@@ -44,27 +44,6 @@ def started(folder, workers=2):
     finally:
         process.kill()
         process.communicate()
-
-
-def until(condition):
-    for _ in range(3000):
-        if found := condition():
-            return found
-        time.sleep(0.01)
-    pytest.fail("it did not come to that")
-
-
-def workers_of(process):
-    """Its children but the one that only waits to clean up after it."""
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    return [int(one) for one in children if b"spawn_main" in Path(f"/proc/{one}/cmdline").read_bytes()]
-
-
-def runs(number):
-    try:
-        return Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 def acts(pairs):

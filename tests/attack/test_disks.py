@@ -43,6 +43,6 @@ def test_where_nothing_can_be_written_it_is_said_in_one_line_and_nothing_is_left
 
 def test_a_disk_that_may_only_be_read_is_noticed_before_anything_is_sampled(tmp_path):
     if not disks.can_mount(tmp_path):
-        pytest.skip("no disk can be mounted here")
+        pytest.skip("runs where a disk can be mounted, as by root on Linux")
     base = needed(tmp_path / "base")
     assert disks.read_only(slow_commands()[0], base, tmp_path) == []

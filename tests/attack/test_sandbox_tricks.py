@@ -68,7 +68,7 @@ def marked(family):
 def forks():
     """Calls of a test are forked from a process that waits; gives a way to ask which forks still run."""
     if sandbox.wall_builder() != "bayes_tacit":
-        pytest.skip("bubblewrap raises the walls here, and nothing is forked")
+        pytest.skip("runs where bubblewrap is not installed: with it nothing is forked")
     run_code("1", (), warm=True)
     waiting = sandbox.warm_process(sandbox.RUNNER, sandbox.ENVIRONMENT)._process.pid
     return lambda: Path(f"/proc/{waiting}/task/{waiting}/children").read_text().split()
