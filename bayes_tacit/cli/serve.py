@@ -70,7 +70,7 @@ def serve(
     """
     try:
         from bayes_tacit.gateway.server.app import create_app
-        from bayes_tacit.gateway.server.run import serve as run
+        from bayes_tacit.gateway.server.app import serve as run
         from bayes_tacit.gateway.server.settings import Limits, Settings, Upstream
     except ModuleNotFoundError as error:
         raise MissingDependencyError(f"serve needs {error.name}: install bayes_tacit with the extra gateway") from None

@@ -10,9 +10,7 @@ from typing import Any, NamedTuple, NotRequired
 
 from bayes_tacit.data.handoffs import Handoff
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.frameworks.borrowed import Borrowed, holding
-from bayes_tacit.frameworks.ending import record_end
-from bayes_tacit.frameworks.needed import without
+from bayes_tacit.frameworks.shared import Borrowed, holding, record_end, without
 from bayes_tacit.gateway import (
     Engine,
     Identity,
@@ -24,7 +22,7 @@ from bayes_tacit.gateway import (
     forwarded,
     read_reply,
 )
-from bayes_tacit.gateway.identity import LONGEST_ID
+from bayes_tacit.gateway.sessions import LONGEST_ID
 from bayes_tacit.logs.messages import Message
 from bayes_tacit.router import PolicyRouter, Router
 

@@ -11,8 +11,7 @@ from uuid import uuid4
 
 from bayes_tacit.data.handoffs import Handoff
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.frameworks.ending import record_end
-from bayes_tacit.frameworks.needed import without
+from bayes_tacit.frameworks.shared import record_end, without
 from bayes_tacit.gateway import (
     Engine,
     Prices,
@@ -26,7 +25,7 @@ from bayes_tacit.gateway import (
     read_reply,
     read_stream,
 )
-from bayes_tacit.gateway.identity import TASK, features_in
+from bayes_tacit.gateway.sessions import TASK, features_in
 from bayes_tacit.router import PolicyRouter, Router
 
 try:

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 
 from bayes_tacit.data.handoffs import Handoff
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.frameworks.ending import record_end
-from bayes_tacit.frameworks.needed import without
+from bayes_tacit.frameworks.shared import record_end, without
 from bayes_tacit.gateway import (
     Engine,
     Identity,
@@ -24,7 +23,7 @@ from bayes_tacit.gateway import (
     identify,
     read_reply,
 )
-from bayes_tacit.gateway.identity import checked_id, features_in
+from bayes_tacit.gateway.sessions import checked_id, features_in
 from bayes_tacit.logs.messages import Message
 from bayes_tacit.router import PolicyRouter, Router
 

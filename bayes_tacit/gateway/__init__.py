@@ -3,15 +3,12 @@
 The core (`Engine`, `Sessions`) knows no transport: the server `bayes-tacit serve` and adapters of frameworks share it.
 """
 
-from bayes_tacit.gateway.defaults import default_router
-from bayes_tacit.gateway.engine import Engine, Ruling
+from bayes_tacit.gateway.engine import Engine, Ruling, default_router
 from bayes_tacit.gateway.forwarding import forwarded
-from bayes_tacit.gateway.identity import Identity, identify
 from bayes_tacit.gateway.kept import Kept
 from bayes_tacit.gateway.log import SessionLog
-from bayes_tacit.gateway.prices import Price, Prices, Usage
-from bayes_tacit.gateway.replies import Reply, read_reply, read_stream
-from bayes_tacit.gateway.sessions import Sessions, Ticket
+from bayes_tacit.gateway.replies import Price, Prices, Reply, Usage, read_reply, read_stream
+from bayes_tacit.gateway.sessions import Identity, Sessions, Ticket, identify
 from bayes_tacit.gateway.store import FileStore, MemoryStore, Store
 
 __all__ = [

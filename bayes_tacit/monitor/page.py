@@ -1,30 +1,277 @@
-"""Writing the page of a log of sessions."""
+"""The page of a log of sessions: a sentence or two, figures and tables in each section."""
 
 from __future__ import annotations
 
+import math
 import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
+import pandas as pd
+from matplotlib.figure import Figure
+
+from bayes_tacit.html.pieces import Picture, Table, table_of
 from bayes_tacit.html.rendering import render
-from bayes_tacit.monitor import sections
-from bayes_tacit.monitor.summary import Summary, summarize
+from bayes_tacit.monitor.summary import SURE, Summary, summarize
 from bayes_tacit.review.pages import save_page, writable_page
+from bayes_tacit.review.plots import sessions as figures
+from bayes_tacit.review.plots.embedding import embedded
+from bayes_tacit.review.plots.rows import lazily
 from bayes_tacit.router import PolicyRouter, Router
+from bayes_tacit.router.ranges import PROBABILITIES
 
 if TYPE_CHECKING:
     from bayes_tacit.data.episodes import Episodes
 
+PERCENT, MONEY = ".0%", ",.7g"
+SHORT = 40
+"""Characters of a session's name in the table."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """One section of the page."""
+
+    lead: str
+    pictures: list[Picture] = field(default_factory=list)
+    tables: list[Table] = field(default_factory=list)
+
+
+def sessions(summary: Summary) -> Section:
+    """Tell how many there were and when they were handed off."""
+    share = summary.handed / summary.sessions
+    lead = (
+        f"{summary.sessions:,} sessions with {summary.steps:,} steps in {summary.requests:,} requests; "
+        f"{summary.handed:,} of them ({share:.0%}) were handed off."
+    )
+    pictures = []
+    if summary.handoff_steps:
+        counts = pd.Series(summary.handoff_steps)
+        alt = f"Bars: sessions that were handed off at each step, from {counts.index.min()} to {counts.index.max()}."
+        pictures.append(_picture(lazily(figures.draw_handoff_steps, counts), alt, "When sessions were handed off."))
+    if len(summary.days) > 1:
+        table = pd.DataFrame(
+            {
+                "day": [one.day for one in summary.days],
+                "handed": [one.handed / one.sessions for one in summary.days],
+                "ratio": [one.cost / one.strong_cost if one.strong_cost else None for one in summary.days],
+                "success": [one.succeeded / one.known if one.known else None for one in summary.days],
+            }
+        ).astype(float)
+        alt = f"Lines over the last {len(table)} days: shares of sessions handed off, of cost, and of success."
+        caption = "By the day on which a session began (UTC)."
+        pictures.append(_picture(lazily(figures.draw_days, table), alt, caption))
+    return Section(lead, pictures)
+
+
+def cost(summary: Summary) -> Section:
+    """Tell what was spent."""
+    spent = summary.spent
+    lead = (
+        f"Spent were {spent.cost:,.7g}; the same turns with Strong alone would have cost {spent.strong_cost:,.7g}"
+        + (f" ({spent.ratio:.0%} of it, 95% interval {_range(spent.lower, spent.upper)})" if spent.strong_cost else "")
+        + f". Cheap made {spent.cheap_calls:,} turns, Strong {spent.strong_calls:,}. Costs are in the unit of the "
+        "prices that the sessions were served with; whether Strong alone would have needed as many turns is not known."
+    )
+    frame = pd.DataFrame(
+        {
+            "sessions": [one.sessions for one in summary.success],
+            "cost": [one.cost for one in summary.success],
+            "cost a session": [one.cost / one.sessions if one.sessions else float("nan") for one in summary.success],
+            "Pure Strong": [one.strong_cost for one in summary.success],
+            "saved": [one.strong_cost - one.cost for one in summary.success],
+        },
+        index=pd.Index([one.group for one in summary.success], name="sessions served by"),
+    )
+    formats = {**dict.fromkeys(("cost", "Pure Strong", "saved"), MONEY), "cost a session": ",.4g"}
+    return Section(lead, tables=[table_of(frame, "Realized cost, and that of Pure Strong", formats=formats)])
+
+
+def success(summary: Summary) -> Section:
+    """Tell what came of sessions whose outcome is known."""
+    known = summary.success[0].known
+    if not known:
+        lead = (
+            "No outcome is known yet. Send them to `POST /v1/sessions/{id}/outcome`, or to `Sessions.outcome`: without "
+            "them nothing can be said of success and calibration, and no router can be trained on this log."
+        )
+        return Section(lead)
+    lead = f"The outcome is known of {known:,} of {summary.sessions:,} sessions. Intervals have 95%."
+    frame = pd.DataFrame(
+        [(one.known, one.succeeded, one.share, one.lower, one.upper) for one in summary.success],
+        columns=["known", "succeeded", "share", "lower", "upper"],
+        index=pd.Index([one.group for one in summary.success], name="sessions served by"),
+    )
+    formats = dict.fromkeys(("share", "lower", "upper"), ".1%")
+    return Section(lead, tables=[table_of(frame, "Success where it is known", formats=formats)])
+
+
+def calibration(summary: Summary) -> Section:
+    """Compare scores with outcomes."""
+    if not summary.calibration:
+        return Section("There is no session with a score and a known outcome yet.")
+    bins = pd.DataFrame([vars(one) for one in summary.calibration])
+    probability = bool(bins["pi"].notna().all())
+    lead = (
+        "q(t) is the probability that Strong succeeds and that the handoff is due by step t. So of sessions that were "
+        "handed off at least that share should succeed, and of those that Cheap served to the end at least that share "
+        f"should fail: points belong on or above the line. Intervals have {SURE:.0%}; a score above all of its "
+        "interval is too high."
+        if probability
+        else "The score of this policy is no probability; shown is whether higher scores go with what they warn of. "
+        f"Intervals have {SURE:.0%}."
+    )
+    bins["probability"] = probability
+    alt = "Two panels: the share that succeeded after a handoff, and that failed with Cheap to the end, by score."
+    picture = _picture(lazily(figures.draw_outcomes, bins), alt, "Scores against outcomes.")
+    shown = pd.DataFrame(
+        {
+            "sessions": bins["n"],
+            "scores": [f"{one.least:.3g} to {one.most:.3g}" for one in summary.calibration],
+            "mean score": bins["score"],
+            **({"mean pi": bins["pi"]} if probability else {}),
+            "observed": bins["share"],
+            "lower": bins["lower"],
+            "upper": bins["upper"],
+            **(
+                {"verdict": ["too high" if one.exceeded else "fits" for one in summary.calibration]}
+                if probability
+                else {}
+            ),
+        }
+    )
+    shown.index = pd.Index(bins["group"], name="served by")
+    return Section(lead, [picture], [table_of(shown, "Observed: succeeded if handed off, failed if not")])
+
+
+def drift(summary: Summary) -> Section:
+    """Compare features and diagnostics with training."""
+    if not summary.drifts:
+        return Section(
+            "Give the router file (`--router`) to compare features and diagnostics with its training data: it holds "
+            "their quantiles."
+        )
+    lead = (
+        "How far the values of these sessions lie from those of training: the part of all values by which one "
+        "distribution lies above the other, at least, as far as the training quantiles in the router file tell. "
+        "Steps count as far as Cheap made them. Cheap's part ends at a handoff, training rollouts went to their end: "
+        "where sessions are handed off, diagnostics may well lie lower."
+    )
+    frame = pd.DataFrame(
+        {
+            "kind": [one.kind for one in summary.drifts],
+            "values": [one.n for one in summary.drifts],
+            "higher by": [one.higher for one in summary.drifts],
+            "lower by": [one.lower for one in summary.drifts],
+            "limit": [one.limit for one in summary.drifts],
+            "outside": [one.outside for one in summary.drifts],
+            "verdict": [one.verdict if one.n else "no value" for one in summary.drifts],
+        },
+        index=pd.Index([one.name for one in summary.drifts], name="name"),
+    )
+    inner = range(1, len(PROBABILITIES) - 1)
+    shares = pd.DataFrame(
+        [[f"{one.training[place]:.3g} ({one.shares[place]:.0%})" for place in inner] for one in summary.drifts],
+        columns=[f"{PROBABILITIES[place]:.0%}" for place in inner],
+        index=frame.index,
+    )
+    formats = dict.fromkeys(("higher by", "lower by", "limit", "outside"), PERCENT)
+    drawn = frame.rename(columns={"higher by": "higher", "lower by": "lower"})
+    alt = "Dots by name: how much of all values lies lower or higher than in training, beside the limit."
+    return Section(
+        lead,
+        [_picture(lazily(figures.draw_drift, drawn), alt, "Drift from training.")],
+        [
+            table_of(frame, "Drift; outside: the share beyond all values of training", formats=formats),
+            table_of(shares, "Training quantiles, and in brackets the share of values up to each now"),
+        ],
+    )
+
+
+def shadow(summary: Summary) -> Section:
+    """Tell what the router in shadow would have done."""
+    if not summary.compared:
+        return Section("No router ran in shadow.")
+    lead = (
+        "What the router in shadow would have done. It is not asked any more once a session is handed off. Success is "
+        "that of the sessions as they were served."
+    )
+    frame = pd.DataFrame(
+        {
+            "sessions": [one.sessions for one in summary.compared],
+            "outcome known": [one.known for one in summary.compared],
+            "success": [one.succeeded / one.known if one.known else float("nan") for one in summary.compared],
+        },
+        index=pd.Index([one.what for one in summary.compared], name="what happens"),
+    )
+    return Section(lead, tables=[table_of(frame, "Router and shadow", formats={"success": ".1%"})])
+
+
+def faults(summary: Summary) -> Section:
+    """Tell what went wrong."""
+    frame = pd.DataFrame(
+        {"requests": [summary.faults, summary.missing, summary.errors, summary.fallbacks]},
+        index=pd.Index(
+            [
+                "router or extractor failed; Cheap served",
+                "something that the router looks at was missing",
+                "a server's error was passed on",
+                "the other side stood in",
+            ],
+            name="what went wrong",
+        ),
+    )
+    return Section(f"Of {summary.requests:,} requests:", tables=[table_of(frame, "Faults")])
+
+
+def latest(summary: Summary) -> Section:
+    """List the last sessions."""
+    unknown = "\N{EN DASH}"
+    frame = pd.DataFrame(
+        {
+            "steps": [one.steps for one in summary.latest],
+            "handed off": [_when(one.handed, one.handoff_step) for one in summary.latest],
+            "why": [one.why for one in summary.latest],
+            "cost": [one.cost for one in summary.latest],
+            "success": [unknown if one.success is None else "yes" if one.success else "no" for one in summary.latest],
+        },
+        index=pd.Index([_shortened(one.session) for one in summary.latest], name="session"),
+    )
+    return Section(
+        "The sessions that were heard of last.", tables=[table_of(frame, "Latest sessions", formats={"cost": MONEY})]
+    )
+
+
+def _picture(draw: Callable[[], Figure], alt: str, caption: str) -> Picture:
+    return embedded(draw, alt, caption)
+
+
+def _range(lower: float, upper: float) -> str:
+    return f"{lower:.0%} to {upper:.0%}" if math.isfinite(lower) else "not known"
+
+
+def _when(handed: int, step: int | None) -> str:
+    if not handed:
+        return "no"
+    return "yes" if step is None else "at the start" if step < 0 else f"at step {step}"
+
+
+def _shortened(name: str) -> str:
+    return name if len(name) <= SHORT else f"{name[: SHORT - 1]}\N{HORIZONTAL ELLIPSIS}"
+
+
 SECTIONS = {
-    "sessions": ("Sessions and handoffs", sections.sessions),
-    "cost": ("Cost", sections.cost),
-    "success": ("Success", sections.success),
-    "calibration": ("Calibration", sections.calibration),
-    "drift": ("Drift", sections.drift),
-    "shadow": ("Shadow", sections.shadow),
-    "faults": ("Faults", sections.faults),
-    "latest": ("Latest sessions", sections.latest),
+    "sessions": ("Sessions and handoffs", sessions),
+    "cost": ("Cost", cost),
+    "success": ("Success", success),
+    "calibration": ("Calibration", calibration),
+    "drift": ("Drift", drift),
+    "shadow": ("Shadow", shadow),
+    "faults": ("Faults", faults),
+    "latest": ("Latest sessions", latest),
 }
 PARTS = {"overview": "Overview", **{part: name for part, (name, _) in SECTIONS.items()}, "provenance": "Provenance"}
 """The sections, in their order."""

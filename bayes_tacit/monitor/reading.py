@@ -1,16 +1,473 @@
-"""From the lines of a log to what each session came to, and to counts for drift."""
+"""From the lines of a log to what each session came to, on disk where there are many, and to counts for drift."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import math
+import os
+import sqlite3
+from bisect import bisect_left
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, Literal
 
-from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.monitor.drift import Counts, Drift, Kind, drift_of
-from bayes_tacit.monitor.lines import Event, Lines
-from bayes_tacit.monitor.records import Record, Records
+from bayes_tacit.errors import FileFormatError, InvalidDataError
+from bayes_tacit.files import parse_json, regular_file
+from bayes_tacit.gateway.log import FORMAT, SCHEMA_VERSION
 from bayes_tacit.router import PolicyRouter, Router
-from bayes_tacit.router.ranges import Ranges
+from bayes_tacit.router.ranges import PROBABILITIES, Ranges
+
+MOST_IN_MEMORY = 5_000
+"""Sessions that are held while their lines are read; the one that was silent longest goes to disk."""
+
+
+@dataclass(slots=True)
+class Record:
+    """What the lines of one session say together.
+
+    Attributes
+    ----------
+    scope, session
+        Which one.
+    task
+        Its task, by name or digest.
+    router, shadow
+        Fingerprints of who decides and of who is in shadow; None where the log does not say.
+    first, last
+        When it began, and when it was heard of last.
+    steps, requests
+        How many steps it has had, and how many requests were decided.
+    handed
+        Whether it was handed off.
+    handoff_step
+        At which checkpoint; None if the log does not say.
+    score, pi
+        The last score before or at the handoff, and the incidence with it, if the policy has them.
+    why
+        Why, in words: that of the handoff, or the last one.
+    cheap_calls, strong_calls
+        How many turns each side made.
+    cost, strong_cost
+        What was spent, and what it would have been with Strong alone.
+    success
+        1, 0, or None if it is not known.
+    shadow_step
+        Where the one in shadow would have handed off; None if not as far as it could be seen.
+    faults, missing, errors, fallbacks
+        Requests with a fault of router or extractor, without something that the router needs, with an error of the
+        server, and those that the other side served.
+    counted
+        The last step whose diagnostics were counted.
+    by_strong
+        The last step that Strong made.
+    """
+
+    scope: str
+    session: str
+    task: str | None = None
+    router: str | None = None
+    shadow: str | None = None
+    first: float = 0.0
+    last: float = 0.0
+    steps: int = 0
+    requests: int = 0
+    handed: int = 0
+    handoff_step: int | None = None
+    score: float | None = None
+    pi: float | None = None
+    why: str = ""
+    cheap_calls: int = 0
+    strong_calls: int = 0
+    cost: float = 0.0
+    strong_cost: float = 0.0
+    success: int | None = None
+    shadow_step: int | None = None
+    faults: int = 0
+    missing: int = 0
+    errors: int = 0
+    fallbacks: int = 0
+    counted: int = -1
+    by_strong: int = -1
+
+
+NAMES = tuple(field.name for field in fields(Record))
+
+
+class Records:
+    """The sessions of a log, by scope and name.
+
+    Parameters
+    ----------
+    path
+        A file of its own for those that are not in memory; thrown away by whoever made it.
+    most
+        How many are held in memory.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> records = Records(Path(tempfile.mkdtemp()) / "sessions.sqlite", most=1)
+    >>> for name in ("a", "b", "a"):
+    ...     records.of("", name).requests += 1
+    >>> records.flush()
+    >>> records.rows("SELECT session, requests FROM record ORDER BY session").fetchall()
+    [('a', 2), ('b', 1)]
+    """
+
+    def __init__(self, path: Path, most: int = MOST_IN_MEMORY) -> None:
+        self._most = most
+        self._held: OrderedDict[tuple[str, str], Record] = OrderedDict()
+        self._base = sqlite3.connect(path, isolation_level=None)
+        for setting in ("journal_mode = OFF", "synchronous = OFF", "temp_store = FILE", "cache_size = -32000"):
+            self._base.execute(f"PRAGMA {setting}")
+        self._base.execute(f"CREATE TABLE record ({', '.join(NAMES)}, PRIMARY KEY (scope, session)) WITHOUT ROWID")
+        self._insert = f"INSERT OR REPLACE INTO record VALUES ({', '.join('?' * len(NAMES))})"
+
+    def of(self, scope: str, session: str) -> Record:
+        """Give the record of a session, to be changed in place before the next one is asked for."""
+        key = scope, session
+        held = self._held.get(key)
+        if held is not None:
+            self._held.move_to_end(key)
+            return held
+        if len(self._held) >= self._most:
+            # A tenth at a time: one transaction for many.
+            self._write([self._held.popitem(last=False)[1] for _ in range(max(1, self._most // 10))])
+        row = self._base.execute("SELECT * FROM record WHERE scope = ? AND session = ?", key).fetchone()
+        record = Record(scope, session) if row is None else Record(*row)
+        self._held[key] = record
+        return record
+
+    def flush(self) -> None:
+        """Put all of them on disk, so that `rows` sees them."""
+        self._write(list(self._held.values()))
+        self._held.clear()
+
+    def rows(self, query: str, values: tuple[object, ...] = ()) -> sqlite3.Cursor:
+        """Ask the table `record`, which has a column for each attribute of `Record`."""
+        return self._base.execute(query, values)
+
+    def select(self, query: str) -> Iterator[Record]:
+        """Give records, one at a time; the query follows the table's name."""
+        for row in self._base.execute(f"SELECT * FROM record {query}"):
+            yield Record(*row)
+
+    def one(self, query: str, values: tuple[object, ...] = ()) -> tuple[Any, ...]:
+        """Give the one row that a query has."""
+        row: tuple[Any, ...] = self._base.execute(query, values).fetchone()
+        return row
+
+    def close(self) -> None:
+        """Let the file go."""
+        self._base.close()
+
+    def _write(self, records: list[Record]) -> None:
+        self._base.execute("BEGIN")
+        self._base.executemany(self._insert, ([getattr(one, name) for name in NAMES] for one in records))
+        self._base.execute("COMMIT")
+
+
+SMALL = 0.1
+"""A shift of a tenth of all values, below which nothing is called drift however many there are."""
+
+LEVEL = 0.01
+"""How often one log without drift may be said to have some."""
+
+Kind = Literal["feature", "diagnostic"]
+Verdict = Literal["alike", "higher", "lower", "both"]
+
+
+class Counts:
+    """Counts of values below, at and between training quantiles: all that is needed, in the same memory for any log.
+
+    Parameters
+    ----------
+    quantiles
+        Of training, one for each of `bayes_tacit.router.ranges.PROBABILITIES`.
+
+    Examples
+    --------
+    >>> counts = Counts((0, 1, 2, 3, 4, 5, 6))
+    >>> for value in (5, 6, 7, 8):
+    ...     counts.add(value)
+    >>> counts.higher, counts.lower, counts.outside
+    (0.75, 0.0, 0.5)
+    """
+
+    def __init__(self, quantiles: Sequence[float]) -> None:
+        self.quantiles = tuple(float(value) for value in quantiles)
+        self.levels = sorted(set(self.quantiles))
+        # A level takes two places: below it since the last one, and exactly at it. The last place is above all.
+        self._places = [0] * (2 * len(self.levels) + 1)
+
+    def add(self, value: float) -> None:
+        """Count one value."""
+        level = bisect_left(self.levels, value)
+        at = level < len(self.levels) and self.levels[level] == value
+        self._places[2 * level + at] += 1
+
+    @property
+    def n(self) -> int:
+        """How many were counted."""
+        return sum(self._places)
+
+    def share(self, level: int, *, included: bool) -> float:
+        """Give the share of values up to the level of this number, with or without those at it."""
+        return sum(self._places[: 2 * level + 1 + included]) / self.n if self.n else math.nan
+
+    @property
+    def higher(self) -> float:
+        """By how much of all values they lie higher than in training, at least."""
+        return self._apart(higher=True)
+
+    @property
+    def lower(self) -> float:
+        """By how much of all values they lie lower than in training, at least."""
+        return self._apart(higher=False)
+
+    @property
+    def outside(self) -> float:
+        """The share that is below or above all values of training."""
+        return (self._places[0] + self._places[-1]) / self.n if self.n else math.nan
+
+    def _apart(self, *, higher: bool) -> float:
+        """Give the largest gap between both distribution functions that the quantiles prove.
+
+        It is at most the one-sided Kolmogorov-Smirnov distance, and needs no training data: in training at least p of
+        all values are up to the quantile of p, and at most p are below it.
+        """
+        gaps = [0.0]
+        for level, value in enumerate(self.levels) if self.n else ():
+            if higher:
+                gaps.append(_largest(self.quantiles, value) - self.share(level, included=True))
+            else:
+                gaps.append(self.share(level, included=False) - _smallest(self.quantiles, value))
+        return max(gaps)
+
+
+@dataclass(frozen=True)
+class Drift:
+    """One feature or diagnostic beside its training quantiles.
+
+    Attributes
+    ----------
+    kind, name
+        Which.
+    n, sessions
+        How many values, of how many sessions.
+    training
+        Training quantiles.
+    shares
+        The share of values up to each of them.
+    higher, lower
+        By how much of all values they lie higher or lower than in training, at least: the gap between the two
+        distribution functions that the quantiles prove.
+    outside
+        The share outside of all that training had.
+    limit
+        What such a gap has to exceed to be more than chance.
+    """
+
+    kind: Kind
+    name: str
+    n: int
+    sessions: int
+    training: tuple[float, ...]
+    shares: tuple[float, ...]
+    higher: float
+    lower: float
+    outside: float
+    limit: float
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether values lie where they lay in training."""
+        up, down = self.higher > self.limit, self.lower > self.limit
+        return "both" if up and down else "higher" if up else "lower" if down else "alike"
+
+
+def limit_of(sessions: int, names: int) -> float:
+    """Give the gap that chance exceeds in at most one of a hundred logs (Dvoretzky, Kiefer, Wolfowitz).
+
+    Steps of one session are alike, so that sessions count and not steps; and of several names any may exceed it.
+
+    Examples
+    --------
+    >>> round(limit_of(100, 5), 3), limit_of(1_000_000, 5)
+    (0.186, 0.1)
+    """
+    return max(SMALL, math.sqrt(math.log(2 * max(1, names) / LEVEL) / (2 * max(1, sessions))))
+
+
+def drift_of(kind: Kind, name: str, counts: Counts, sessions: int, names: int) -> Drift:
+    """Compare what was counted with training."""
+    place = {value: level for level, value in enumerate(counts.levels)}
+    return Drift(
+        kind,
+        name,
+        counts.n,
+        sessions,
+        counts.quantiles,
+        tuple(counts.share(place[value], included=True) for value in counts.quantiles),
+        counts.higher,
+        counts.lower,
+        counts.outside,
+        limit_of(sessions, names),
+    )
+
+
+def _largest(quantiles: Sequence[float], value: float) -> float:
+    return max(p for p, quantile in zip(PROBABILITIES, quantiles, strict=True) if quantile <= value)
+
+
+def _smallest(quantiles: Sequence[float], value: float) -> float:
+    return min(p for p, quantile in zip(PROBABILITIES, quantiles, strict=True) if quantile >= value)
+
+
+EVENTS = ("session", "step", "reply", "outcome", "finish")
+EXPECTED = "a log of sessions, .jsonl, from bayes-tacit serve"
+BEGINNING = b'{"event":'
+LONGEST = 2**24
+"""Bytes of a line: far more than an event has."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """One line.
+
+    Attributes
+    ----------
+    where
+        File and line, for messages.
+    kind
+        Which event.
+    scope, session
+        Whose.
+    time
+        Seconds since 1970.
+    content
+        The whole object.
+    """
+
+    where: str
+    kind: str
+    scope: str
+    session: str
+    time: float
+    content: Mapping[str, Any]
+
+    def wrong(self, field: str, expected: str) -> FileFormatError:
+        """Say that a field is not what it must be."""
+        value = repr(self.content.get(field))
+        short = value if len(value) <= 80 else f"{value[:77]}..."
+        return FileFormatError(f"{self.where}: {field} is {short}; expected {expected}")
+
+    def number(self, field: str) -> float | None:
+        """Give a number, None where there is none."""
+        value = self.content.get(field)
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            raise self.wrong(field, "a finite number or null")
+        return float(value)
+
+    def count(self, field: str) -> int:
+        """Give a whole number of at least 0."""
+        value = self.content.get(field)
+        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            raise self.wrong(field, "a whole number of at least 0")
+        return value
+
+    def flag(self, field: str) -> bool:
+        """Give true or false; what is not there is false."""
+        value = self.content.get(field, False)
+        if not isinstance(value, bool):
+            raise self.wrong(field, "true or false")
+        return value
+
+    def text(self, field: str) -> str | None:
+        """Give a text, None where there is none."""
+        value = self.content.get(field)
+        if value is not None and not isinstance(value, str):
+            raise self.wrong(field, "a text or null")
+        return value
+
+    def inner(self, field: str) -> Event | None:
+        """Give an object inside this one, to be read the same way; None where there is none."""
+        value = self.content.get(field)
+        if value is None:
+            return None
+        if not isinstance(value, Mapping):
+            raise self.wrong(field, "an object or null")
+        return Event(f"{self.where}, {field}", self.kind, self.scope, self.session, self.time, value)
+
+    def numbers(self, field: str) -> dict[str, float]:
+        """Give an object of numbers; none where there is none."""
+        found = self.inner(field)
+        if found is None:
+            return {}
+        return {name: value for name in found.content if (value := found.number(name)) is not None}
+
+
+class Lines:
+    """The events of a log, one at a time; `cut` counts the lines that a crash or a full disk cut short.
+
+    Parameters
+    ----------
+    path
+        The log. It may still be written to: what is not a whole line yet is left out.
+
+    Raises
+    ------
+    FileFormatError
+        With file and line, where something is no event of a session.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = regular_file(path, EXPECTED)
+        self.cut = 0
+        self.read = 0
+
+    def __iter__(self) -> Iterator[Event]:
+        with self.path.open("rb") as file:
+            while line := file.readline(LONGEST):
+                self.read += 1
+                if line.strip():
+                    event = self._event(line)
+                    if event is not None:
+                        yield event
+
+    def _event(self, line: bytes) -> Event | None:
+        where = f"{self.path}, line {self.read}"
+        try:
+            content = parse_json(line, where, "an event of a session")
+        except FileFormatError:
+            if not BEGINNING.startswith(line[: len(BEGINNING)]):
+                raise FileFormatError(f"{where}: {line[:40]!r}... is no event; expected {EXPECTED}") from None
+            self.cut += 1
+            return None
+        kind = content.get("event") if isinstance(content, dict) else None
+        if kind not in EVENTS:
+            said = f"event is {kind!r}" if isinstance(content, dict) else f"{line[:40]!r}... is no object"
+            raise FileFormatError(f"{where}: {said}; expected {EXPECTED}")
+        event = Event(where, kind, "", "", 0.0, content)
+        scope, session, time = event.text("scope"), event.text("session"), event.number("time")
+        if scope is None or not session or time is None:
+            field = "scope" if scope is None else "time" if session else "session"
+            raise event.wrong(field, "a time" if field == "time" else "a name")
+        if kind == "session":
+            _check_version(event)
+        return Event(where, kind, scope, session, time, content)
+
+
+def _check_version(event: Event) -> None:
+    if event.content.get("format") != FORMAT:
+        raise event.wrong("format", repr(FORMAT))
+    version = event.content.get("schema_version")
+    if isinstance(version, bool) or not isinstance(version, int) or not 1 <= version <= SCHEMA_VERSION:
+        raise event.wrong("schema_version", f"at most {SCHEMA_VERSION}, which this version of bayes_tacit reads")
+
 
 ERRORS = 400
 """Status from which on an answer is an error."""

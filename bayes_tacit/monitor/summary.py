@@ -1,25 +1,260 @@
-"""The numbers of a log of sessions."""
+"""The numbers of a log of sessions: tables over all of them, each a query or two, and what is worth a look."""
 
 from __future__ import annotations
 
+import math
 import os
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from scipy.special import betaincinv, ndtri
+
 from bayes_tacit.errors import FileFormatError, InvalidDataError
-from bayes_tacit.monitor import tables
-from bayes_tacit.monitor.drift import Drift
-from bayes_tacit.monitor.lines import EXPECTED, Lines
-from bayes_tacit.monitor.reading import Training, read_into
-from bayes_tacit.monitor.records import MOST_IN_MEMORY, Record, Records
-from bayes_tacit.monitor.tables import Bin, Compared, Day, Spent, Succeeded
+from bayes_tacit.monitor.reading import EXPECTED, MOST_IN_MEMORY, Drift, Lines, Record, Records, Training, read_into
 from bayes_tacit.router import PolicyRouter, Router
 from bayes_tacit.router.ranges import Ranges
 
 if TYPE_CHECKING:
     from bayes_tacit.data.episodes import Episodes
+
+PROBABILITY = 0.95
+
+
+def share_interval(count: int, of: int, probability: float = PROBABILITY) -> tuple[float, float]:
+    """Give the equal-tailed interval of a share under Jeffreys' prior; an end without anything beyond it is 0 or 1.
+
+    Examples
+    --------
+    >>> [round(end, 3) for end in share_interval(7, 10)], share_interval(0, 0)
+    ([0.394, 0.907], (0.0, 1.0))
+    """
+    tail = (1 - probability) / 2
+    lower = float(betaincinv(count + 0.5, of - count + 0.5, tail)) if count else 0.0
+    upper = float(betaincinv(count + 0.5, of - count + 0.5, 1 - tail)) if count < of else 1.0
+    return lower, upper
+
+
+def ratio_interval(
+    n: int, sums: tuple[float, float], squares: tuple[float, float, float], probability: float = PROBABILITY
+) -> tuple[float, float]:
+    """Give the interval of a ratio of two totals over independent sessions, by linearization.
+
+    Parameters
+    ----------
+    n
+        How many sessions.
+    sums
+        Totals above and below the line.
+    squares
+        Sums over sessions of the square above, of the product, and of the square below.
+    probability
+        Mass of the interval.
+
+    Examples
+    --------
+    >>> ratio_interval(100, (100.0, 400.0), (100.0, 400.0, 1600.0))
+    (0.25, 0.25)
+    """
+    above, below = sums
+    if n < 2 or not below:
+        return math.nan, math.nan
+    ratio = above / below
+    spread = max(0.0, squares[0] - 2 * ratio * squares[1] + ratio**2 * squares[2])
+    half = float(ndtri((1 + probability) / 2)) * math.sqrt(spread * n / (n - 1)) / below
+    return max(0.0, ratio - half), ratio + half
+
+
+BINS = 5
+SURE = 0.99
+"""Mass of the intervals that scores are judged by."""
+
+MOST_DAYS = 60
+DAY = 86_400
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What was spent, in the unit of the prices.
+
+    Attributes
+    ----------
+    cheap_calls, strong_calls
+        Turns that each side made.
+    cost
+        Realized.
+    strong_cost
+        What the same turns would have cost with Strong alone.
+    ratio, lower, upper
+        One over the other, with its 95% interval over sessions.
+    """
+
+    cheap_calls: int
+    strong_calls: int
+    cost: float
+    strong_cost: float
+    ratio: float
+    lower: float
+    upper: float
+
+
+@dataclass(frozen=True)
+class Succeeded:
+    """Success of a group of sessions, where outcomes are known, with its 95% interval."""
+
+    group: str
+    sessions: int
+    known: int
+    succeeded: int
+    share: float
+    lower: float
+    upper: float
+    cost: float
+    strong_cost: float
+
+
+@dataclass(frozen=True)
+class Bin:
+    """Sessions with like scores, and what came of them.
+
+    q(t) is the probability that Strong succeeds and that a handoff is due by step t. So of sessions that were handed
+    off at t a share of at least q(t) should succeed, and of those that Cheap served to the end at least the last q(t)
+    should fail: where a handoff was due, Cheap fails.
+
+    Attributes
+    ----------
+    group
+        "handed off" or "Cheap to the end".
+    n
+        How many sessions.
+    least, most, score
+        Their scores: from, to, and the mean.
+    pi
+        Mean incidence: how likely Strong was to succeed at all; None if the policy has none.
+    share, lower, upper
+        The share that succeeded, or failed under "Cheap to the end", with its 99% interval.
+    exceeded
+        Whether the score is a probability and above all of that interval.
+    """
+
+    group: str
+    n: int
+    least: float
+    most: float
+    score: float
+    pi: float | None
+    share: float
+    lower: float
+    upper: float
+    exceeded: bool
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Sessions in which router and shadow stand in one relation, and what came of them."""
+
+    what: str
+    sessions: int
+    known: int
+    succeeded: int
+
+
+@dataclass(frozen=True)
+class Day:
+    """One day, in coordinated universal time, of sessions that began on it."""
+
+    day: int
+    sessions: int
+    handed: int
+    cost: float
+    strong_cost: float
+    known: int
+    succeeded: int
+
+
+GROUPS = {"all": "true", "Cheap to the end": "handed = 0", "handed off": "handed = 1"}
+
+RELATIONS = {
+    "both hand off, at the same step": "handed = 1 AND shadow_step = coalesce(handoff_step, shadow_step)",
+    "both hand off, the shadow earlier": "handed = 1 AND shadow_step < handoff_step",
+    "the router hands off, the shadow had not by then": "handed = 1 AND shadow_step IS NULL",
+    "only the shadow would hand off": "handed = 0 AND shadow_step IS NOT NULL",
+    "neither hands off": "handed = 0 AND shadow_step IS NULL",
+}
+
+
+def handoff_steps(records: Records) -> dict[int, int]:
+    """Count handoffs by step."""
+    query = (
+        "SELECT handoff_step, count(*) FROM record WHERE handed = 1 AND handoff_step IS NOT NULL GROUP BY 1 ORDER BY 1"
+    )
+    return {int(step): int(count) for step, count in records.rows(query)}
+
+
+def spent(records: Records) -> Spent:
+    """Sum up costs."""
+    sums = ("cheap_calls", "strong_calls", "cost", "strong_cost", "cost * cost", "cost * strong_cost")
+    wanted = ", ".join(f"sum({one})" for one in (*sums, "strong_cost * strong_cost"))
+    n, cheap, strong, cost, alone, *squares = records.one(f"SELECT count(*), {wanted} FROM record")
+    lower, upper = ratio_interval(n, (cost, alone), (squares[0], squares[1], squares[2]))
+    return Spent(cheap, strong, cost, alone, cost / alone if alone else math.nan, lower, upper)
+
+
+def success(records: Records) -> list[Succeeded]:
+    """Give success by group."""
+    found = []
+    for group, condition in GROUPS.items():
+        n, known, good, cost, alone = records.one(
+            "SELECT count(*), count(success), total(success), total(cost), total(strong_cost) FROM record "
+            f"WHERE {condition}"
+        )
+        share = good / known if known else math.nan
+        found.append(
+            Succeeded(
+                group, n, known, int(good), share, *share_interval(int(good), known), cost=cost, strong_cost=alone
+            )
+        )
+    return found
+
+
+def calibration(records: Records, router: str | None) -> list[Bin]:
+    """Put sessions of one router with like scores together; equal scores share a bin."""
+    query = (
+        "WITH known AS (SELECT score, pi, success, percent_rank() OVER (ORDER BY score) AS place FROM record "
+        "WHERE handed = ? AND router = ? AND success IS NOT NULL AND score IS NOT NULL) "
+        f"SELECT min({BINS - 1}, CAST(place * {BINS} AS INTEGER)) AS bin, count(*), min(score), max(score), "
+        "avg(score), avg(pi), count(pi), sum(success) FROM known GROUP BY bin ORDER BY bin"
+    )
+    found = []
+    for group, handed in (("handed off", 1), ("Cheap to the end", 0)):
+        for _, n, least, most, score, pi, probabilities, good in records.rows(query, (handed, router)).fetchall():
+            came = good if handed else n - good
+            lower, upper = share_interval(came, n, SURE)
+            exceeded = probabilities == n and score > upper
+            found.append(Bin(group, n, least, most, score, pi, came / n, lower, upper, exceeded))
+    return found
+
+
+def compared(records: Records, router: str | None) -> list[Compared]:
+    """Compare the router with the one in shadow; nothing where there was none."""
+    seen = "FROM record WHERE shadow IS NOT NULL AND router = ?"
+    if not records.one(f"SELECT count(*) {seen}", (router,))[0]:
+        return []
+    query = "SELECT count(*), count(success), CAST(total(success) AS INTEGER) {} AND {}"
+    return [
+        Compared(what, *records.one(query.format(seen, condition), (router,))) for what, condition in RELATIONS.items()
+    ]
+
+
+def days(records: Records) -> list[Day]:
+    """Give the last days on which sessions began."""
+    query = (
+        f"SELECT CAST(first / {DAY} AS INTEGER) AS day, count(*), sum(handed), sum(cost), sum(strong_cost), "
+        f"count(success), CAST(total(success) AS INTEGER) FROM record GROUP BY day ORDER BY day DESC LIMIT {MOST_DAYS}"
+    )
+    return [Day(*row) for row in records.rows(query)][::-1]
+
 
 OFTEN = 0.01
 """Share of requests with an error of a server from which on it is worth a word."""
@@ -48,7 +283,7 @@ class Summary:
     success
         Of all, of those that Cheap served to the end, and of those that were handed off.
     calibration
-        Scores against outcomes, see `bayes_tacit.monitor.tables.Bin`.
+        Scores against outcomes, see `bayes_tacit.monitor.summary.Bin`.
     drifts
         Features and diagnostics against training; none without a router file.
     compared
@@ -215,13 +450,13 @@ def _summary(
         last=counts[3],
         requests=counts[4],
         steps=counts[5],
-        handoff_steps=tables.handoff_steps(records),
-        spent=tables.spent(records),
-        success=tables.success(records),
-        calibration=tables.calibration(records, chosen),
+        handoff_steps=handoff_steps(records),
+        spent=spent(records),
+        success=success(records),
+        calibration=calibration(records, chosen),
         drifts=[] if training is None else training.drifts(),
-        compared=tables.compared(records, chosen),
-        days=tables.days(records),
+        compared=compared(records, chosen),
+        days=days(records),
         faults=counts[6],
         missing=counts[7],
         errors=counts[8],

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from talks import TASK, counting
 
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.gateway.server import masking
+from bayes_tacit.gateway.server import upstreams
 from bayes_tacit.gateway.server.app import create_app
-from bayes_tacit.gateway.server.masking import Masking
 from bayes_tacit.gateway.server.settings import Settings, Upstream
+from bayes_tacit.gateway.server.upstreams import Masking
 from bayes_tacit.keys import key_from, masked
 
 KEY = "sk-9f8e7d6c5b4a32100123"
@@ -74,7 +74,7 @@ def test_what_passes_in_pieces_is_what_passes_whole(words, cuts):
 
 
 def test_an_endless_line_is_cut_between_words_and_held_back_within_bounds(monkeypatch):
-    monkeypatch.setattr(masking, "HELD", 100)
+    monkeypatch.setattr(upstreams, "HELD", 100)
     found = Masking(KEY)
     passed = [
         found.passed(f"{'x' * 20} {KEY}"[start : start + 3].encode()) for _ in range(20) for start in range(0, 44, 3)

@@ -21,7 +21,7 @@ from bayes_tacit.gateway import (
     read_reply,
     read_stream,
 )
-from bayes_tacit.gateway.identity import FIELDS, HEADERS, features_in
+from bayes_tacit.gateway.sessions import FIELDS, HEADERS, features_in
 
 
 @pytest.fixture(params=["memory", "file"])

@@ -22,7 +22,7 @@ from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileErr
 from bayes_tacit.gateway import Engine, Identity, Reply, SessionLog, Sessions
 from bayes_tacit.logs.extractor import FLAGS
 from bayes_tacit.monitor import summarize
-from bayes_tacit.monitor.shares import ratio_interval, share_interval
+from bayes_tacit.monitor.summary import ratio_interval, share_interval
 from bayes_tacit.router import PolicyRouter
 from bayes_tacit.router.control import StepDeferralController
 from bayes_tacit.router.ranges import Ranges

@@ -1,10 +1,11 @@
-"""The gateway as an ASGI application: its routes, and what it opens and closes."""
+"""The gateway as an ASGI application: its routes, what it opens and closes, and how it is run."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import logging
+import os
 import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
@@ -18,20 +19,24 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.gateway.checkpoints import AnyRouter
-from bayes_tacit.gateway.defaults import default_router
-from bayes_tacit.gateway.engine import Engine
-from bayes_tacit.gateway.identity import checked_id, scope_of
+from bayes_tacit.gateway.engine import AnyRouter, Engine, default_router
 from bayes_tacit.gateway.kept import Side
 from bayes_tacit.gateway.log import SessionLog
-from bayes_tacit.gateway.prices import Price, Prices
-from bayes_tacit.gateway.server.answers import RefusedError, error_body
-from bayes_tacit.gateway.server.bodies import ClientGoneError, conversation, parse_object, read_body
-from bayes_tacit.gateway.server.chat import Chat, Desk
+from bayes_tacit.gateway.replies import Price, Prices
+from bayes_tacit.gateway.server.exchange import (
+    Chat,
+    ClientGoneError,
+    Desk,
+    RefusedError,
+    conversation,
+    error_body,
+    parse_object,
+    read_body,
+)
 from bayes_tacit.gateway.server.metrics import Metrics, SharedMetrics
 from bayes_tacit.gateway.server.settings import Settings
 from bayes_tacit.gateway.server.upstreams import Upstreams
-from bayes_tacit.gateway.sessions import Sessions
+from bayes_tacit.gateway.sessions import Sessions, checked_id, scope_of
 from bayes_tacit.gateway.store import FileStore, MemoryStore
 from bayes_tacit.router import Router
 
@@ -236,3 +241,47 @@ async def _keep_writing(metrics: Metrics) -> None:
         await asyncio.sleep(BETWEEN)
         with suppress(sqlite3.Error):
             metrics.write()
+
+
+VARIABLE = "BAYES_TACIT_GATEWAY"
+"""The environment variable by which worker processes are given their settings; there is no key in it."""
+
+KEPT_OPEN = 75
+"""Seconds that a client's connection may be idle."""
+
+
+def app_from_environment() -> Starlette:
+    """Make the application of a worker process."""
+    return create_app(Settings.from_json(os.environ[VARIABLE]))
+
+
+def serve(settings: Settings, host: str, port: int, workers: int = 1) -> None:
+    """Serve until the process is told to stop.
+
+    Parameters
+    ----------
+    settings
+        How the gateway is set up.
+    host, port
+        Where to listen.
+    workers
+        How many processes; more than one need `settings.state`, which they share. One that dies is replaced.
+    """
+    import uvicorn
+
+    if workers > 1 and settings.state is None:
+        raise InvalidDataError("a file, with --state, that all workers share", field="state", value=None)
+    os.environ[VARIABLE] = settings.to_json()
+    uvicorn.run(
+        "bayes_tacit.gateway.server.app:app_from_environment",
+        factory=True,
+        host=host,
+        port=port,
+        workers=workers,
+        log_level="warning",
+        access_log=False,
+        ws="none",
+        server_header=False,
+        timeout_keep_alive=KEPT_OPEN,
+        timeout_graceful_shutdown=10,
+    )

@@ -1,14 +1,16 @@
-"""Chat requests: read, decided, sent on, and passed back as they come."""
+"""One request on its way: read, decided, sent on, and passed back as it comes."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import re
 import sqlite3
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
+from urllib.parse import quote
 
 import aiohttp
 from starlette.types import Receive, Scope, Send
@@ -16,17 +18,171 @@ from starlette.types import Receive, Scope, Send
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.gateway.engine import Ruling
 from bayes_tacit.gateway.forwarding import forwarded
-from bayes_tacit.gateway.identity import TASK, Identity, checked_id, features_in, identify
 from bayes_tacit.gateway.kept import Side
-from bayes_tacit.gateway.prices import Usage
-from bayes_tacit.gateway.replies import Reply, read_reply, read_stream
-from bayes_tacit.gateway.server.answers import Headers, RefusedError, error_body, ruling_headers, send_json
-from bayes_tacit.gateway.server.bodies import ClientGoneError, conversation, outgoing, parse_object, read_body
+from bayes_tacit.gateway.replies import Reply, Usage, read_reply, read_stream
 from bayes_tacit.gateway.server.metrics import Metrics
 from bayes_tacit.gateway.server.settings import Settings
-from bayes_tacit.gateway.server.upstreams import Upstreams
-from bayes_tacit.gateway.sessions import Sessions, Ticket
+from bayes_tacit.gateway.server.upstreams import PREFIX, Headers, Upstreams
+from bayes_tacit.gateway.sessions import TASK, Identity, Sessions, Ticket, checked_id, features_in, identify
 from bayes_tacit.logs.messages import Message
+
+
+class RefusedError(Exception):
+    """A request that is answered here, with a status and a sentence.
+
+    Attributes
+    ----------
+    status
+        As HTTP has it.
+    """
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+def error_body(status: int, message: str) -> bytes:
+    """Give an error as OpenAI's clients read it."""
+    kind = "invalid_request_error" if status < 500 else "upstream_error"
+    return json.dumps({"error": {"message": message, "type": kind, "param": None, "code": f"tacit_{status}"}}).encode()
+
+
+async def send_json(send: Send, status: int, content: bytes, headers: Headers | None = None) -> None:
+    """Answer with JSON."""
+    about = [(b"content-type", b"application/json"), (b"content-length", str(len(content)).encode())]
+    await send({"type": "http.response.start", "status": status, "headers": [*about, *(headers or ())]})
+    await send({"type": "http.response.body", "body": content})
+
+
+def ruling_headers(session: str | None, ruling: Ruling, side: Side, model: str | None, fault: str | None) -> Headers:
+    """Say in headers who serves and why.
+
+    Examples
+    --------
+    >>> from bayes_tacit.gateway import Engine, Kept, default_router
+    >>> ruling = Engine(default_router()).consider(Kept(), [{"role": "user", "content": "Hi"}])
+    >>> dict(ruling_headers("a", ruling, "cheap", None, None))[b"x-tacit-why"]
+    b'nothing to judge before the first step'
+    """
+    told: dict[str, object] = {"session": None if session is None else quote(session, safe=" #:/@+=,;|")}
+    told |= {"step": ruling.step, "served": side, "model": model}
+    decision = ruling.decision
+    if decision is not None:
+        told["score"] = None if decision.score is None else f"{decision.score:.6g}"
+        if decision.lower is not None and decision.upper is not None:
+            told["band"] = f"{decision.lower:.6g},{decision.upper:.6g}"
+    told |= {"why": ruling.why, "missing": ", ".join(ruling.missing) or None, "fault": fault or ruling.fault}
+    if ruling.latched:
+        told["handoff"] = "restart" if ruling.restart else "resume"
+    return [(PREFIX + name.encode(), _visible(value)) for name, value in told.items() if value is not None]
+
+
+def _visible(value: object) -> bytes:
+    """Give a text that a header can carry, on one line."""
+    return re.sub(r"[^ -~]+", "?", str(value))[:1000].encode()
+
+
+LOGPROBS = {"logprobs": True, "top_logprobs": 0}
+"""What asks for log-probabilities: some servers give none without the second, which asks for no alternatives."""
+
+_MODEL = re.compile(rb'"model"\s*:\s*"(?:[^"\\]|\\.)*"')
+
+
+class ClientGoneError(Exception):
+    """The client left before its request was whole."""
+
+
+async def read_body(receive: Receive, declared: str | None, most: int) -> bytes:
+    """Read a request's body; one that is too long is refused, as soon as that is known."""
+    if declared is not None and declared.isdigit() and len(declared) < 20 and int(declared) > most:
+        raise too_long(most)
+    pieces: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientGoneError
+        piece = message.get("body", b"")
+        size += len(piece)
+        if size > most:
+            raise too_long(most)
+        if not message.get("more_body", False):
+            return b"".join([*pieces, piece]) if pieces else piece
+        pieces.append(piece)
+
+
+def too_long(most: int) -> RefusedError:
+    """Say that a request is longer than any may be."""
+    return RefusedError(413, f"the request has too many bytes; expected at most {most:,}")
+
+
+def parse_object(raw: bytes) -> dict[str, Any]:
+    """Parse a request, which is an object; what is not is told in words.
+
+    Examples
+    --------
+    >>> parse_object(b"[1]")
+    Traceback (most recent call last):
+        ...
+    bayes_tacit.gateway.server.exchange.RefusedError: the body is a list; expected a JSON object
+    """
+    try:
+        content = json.loads(raw)
+    except RecursionError:
+        raise RefusedError(400, "the body is nested too deeply; expected a JSON object") from None
+    except ValueError as error:
+        raise RefusedError(400, f"the body is not JSON ({str(error)[:120]}); expected a JSON object") from None
+    if not isinstance(content, dict):
+        raise RefusedError(400, f"the body is a {type(content).__name__}; expected a JSON object")
+    return content
+
+
+def conversation(body: Mapping[str, Any]) -> list[Message] | None:
+    """Give the messages of a request if they are such; what is wrong with others, the model's server says."""
+    messages = body.get("messages")
+    if not isinstance(messages, list) or not messages or not all(isinstance(one, dict) for one in messages):
+        return None
+    return messages
+
+
+def outgoing(
+    raw: bytes, body: Mapping[str, Any], messages: Sequence[Message] | None, model: str | None, *, logprobs: bool
+) -> bytes:
+    r"""Give the body to send on: the very bytes that came, unless something has to be another.
+
+    Parameters
+    ----------
+    raw, body
+        What came, and the same parsed.
+    messages
+        The conversation to send; the list in `body` itself if it is to stay.
+    model
+        The model's name there; None for what the client says.
+    logprobs
+        Whether to ask for log-probabilities where the client does not.
+
+    Examples
+    --------
+    >>> raw = b'{"model": "any", "messages": [ ]}'
+    >>> outgoing(raw, json.loads(raw), None, "small", logprobs=False)
+    b'{"model":"small", "messages": [ ]}'
+    """
+    same = messages is None or messages is body.get("messages")
+    ask = logprobs and "logprobs" not in body
+    rename = model is not None and body.get("model") != model
+    if same and not ask:
+        if not rename:
+            return raw
+        # Inside a JSON text a quotation mark is escaped, so these bytes are a key or a value, and once means the key.
+        if isinstance(body.get("model"), str) and raw.count(b'"model"') == 1:
+            named = b'"model":' + json.dumps(model).encode()
+            changed, times = _MODEL.subn(lambda _: named, raw)
+            if times == 1:
+                return changed
+    changes = {"model": model} if rename else {}
+    content = {**body, **changes, **({} if same else {"messages": messages}), **(LOGPROBS if ask else {})}
+    return json.dumps(content, separators=(",", ":")).encode()
+
 
 GONE = 499
 """The status that is logged where the client has left."""

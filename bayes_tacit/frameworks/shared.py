@@ -1,12 +1,28 @@
-"""A store for sessions that a framework keeps itself, in its own state."""
+"""What the adapters share: a session that a framework keeps itself, how a call ended, which extra is missing."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 
-from bayes_tacit.gateway import Kept
+from bayes_tacit.errors import MissingDependencyError
+from bayes_tacit.gateway import Kept, Reply, Sessions, Ticket
+
+
+def without(framework: str, extra: str, error: ImportError) -> MissingDependencyError:
+    """Give the error to raise where a framework cannot be imported.
+
+    Examples
+    --------
+    >>> print(without("LangChain 1.x", "langchain", ModuleNotFoundError("No module named 'langchain'")))
+    the adapter of LangChain 1.x cannot import it (No module named 'langchain'): install bayes_tacit[langchain]
+    """
+    return MissingDependencyError(
+        f"the adapter of {framework} cannot import it ({error}): install bayes_tacit[{extra}]"
+    )
+
 
 _held: ContextVar[Kept | None] = ContextVar("tacit session", default=None)
 
@@ -50,3 +66,23 @@ class Borrowed:
 
     def close(self) -> None:
         """Let go of nothing."""
+
+
+FAILED = 500
+"""Status in the log of a call that raised an error and has none."""
+
+
+def record_end(
+    sessions: Sessions, ticket: Ticket, began: float, reply: Reply | None, failure: Exception | None = None
+) -> None:
+    """Tell the sessions of a call that began at `began` (`time.perf_counter`): its reply, or what ended it."""
+    status = getattr(failure, "status_code", None)
+    failed = status if isinstance(status, int) else FAILED
+    sessions.replied(
+        ticket,
+        ticket.ruling.side,
+        reply,
+        status=200 if failure is None else failed,
+        seconds=time.perf_counter() - began,
+        fault=None if failure is None else type(failure).__name__,
+    )
