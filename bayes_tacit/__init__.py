@@ -10,11 +10,9 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from bayes_tacit.data.costs import LoggedCost, StepCost
+    from bayes_tacit.data.costs import LoggedCost, Outcomes, StepCost
     from bayes_tacit.data.counterfactuals import Counterfactuals
-    from bayes_tacit.data.episodes import Episodes
-    from bayes_tacit.data.example import load_example
-    from bayes_tacit.data.outcomes import Outcomes
+    from bayes_tacit.data.episodes import Episodes, load_example
     from bayes_tacit.decisions.bounds import bounds_from_logs, suggest_alpha
     from bayes_tacit.decisions.selection import choose, operating_points
     from bayes_tacit.errors import TacitError
@@ -81,7 +79,7 @@ _HOME = {
     "HandoffState": "router",
     "LoggedCost": "data.costs",
     "MapFit": "estimates.map_fit",
-    "Outcomes": "data.outcomes",
+    "Outcomes": "data.costs",
     "Recommendation": "policies",
     "RidgePrior": "model.priors",
     "Router": "router",
@@ -103,7 +101,7 @@ _HOME = {
     "handoff_score": "scores.score",
     "incidence": "scores.score",
     "judge": "estimates.posterior",
-    "load_example": "data.example",
+    "load_example": "data.episodes",
     "load_posterior": "estimates.posterior",
     "operating_points": "decisions.selection",
     "recommend": "policies",

@@ -18,8 +18,7 @@ from bayes_tacit import (
     sample_posterior,
     save_posterior,
 )
-from bayes_tacit.data.costs import StepCost
-from bayes_tacit.data.outcomes import AVERAGES
+from bayes_tacit.data.costs import AVERAGES, StepCost
 from bayes_tacit.decisions.bounds import Suggestion, bounds_from_logs, suggest_alpha
 from bayes_tacit.decisions.selection import score_quantiles
 from bayes_tacit.files import atomic_path

@@ -9,7 +9,7 @@ import pandas as pd
 from simulate import quietly
 
 from bayes_tacit import Counterfactuals, Episodes, StepCost
-from bayes_tacit.data.episodes.frames import dataset_from_frames
+from bayes_tacit.data.frames import dataset_from_frames
 
 COST = StepCost(cheap=1, strong=3)
 BUDGET = 9

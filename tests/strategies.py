@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from bayes_tacit.data.episodes import Episodes
-from bayes_tacit.data.episodes.layout import RESERVED
+from bayes_tacit.data.layout import RESERVED
 from bayes_tacit.errors import TacitWarning
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=8)

@@ -15,8 +15,6 @@ SECTIONS: dict[str, list[str]] = {
     "test": [
         "--group",
         "dev",
-        "--group",
-        "benchmarks",
         "--extra",
         "scale",
         "--extra",

@@ -21,7 +21,7 @@ def example(
 
     Example: `bayes-tacit example episodes.jsonl`
     """
-    from bayes_tacit.data.example import load_example
+    from bayes_tacit.data.episodes import load_example
 
     episodes = load_example()
     episodes.write(new_file(out, force=force))

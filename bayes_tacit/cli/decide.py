@@ -27,7 +27,7 @@ from bayes_tacit.cli.common import (
 )
 from bayes_tacit.cli.prices import check_restarts, prices_of, restarts_known, steps_of
 from bayes_tacit.cli.thresholds import Asked, from_counterfactuals, from_log, from_scores
-from bayes_tacit.data.handoffs import HANDOFFS
+from bayes_tacit.data.timing import HANDOFFS
 from bayes_tacit.errors import InvalidDataError
 
 if TYPE_CHECKING:
@@ -35,8 +35,7 @@ if TYPE_CHECKING:
 
     from bayes_tacit.data.costs import StepCost
     from bayes_tacit.data.counterfactuals import Counterfactuals
-    from bayes_tacit.data.handoffs import Handoff
-    from bayes_tacit.data.timing import Timing
+    from bayes_tacit.data.timing import Handoff, Timing
     from bayes_tacit.decisions.selection import Candidates
 
 

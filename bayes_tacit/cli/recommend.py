@@ -28,8 +28,7 @@ from bayes_tacit.cli.common import (
     write_table,
 )
 from bayes_tacit.cli.prices import check_restarts, number_of, prices_of, steps_of
-from bayes_tacit.data.handoffs import HANDOFFS
-from bayes_tacit.data.timing import TIMINGS
+from bayes_tacit.data.timing import HANDOFFS, TIMINGS
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.progress import bars
 

@@ -9,7 +9,7 @@ import typer
 
 from bayes_tacit import validate
 from bayes_tacit.cli.common import AnySeed
-from bayes_tacit.data.handoffs import HANDOFFS
+from bayes_tacit.data.timing import HANDOFFS
 from bayes_tacit.errors import MissingDependencyError
 from bayes_tacit.keys import key_from, no_key_in
 

@@ -177,7 +177,7 @@ def _rows(points: pd.DataFrame, choice: Choice) -> str:
     """Write the efficient candidates as a table, thinned to what a screen holds, the chosen one marked."""
     import numpy as np
 
-    from bayes_tacit.data.outcomes import AVERAGES
+    from bayes_tacit.data.costs import AVERAGES
     from bayes_tacit.decisions.selection import efficient_frontier
 
     best = np.unique([*efficient_frontier(points).index, choice.position])

@@ -1,4 +1,4 @@
-"""What a checkpoint is, and from which step on Strong acts after a crossing there."""
+"""What a checkpoint is, from which step Strong acts after a crossing there, and whether it goes on or begins anew."""
 
 from __future__ import annotations
 
@@ -115,3 +115,11 @@ def as_steps(name: str, values: npt.ArrayLike) -> np.ndarray:
             "whole numbers >= 0, with -1 or NaN for never", field=name, value=float(steps[wrong].flat[0])
         )
     return steps.astype(np.int64)
+
+
+Handoff = Literal["resume", "restart"]
+"""Strong goes on where Cheap stands, as in the paper, or the environment is reset and Strong begins the task anew."""
+
+HANDOFFS: tuple[Handoff, ...] = get_args(Handoff)
+
+DEFAULT_HANDOFF: Handoff = "resume"

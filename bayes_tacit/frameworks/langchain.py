@@ -8,7 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple, NotRequired
 
-from bayes_tacit.data.handoffs import Handoff
+from bayes_tacit.data.timing import Handoff
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.frameworks.shared import Borrowed, holding, record_end, without
 from bayes_tacit.gateway import (

@@ -9,7 +9,7 @@ from hashlib import blake2b
 from typing import Any, NamedTuple, cast
 from uuid import uuid4
 
-from bayes_tacit.data.handoffs import Handoff
+from bayes_tacit.data.timing import Handoff
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.frameworks.shared import record_end, without
 from bayes_tacit.gateway import (

@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from bayes_tacit.data.handoffs import Handoff
+from bayes_tacit.data.timing import Handoff
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.frameworks.shared import record_end, without
 from bayes_tacit.gateway import (

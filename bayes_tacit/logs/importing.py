@@ -225,7 +225,7 @@ def _same_features(row: Row, names: KeysView[str] | None, place: str, *, first: 
 
 
 def _check_names(names: Iterable[str], field: str, place: str) -> None:
-    from bayes_tacit.data.episodes.layout import check_name
+    from bayes_tacit.data.layout import check_name
 
     for name in names:
         check_name(name, f"name in {field}", where=place)

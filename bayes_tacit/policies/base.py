@@ -9,8 +9,8 @@ from typing import Any, Protocol, runtime_checkable
 
 import pandas as pd
 
+from bayes_tacit.data.costs import Outcomes
 from bayes_tacit.data.episodes import Episodes
-from bayes_tacit.data.outcomes import Outcomes
 from bayes_tacit.decisions.selection import Choice, choose
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.policies.world import World

@@ -9,9 +9,8 @@ import numpy as np
 import pandas as pd
 
 from bayes_tacit import validate
-from bayes_tacit.data.costs import cost_of_calls
+from bayes_tacit.data.costs import Outcomes, cost_of_calls
 from bayes_tacit.data.episodes import Episodes
-from bayes_tacit.data.outcomes import Outcomes
 from bayes_tacit.data.timing import NEVER
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.policies.base import Setting, number_in

@@ -10,8 +10,8 @@ from types import MappingProxyType
 import numpy as np
 import pandas as pd
 
+from bayes_tacit.data.costs import AVERAGES, Outcomes
 from bayes_tacit.data.episodes import Episodes
-from bayes_tacit.data.outcomes import AVERAGES, Outcomes
 from bayes_tacit.decisions.selection import Choice, bootstrap, choose
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.policies.base import FittedPolicy, Policy, Searching, chosen, number_in

@@ -11,10 +11,12 @@ import pandas as pd
 
 from bayes_tacit import validate
 from bayes_tacit.data.episodes import Episodes
-from bayes_tacit.data.handoffs import DEFAULT_HANDOFF, HANDOFFS, Handoff
 from bayes_tacit.data.timing import (
+    DEFAULT_HANDOFF,
     DEFAULT_TIMING,
+    HANDOFFS,
     TIMINGS,
+    Handoff,
     Timing,
     usable_checkpoints,
 )

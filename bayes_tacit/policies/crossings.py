@@ -7,11 +7,10 @@ from abc import ABC, abstractmethod
 import numpy as np
 import pandas as pd
 
+from bayes_tacit.data.costs import AVERAGES, Outcomes
 from bayes_tacit.data.counterfactuals import Counterfactuals
 from bayes_tacit.data.episodes import Episodes
-from bayes_tacit.data.handoffs import Handoff
-from bayes_tacit.data.outcomes import AVERAGES, Outcomes
-from bayes_tacit.data.timing import Timing, discards_proposal
+from bayes_tacit.data.timing import Handoff, Timing, discards_proposal
 from bayes_tacit.decisions.selection import operating_points
 from bayes_tacit.policies.base import Setting, number_in
 from bayes_tacit.policies.world import World

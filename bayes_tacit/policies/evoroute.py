@@ -9,12 +9,20 @@ import numpy as np
 import pandas as pd
 
 from bayes_tacit import validate
-from bayes_tacit.data.costs import StepCost
+from bayes_tacit.data.costs import Outcomes, StepCost, averages
 from bayes_tacit.data.counterfactuals import Counterfactuals
 from bayes_tacit.data.episodes import Episodes
-from bayes_tacit.data.handoffs import DEFAULT_HANDOFF, HANDOFFS, Handoff
-from bayes_tacit.data.outcomes import Outcomes, averages
-from bayes_tacit.data.timing import DEFAULT_TIMING, NEVER, TIMINGS, Timing, discards_proposal, usable_checkpoints
+from bayes_tacit.data.timing import (
+    DEFAULT_HANDOFF,
+    DEFAULT_TIMING,
+    HANDOFFS,
+    NEVER,
+    TIMINGS,
+    Handoff,
+    Timing,
+    discards_proposal,
+    usable_checkpoints,
+)
 from bayes_tacit.decisions.selection import score_quantiles
 from bayes_tacit.errors import EvidenceError, InvalidDataError
 from bayes_tacit.policies.base import Setting, number_in

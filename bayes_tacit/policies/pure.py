@@ -8,8 +8,8 @@ from typing import ClassVar
 import numpy as np
 import pandas as pd
 
+from bayes_tacit.data.costs import Outcomes
 from bayes_tacit.data.episodes import Episodes
-from bayes_tacit.data.outcomes import Outcomes
 from bayes_tacit.data.timing import NEVER
 from bayes_tacit.policies.base import Setting, number_in
 from bayes_tacit.policies.view import Seen

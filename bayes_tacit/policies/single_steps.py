@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 
-from bayes_tacit.data.outcomes import averages
+from bayes_tacit.data.costs import averages
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.policies.branches import numbers
 

@@ -12,10 +12,9 @@ import pandas as pd
 import xarray as xr
 
 from bayes_tacit import validate
+from bayes_tacit.data.costs import Outcomes
 from bayes_tacit.data.episodes import Episodes
-from bayes_tacit.data.handoffs import DEFAULT_HANDOFF, HANDOFFS, Handoff
-from bayes_tacit.data.outcomes import Outcomes
-from bayes_tacit.data.timing import Timing, discards_proposal
+from bayes_tacit.data.timing import DEFAULT_HANDOFF, HANDOFFS, Handoff, Timing, discards_proposal
 from bayes_tacit.decisions.selection import Candidates, score_quantiles, target_switch_rates
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.estimates.map_fit import MapFit, fit_map

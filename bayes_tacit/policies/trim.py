@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from bayes_tacit import validate
+from bayes_tacit.data.costs import Outcomes
 from bayes_tacit.data.episodes import Episodes
-from bayes_tacit.data.outcomes import Outcomes
 from bayes_tacit.data.timing import DEFAULT_TIMING, TIMINGS, Timing, marked_checkpoints, usable_checkpoints
 from bayes_tacit.errors import EvidenceError, InvalidDataError
 from bayes_tacit.model.evidence import Unmarked

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bayes_tacit.data.episodes import Episodes
-from bayes_tacit.data.episodes.layout import OUTCOMES, VARIABLES, WINDOW, carried_variables
+from bayes_tacit.data.layout import OUTCOMES, VARIABLES, WINDOW, carried_variables
 from bayes_tacit.errors import InvalidDataError
 
 SO_FAR = ("total", "last", "highest")

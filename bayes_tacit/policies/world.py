@@ -13,8 +13,8 @@ from bayes_tacit import validate
 from bayes_tacit.data.costs import CostModel, LoggedCost, cost_of_calls
 from bayes_tacit.data.counterfactuals import Counterfactuals
 from bayes_tacit.data.episodes import Episodes
-from bayes_tacit.data.episodes.conversions import plain
-from bayes_tacit.data.handoffs import HANDOFFS, Handoff
+from bayes_tacit.data.layout import plain
+from bayes_tacit.data.timing import HANDOFFS, Handoff
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.router.control import Chance
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayes_tacit import validate
-from bayes_tacit.data.handoffs import DEFAULT_HANDOFF, Handoff
+from bayes_tacit.data.timing import DEFAULT_HANDOFF, Handoff
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.model.design import Design
 from bayes_tacit.model.families import family_named

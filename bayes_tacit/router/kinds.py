@@ -31,8 +31,7 @@ from typing import Any, Literal
 import numpy as np
 
 from bayes_tacit import validate
-from bayes_tacit.data.handoffs import Handoff
-from bayes_tacit.data.timing import Timing
+from bayes_tacit.data.timing import Handoff, Timing
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.router.control import (
     CascadeController,

@@ -10,8 +10,7 @@ from functools import cached_property
 from typing import Any, cast
 
 from bayes_tacit import validate
-from bayes_tacit.data.handoffs import DEFAULT_HANDOFF, HANDOFFS, Handoff
-from bayes_tacit.data.timing import TIMINGS, Timing
+from bayes_tacit.data.timing import DEFAULT_HANDOFF, HANDOFFS, TIMINGS, Handoff, Timing
 from bayes_tacit.router import kinds, storage
 from bayes_tacit.router.common import AnyRouter
 from bayes_tacit.router.contents import ranges_content, read_ranges

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from bayes_tacit.data.handoffs import Handoff
+from bayes_tacit.data.timing import Handoff
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.router.control import GO_ON, Checkpoint, Choice, GoingOn
 from bayes_tacit.router.decision import OPENING, STRONG_BY, Decision

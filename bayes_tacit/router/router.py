@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from bayes_tacit import validate
-from bayes_tacit.data.handoffs import DEFAULT_HANDOFF, HANDOFFS, Handoff
+from bayes_tacit.data.timing import DEFAULT_HANDOFF, HANDOFFS, Handoff
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.router import contents, storage
 from bayes_tacit.router.common import AnyRouter

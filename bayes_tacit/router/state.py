@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
-from bayes_tacit.data.handoffs import Handoff
+from bayes_tacit.data.timing import Handoff
 from bayes_tacit.errors import InvalidDataError, TacitError
 from bayes_tacit.router.decision import OPENING, STRONG_BY, Decision
 from bayes_tacit.router.fields import Fields, Given

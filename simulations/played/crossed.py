@@ -16,8 +16,8 @@ import pandas as pd
 
 from bayes_tacit.agents.playing import Pair, Task
 from bayes_tacit.agents.teacher.marks import Evidence
+from bayes_tacit.data.costs import Outcomes
 from bayes_tacit.data.episodes import Episodes
-from bayes_tacit.data.outcomes import Outcomes
 from bayes_tacit.decisions.selection import bootstrap
 from bayes_tacit.errors import InvalidDataError, TacitWarning
 from bayes_tacit.policies import Policy, World, compare

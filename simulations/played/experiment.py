@@ -18,8 +18,8 @@ import pandas as pd
 from bayes_tacit.agents.playing import Entry, Pair, Task, outcomes_of, play_policies
 from bayes_tacit.agents.teacher.marks import Evidence
 from bayes_tacit.agents.transcript import Transcript
+from bayes_tacit.data.costs import Outcomes
 from bayes_tacit.data.episodes import Episodes
-from bayes_tacit.data.outcomes import Outcomes
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.policies import Comparison, Policy, Recommendation, World, compare
 from simulations.played.needed import needed_handoffs

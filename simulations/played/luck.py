@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import pandas as pd
 
-from bayes_tacit.data.outcomes import Outcomes
+from bayes_tacit.data.costs import Outcomes
 from bayes_tacit.decisions.selection import choose
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.policies import World

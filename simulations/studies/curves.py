@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from bayes_tacit.data.outcomes import AVERAGES
+from bayes_tacit.data.costs import AVERAGES
 from bayes_tacit.policies import success_cost_curve
 from bayes_tacit.review.plots.policies import policy_style
 from simulations.mechanism import calibration

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from strategies import dataset, datasets, episodes, quietly, steps_frame, tasks_frame
 
 from bayes_tacit.data.episodes import Episodes
-from bayes_tacit.data.episodes.summary import DiagnosticSummary, FeatureSummary, Spread
+from bayes_tacit.data.validation import DiagnosticSummary, FeatureSummary, Spread
 from bayes_tacit.errors import InvalidDataError, TacitWarning
 
 

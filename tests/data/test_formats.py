@@ -19,9 +19,9 @@ import xarray as xr
 from hypothesis import HealthCheck, given, settings
 from strategies import dataset, datasets, episodes, quietly, steps_frame, tasks_frame
 
+from bayes_tacit.data import jsonl
 from bayes_tacit.data.episodes import Episodes
-from bayes_tacit.data.episodes.formats import jsonl
-from bayes_tacit.data.episodes.layout import RESERVED
+from bayes_tacit.data.layout import RESERVED
 from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingDependencyError, MissingFileError, TacitError
 
 SUFFIXES = [".jsonl", ".parquet", ".nc", ".zarr"]
@@ -320,7 +320,7 @@ def test_a_million_steps_of_json_lines_are_read_in_seconds(tmp_path):
     line = '{{"episode": {}, "features": {{}}, "cheap_success": 1, "strong_success": 1, "diagnostics": [{}]}}\n'
     (tmp_path / "e.jsonl").write_text("".join(line.format(episode, steps) for episode in range(100_000)))
     start = time.process_time()
-    data = jsonl.read(tmp_path / "e.jsonl")
+    data = jsonl.read_jsonl(tmp_path / "e.jsonl")
     assert time.process_time() - start < 8
     assert data["diagnostics"].shape == (100_000, 10, 2)
 
@@ -595,7 +595,7 @@ def test_chunks_may_be_of_any_dim_or_none(chunks, tmp_path):
 
 def test_chunks_without_dask_say_what_to_install(tmp_path, monkeypatch):
     episodes().write(tmp_path / "e.zarr")
-    monkeypatch.setattr("bayes_tacit.data.episodes.formats.find_spec", lambda _: None)
+    monkeypatch.setattr("bayes_tacit.data.formats.find_spec", lambda _: None)
     with pytest.raises(MissingDependencyError, match=r"pip install 'bayes_tacit\[scale\]'"):
         Episodes.read(tmp_path / "e.zarr", chunks={"episode": 2})
 

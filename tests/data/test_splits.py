@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import episodes, quietly
 
-from bayes_tacit.data.episodes import Episodes
-from bayes_tacit.data.episodes.splits import largest_remainder, split_by_fraction
+from bayes_tacit.data.episodes import Episodes, largest_remainder, split_by_fraction
 from bayes_tacit.errors import InvalidDataError
 
 SHARES = {"train": 0.7, "dev": 0.1, "test": 0.2}

@@ -13,7 +13,7 @@ from simulate import quietly
 from sklearn.neighbors import KNeighborsRegressor, NearestNeighbors
 
 from bayes_tacit import Counterfactuals, Episodes, StepCost
-from bayes_tacit.data.episodes.frames import dataset_from_frames
+from bayes_tacit.data.frames import dataset_from_frames
 from bayes_tacit.errors import EvidenceError, InvalidDataError
 from bayes_tacit.policies import EvoRoute, FirstAlarm, StepDeferral, TaskRouter, Trim, World
 from bayes_tacit.policies.base import chosen

@@ -71,24 +71,6 @@ def test_paths_that_are_named_exist(document):
             assert (ROOT / name).exists(), name
 
 
-def words_of(text):
-    return re.findall(r"[a-z]{4,}", text.lower())
-
-
-def test_words_are_spelled_as_in_the_code_or_in_the_list():
-    """A word that is nowhere else is probably a slip; `tests/words.txt` has those that are not."""
-    sources = [path for part in ("bayes_tacit", "models", "simulations") for path in (ROOT / part).rglob("*.py")]
-    known = Counter(word for path in sources for word in words_of(path.read_text(encoding="utf-8")))
-    known.update((ROOT / "tests" / "words.txt").read_text(encoding="utf-8").split())
-    unknown = {word for document in DOCUMENTS for word in words_of(document.prose) if word not in known}
-    assert not unknown
-
-
-def test_the_list_of_words_is_sorted_and_has_no_word_twice():
-    words = (ROOT / "tests" / "words.txt").read_text(encoding="utf-8").split()
-    assert words == sorted(set(words))
-
-
 @every_document
 def test_no_word_is_doubled(document):
     assert not re.findall(r"\b(\w+)\s+\1\b", re.sub(r"^\|.*$", "", document.prose, flags=re.MULTILINE))
@@ -164,7 +146,7 @@ def test_every_public_name_is_in_the_reference_and_none_twice():
     objects = [resolved(path) for path in DOCUMENTED]
     missing = []
     for found in pkgutil.walk_packages(bayes_tacit.__path__, "bayes_tacit."):
-        if found.ispkg and not found.name.startswith(("bayes_tacit.cli", "bayes_tacit.data.episodes.formats")):
+        if found.ispkg and not found.name.startswith(("bayes_tacit.cli", "bayes_tacit.data.formats")):
             module = importlib.import_module(found.name)
             public = {name: getattr(module, name) for name in getattr(module, "__all__", ())}
             missing += [f"{found.name}.{n}" for n, one in public.items() if not any(one is known for known in objects)]

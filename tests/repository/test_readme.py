@@ -14,7 +14,6 @@ from command_line import PROGRAM, call
 from conversations import rollout, write
 
 from bayes_tacit import Episodes, Router
-from bayes_tacit.data.episodes.formats import jsonl
 from bayes_tacit.errors import TacitWarning
 from bayes_tacit.gateway import default_router
 
@@ -52,11 +51,6 @@ def test_json_block_is_a_line_of_a_file_that_can_be_read(tmp_path):
     assert made.ids.tolist() == ["task-17"]
     assert made.has_window.all()
     assert made.n_steps.tolist() == [2]
-
-
-def test_documentation_of_the_format_shows_the_same_line():
-    (example,) = blocks("json")
-    assert f"\n    {example}" in jsonl.__doc__
 
 
 def test_the_command_lines_work_one_after_the_other(tmp_path):

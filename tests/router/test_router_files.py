@@ -12,8 +12,7 @@ from hypothesis import given
 from routers import ROUTERS, random_router
 
 from bayes_tacit import Router
-from bayes_tacit.data.handoffs import HANDOFFS
-from bayes_tacit.data.timing import TIMINGS
+from bayes_tacit.data.timing import HANDOFFS, TIMINGS
 from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileError, TacitError
 from bayes_tacit.model.families import FAMILIES
 from bayes_tacit.router import contents, storage

@@ -12,7 +12,7 @@ from routers import random_router
 from simulate import quietly
 
 from bayes_tacit import Counterfactuals, Router, StepCost
-from bayes_tacit.data.episodes.frames import dataset_from_frames
+from bayes_tacit.data.frames import dataset_from_frames
 from bayes_tacit.decisions.selection import operating_points, target_switch_rates
 from bayes_tacit.router.decision import OPENING
 from bayes_tacit.scores.crossings import first_crossings

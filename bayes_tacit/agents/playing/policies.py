@@ -24,7 +24,7 @@ from bayes_tacit.agents.playing.collect import Pair, Players, make_room, printed
 from bayes_tacit.agents.playing.ownership import owned
 from bayes_tacit.agents.playing.workers import Progress, work_through
 from bayes_tacit.agents.transcript import Transcript, read_transcript
-from bayes_tacit.data.outcomes import Outcomes
+from bayes_tacit.data.costs import Outcomes
 from bayes_tacit.errors import InvalidDataError, MissingFileError
 from bayes_tacit.files import as_path
 from bayes_tacit.router.control import Controller, PureController, RouterController

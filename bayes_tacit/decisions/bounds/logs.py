@@ -13,7 +13,7 @@ import xarray as xr
 from bayes_tacit import validate
 from bayes_tacit.data.costs import CostModel, cost_of_calls
 from bayes_tacit.data.episodes import Episodes
-from bayes_tacit.data.episodes.conversions import plain
+from bayes_tacit.data.layout import plain
 from bayes_tacit.data.timing import Timing, discards_proposal
 from bayes_tacit.decisions.bounds.assumptions import (
     ASSUMPTIONS,

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from bayes_tacit import validate
-from bayes_tacit.data.outcomes import Outcomes
+from bayes_tacit.data.costs import Outcomes
 from bayes_tacit.errors import InvalidDataError
 
 

@@ -9,9 +9,9 @@ import numpy.typing as npt
 import pandas as pd
 import xarray as xr
 
+from bayes_tacit.data.costs import averages
 from bayes_tacit.data.counterfactuals import Counterfactuals
-from bayes_tacit.data.episodes.conversions import plain
-from bayes_tacit.data.outcomes import averages
+from bayes_tacit.data.layout import plain
 from bayes_tacit.data.timing import NEVER, Timing, discards_proposal, handoff_steps
 from bayes_tacit.decisions.selection.candidates import Candidates
 from bayes_tacit.decisions.selection.choice import Points, column, table_of

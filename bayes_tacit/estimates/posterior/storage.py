@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import xarray as xr
 
-from bayes_tacit.data.stores import check_netcdf, check_zarr, write_netcdf
+from bayes_tacit.data.formats import check_netcdf, check_zarr, write_netcdf
 from bayes_tacit.errors import FileFormatError, MissingFileError
 from bayes_tacit.estimates.posterior.completion import completed
 from bayes_tacit.estimates.posterior.digest import digest

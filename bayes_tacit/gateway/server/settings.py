@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from urllib.parse import urlsplit
 
 from bayes_tacit import validate
-from bayes_tacit.data.handoffs import Handoff
+from bayes_tacit.data.timing import Handoff
 from bayes_tacit.gateway.store import IDLE, MOST
 from bayes_tacit.keys import checked_address
 

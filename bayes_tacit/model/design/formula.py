@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from bayes_tacit.data.episodes import Episodes
-from bayes_tacit.data.episodes.layout import VARIABLES
+from bayes_tacit.data.layout import VARIABLES
 from bayes_tacit.errors import InvalidDataError, MissingDependencyError
 from bayes_tacit.model.design.columns import Column, Design, Factor, Level, Number, Spline, level_names
 from bayes_tacit.model.design.factors import FUNCTIONS

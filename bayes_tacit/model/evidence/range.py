@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from bayes_tacit.data.episodes import Episodes
-from bayes_tacit.data.episodes.layout import blocks
+from bayes_tacit.data.layout import blocks
 from bayes_tacit.errors import InvalidDataError
 
 LARGEST = 1e250

@@ -12,8 +12,8 @@ import pandas as pd
 from scipy import special
 
 from bayes_tacit import validate
+from bayes_tacit.data.costs import Outcomes
 from bayes_tacit.data.episodes import Episodes
-from bayes_tacit.data.outcomes import Outcomes
 from bayes_tacit.data.timing import DEFAULT_TIMING, NEVER, TIMINGS, Timing
 from bayes_tacit.decisions.selection import Choice
 from bayes_tacit.errors import InvalidDataError

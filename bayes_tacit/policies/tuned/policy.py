@@ -8,10 +8,9 @@ import numpy as np
 import pandas as pd
 
 from bayes_tacit import validate
+from bayes_tacit.data.costs import Outcomes
 from bayes_tacit.data.episodes import Episodes
-from bayes_tacit.data.handoffs import DEFAULT_HANDOFF, HANDOFFS, Handoff
-from bayes_tacit.data.outcomes import Outcomes
-from bayes_tacit.data.timing import Timing, discards_proposal, handoff_steps
+from bayes_tacit.data.timing import DEFAULT_HANDOFF, HANDOFFS, Handoff, Timing, discards_proposal, handoff_steps
 from bayes_tacit.decisions.selection import Choice
 from bayes_tacit.policies.base import Setting, number_in
 from bayes_tacit.policies.tuned.learner import Learner

@@ -11,7 +11,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from bayes_tacit.data.episodes import Episodes
-from bayes_tacit.data.episodes.summary import OUTCOME_MEANINGS
+from bayes_tacit.data.validation import OUTCOME_MEANINGS
 from bayes_tacit.estimates.posterior.log_prior import prior_of
 from bayes_tacit.html.pieces import Missing, Picture, table_of
 from bayes_tacit.model.design import Design

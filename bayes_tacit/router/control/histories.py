@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from bayes_tacit import validate
-from bayes_tacit.data.handoffs import DEFAULT_HANDOFF, HANDOFFS, Handoff
-from bayes_tacit.data.timing import DEFAULT_TIMING, TIMINGS, Timing
+from bayes_tacit.data.timing import DEFAULT_HANDOFF, DEFAULT_TIMING, HANDOFFS, TIMINGS, Handoff, Timing
 from bayes_tacit.router.control.pilot import Checkpoint, Choice, GoingOn, Pilot, chosen
 from bayes_tacit.router.control.summaries import Summaries
 from bayes_tacit.router.decision import STRONG_BY

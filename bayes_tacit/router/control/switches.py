@@ -7,8 +7,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 from bayes_tacit import validate
-from bayes_tacit.data.handoffs import DEFAULT_HANDOFF, HANDOFFS, Handoff
-from bayes_tacit.data.timing import DEFAULT_TIMING, TIMINGS, Timing, discards_proposal
+from bayes_tacit.data.timing import (
+    DEFAULT_HANDOFF,
+    DEFAULT_TIMING,
+    HANDOFFS,
+    TIMINGS,
+    Handoff,
+    Timing,
+    discards_proposal,
+)
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.router.control.pilot import GO_ON, Checkpoint, Choice, GoingOn, Pilot, chosen
 from bayes_tacit.router.decision import STRONG_BY, Call

@@ -1,0 +1,381 @@
+"""Episodes as JSON Lines: one episode a line, such as this one (broken here to fit).
+
+    {"episode": "task-17", "features": {"food": 1, "entities": 12}, "cheap_success": false, "strong_success": true,
+     "window": [1, 1], "diagnostics": [{"repeat": 0, "invalid": 1}, {"repeat": 1, "invalid": 0}]}
+
+`window` may be absent or null. Any other key with a number, a boolean, a text or null is carried along by episode; the
+key `steps`, a list as long as `diagnostics`, carries such values by step. Null or absent there means missing.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from array import array
+from collections.abc import Iterator, KeysView
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import xarray as xr
+from annotated_types import Ge, Le, Len
+from pydantic import (
+    AllowInfNan,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    StrictBool,
+    StrictInt,
+    StrictStr,
+    ValidationError,
+)
+
+from bayes_tacit.data.frames import check_tabular, dataset_from_columns
+from bayes_tacit.data.layout import (
+    MISSING,
+    SCHEMA_VERSION,
+    Array,
+    as_ids,
+    blocks,
+    carried_variables,
+    check_name,
+    check_schema_version,
+    plain,
+)
+from bayes_tacit.errors import FileFormatError, InvalidDataError
+
+
+def read_jsonl(path: Path) -> xr.Dataset:
+    """Read one episode from each line that is not blank."""
+    columns: _Columns | None = None
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            record = parse(line, path, number)
+            if record is not None:
+                columns = columns or _Columns(path, number, record)
+                columns.add(record, number)
+    if columns is None:
+        raise FileFormatError(f"{path} has no episode; expected one JSON object on each line")
+    return columns.to_dataset()
+
+
+def write_jsonl(dataset: xr.Dataset, path: Path) -> None:
+    """Write one line for each episode."""
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        for block in blocks(dataset):
+            for record in _records(dataset.isel(episode=block).compute()):
+                file.write(json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def check_jsonl(dataset: xr.Dataset) -> None:
+    """Refuse carried variables that JSON cannot hold: other dims, datetimes, infinities."""
+    check_tabular(dataset, "JSON Lines")
+    for name in carried_variables(dataset):
+        array = dataset[name]
+        if array.dtype.kind not in "bifO":
+            raise InvalidDataError("numbers, booleans or text, for JSON Lines", field=name, value=array.dtype)
+        if array.dtype.kind == "f":
+            for block in blocks(dataset):
+                values = array.isel(episode=block).values
+                if np.isinf(values).any():
+                    position = np.argwhere(np.isinf(values))[0]
+                    raise InvalidDataError(
+                        "finite numbers or NaN, for JSON Lines",
+                        episode=plain(dataset["episode"].values[block][position[0]]),
+                        field=name,
+                        value=float(values[tuple(position)]),
+                    )
+
+
+def line_of(path: Path, episode: object) -> int | None:
+    """Return the line that holds an episode, for an error that is found after reading."""
+    if episode is None:
+        return None
+    with path.open("rb") as file:
+        objects = ((number, parse_object(line, path, number)) for number, line in enumerate(file, start=1))
+        return next((number for number, raw in objects if raw is not None and raw.get("episode") == episode), None)
+
+
+class _Columns:
+    """The records read so far, by column: a million steps as numbers take a tenth of what they take as objects."""
+
+    def __init__(self, path: Path, number: int, first: Record) -> None:
+        self._path = path
+        self._first = f"episode {first.episode!r} on line {number}"
+        self._id_type = type(first.episode)
+        self._features, self._diagnostics = first.features.keys(), first.diagnostics[0].keys()
+        for field, names in (("features", self._features), ("diagnostics", self._diagnostics)):
+            for name in names:
+                check_name(name, f"key of {field}", episode=first.episode, where=f"{path}:{number}")
+        self._lines: dict[str | int, int] = {}
+        self._outcomes: list[tuple[bool, bool]] = []
+        self._windows: list[list[int] | tuple[float, float]] = []
+        self._lengths: list[int] = []
+        self._feature_values, self._diagnostic_values = array("d"), array("d")
+        self._carried: list[dict[str, Any]] = []
+        self._step_carried: list[list[dict[str, Any]] | None] = []
+        self._carried_names: dict[str, None] = {}
+        self._step_carried_names: dict[str, None] = {}
+
+    def add(self, record: Record, number: int) -> None:
+        """Append a record, refusing one that does not go with those before it."""
+        if (
+            record.episode in self._lines
+            or type(record.episode) is not self._id_type
+            or record.features.keys() != self._features
+            or any(row.keys() != self._diagnostics for row in record.diagnostics)
+        ):
+            raise self._mismatch(record, number)
+        self._register(record.__pydantic_extra__, self._carried_names, "key", record, number)
+        for step in record.steps or ():
+            self._register(step, self._step_carried_names, "key of steps", record, number)
+        self._lines[record.episode] = number
+        self._outcomes.append((record.cheap_success, record.strong_success))
+        self._windows.append((math.nan, math.nan) if record.window is None else record.window)
+        self._lengths.append(len(record.diagnostics))
+        self._feature_values.extend([record.features[name] for name in self._features])
+        self._diagnostic_values.extend([row[name] for row in record.diagnostics for name in self._diagnostics])
+        self._carried.append(record.__pydantic_extra__)
+        self._step_carried.append(record.steps)
+
+    def to_dataset(self) -> xr.Dataset:
+        """Return the records as a dataset."""
+        lengths = np.array(self._lengths)
+        n, total = len(lengths), int(lengths.sum())
+        outcomes, windows = np.array(self._outcomes), np.array(self._windows, dtype=np.float64)
+        step_carried: dict[str, Array] = {}
+        if self._step_carried_names:
+            pairs = zip(self._step_carried, self._lengths, strict=True)
+            rows = [row for steps, length in pairs for row in (steps or [{}] * length)]
+            step_carried = {name: _objects([row.get(name) for row in rows]) for name in self._step_carried_names}
+        return dataset_from_columns(
+            as_ids(_objects(list(self._lines))),
+            np.repeat(np.arange(n), lengths),
+            np.arange(total) - np.repeat(np.cumsum(lengths) - lengths, lengths),
+            features=(list(self._features), np.array(self._feature_values).reshape(n, len(self._features))),
+            diagnostics=(
+                list(self._diagnostics),
+                np.array(self._diagnostic_values).reshape(total, len(self._diagnostics)),
+            ),
+            by_task={
+                "cheap_success": outcomes[:, 0],
+                "strong_success": outcomes[:, 1],
+                "window_start": windows[:, 0],
+                "window_end": windows[:, 1],
+            },
+            task_carried={name: _objects([row.get(name) for row in self._carried]) for name in self._carried_names},
+            step_carried=step_carried,
+        )
+
+    def _register(self, values: dict[str, Any], known: dict[str, None], field: str, record: Record, line: int) -> None:
+        """Check names that no record had before."""
+        if values.keys() <= known.keys():
+            return
+        place: dict[str, Any] = {"episode": record.episode, "where": f"{self._path}:{line}"}
+        taken = self._diagnostics if known is self._step_carried_names else self._features
+        for name in values:
+            if check_name(name, field, **place) in taken:
+                raise InvalidDataError("a name that nothing else has", field=field, value=name, **place)
+            known[name] = None
+
+    def _mismatch(self, record: Record, line: int) -> InvalidDataError:
+        """Say what does not go with the records before: a repeated id, an id or keys of another kind."""
+
+        def error(expected: str, field: str, value: object, step: str = "") -> InvalidDataError:
+            where = f"{self._path}:{line}{step}"
+            return InvalidDataError(expected, episode=record.episode, field=field, value=value, where=where)
+
+        if record.episode in self._lines:
+            expected = f"an id that does not repeat; it is also on line {self._lines[record.episode]}"
+            return error(expected, "episode", record.episode)
+        if type(record.episode) is not self._id_type:
+            expected = f"ids that are all text or all whole numbers, as the first is: {self._first}"
+            return error(expected, "episode", record.episode)
+        field, keys, wanted, step = next(self._differences(record))
+        has = f"has {list(wanted)}" if wanted else "has none"
+        expected = f"the same keys in every record; the first, {self._first}, {has}"
+        odd = next((key for key in keys if key not in wanted), None)
+        if odd is not None:
+            return error(expected, f"{field}[{odd!r}]", keys[odd], step)
+        absent = next(key for key in wanted if key not in keys)
+        return error(expected, f"{field}[{absent!r}]", MISSING, step)
+
+    def _differences(self, record: Record) -> Iterator[tuple[str, dict[str, Any], KeysView[str], str]]:
+        if record.features.keys() != self._features:
+            yield "features", record.features, self._features, ""
+        for step, row in enumerate(record.diagnostics):
+            if row.keys() != self._diagnostics:
+                yield "diagnostics", row, self._diagnostics, f", step {step}"
+
+
+def _objects(items: list[Any]) -> Array:
+    out = np.empty(len(items), dtype=object)
+    out[:] = items
+    return out
+
+
+def _records(part: xr.Dataset) -> Iterator[dict[str, Any]]:
+    feature_names, diagnostic_names = part["feature"].values.tolist(), part["diagnostic"].values.tolist()
+    names = carried_variables(part)
+    by_episode = {name: part[name].values.tolist() for name in names if part[name].dims == ("episode",)}
+    by_step = {name: part[name].values.tolist() for name in names if name not in by_episode}
+    core = ("episode", "n_steps", "cheap_success", "strong_success", "window_start", "window_end")
+    columns = [part[name].values.tolist() for name in core]
+    features, diagnostics = part["features"].values.tolist(), part["diagnostics"].values.tolist()
+    for i, (episode, length, cheap, strong, start, end) in enumerate(zip(*columns, strict=True)):
+        record: dict[str, Any] = {
+            "episode": episode,
+            "features": dict(zip(feature_names, map(_short, features[i]), strict=True)),
+            "cheap_success": cheap,
+            "strong_success": strong,
+        }
+        if start == start:
+            record["window"] = [int(start), int(end)]
+        rows = diagnostics[i][:length]
+        record["diagnostics"] = [dict(zip(diagnostic_names, map(_short, row), strict=True)) for row in rows]
+        if by_step:
+            record["steps"] = [{name: _null(by_step[name][i][t]) for name in by_step} for t in range(length)]
+        yield record | {name: _null(values[i]) for name, values in by_episode.items()}
+
+
+def _short(value: float) -> float | int:
+    """Return 3 for 3.0, which reads back as the same float; -0.0 would not."""
+    whole = value.is_integer() and abs(value) < 1e15 and (value != 0 or math.copysign(1.0, value) > 0)
+    return int(value) if whole else value
+
+
+def _null(value: Any) -> Any:  # noqa: ANN401  any scalar
+    return None if value != value else value
+
+
+type _Scalar = StrictBool | StrictInt | float | StrictStr | None
+type _Checkpoint = Annotated[int, Ge(-(2**63)), Le(2**63 - 1)]
+
+_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"')
+
+
+def _flag(value: object) -> object:
+    return bool(value) if isinstance(value, int) and value in (0, 1) else value
+
+
+class Record(BaseModel):
+    """One line, as it must be."""
+
+    model_config = ConfigDict(extra="allow", strict=True)
+    __pydantic_extra__: dict[str, _Scalar]
+
+    episode: StrictStr | StrictInt
+    features: dict[str, Annotated[float, AllowInfNan(False)] | bool]
+    cheap_success: Annotated[bool, BeforeValidator(_flag)]
+    strong_success: Annotated[bool, BeforeValidator(_flag)]
+    window: Annotated[list[_Checkpoint], Len(2, 2)] | None = None
+    diagnostics: Annotated[list[dict[str, Annotated[float, AllowInfNan(False), Ge(0)] | bool]], Len(1)]
+    steps: list[dict[str, _Scalar]] | None = None
+
+
+_EXPECTED = {
+    ("episode",): "a text or a whole number",
+    ("features",): "an object of numbers",
+    ("features", "*"): "a finite number",
+    ("cheap_success",): "true or false, or 1 or 0",
+    ("strong_success",): "true or false, or 1 or 0",
+    ("window",): "two whole numbers [start, end], or null",
+    ("diagnostics",): "a list of at least one step, each an object of numbers",
+    ("diagnostics", "*"): "an object of numbers",
+    ("diagnostics", "*", "*"): "a finite number >= 0",
+    ("steps",): "a list of objects, one for each step",
+    ("steps", "*"): "an object",
+}
+
+
+def parse(line: bytes, path: Path, number: int) -> Record | None:
+    """Return the record on a line, or None for a blank line.
+
+    One pass of pydantic is enough for an ordinary line. It does not notice repeated keys, though, and its complaints
+    are not ours: a line that it refuses, or that has more keys than it found, is parsed again with care.
+    """
+    where = f"{path}:{number}"
+    try:
+        record = Record.model_validate_json(line)
+    except ValidationError:
+        record = None
+    if record is None or _has_repeated_key(line, record):
+        raw = parse_object(line, path, number)
+        if raw is None:
+            return None
+        check_schema_version(raw.get("schema_version", SCHEMA_VERSION), where)
+        try:
+            record = Record.model_validate(raw)
+        except ValidationError as error:
+            raise _explained(error, raw, where) from error
+    check_schema_version(record.__pydantic_extra__.pop("schema_version", SCHEMA_VERSION), where)
+    if record.steps is not None and len(record.steps) != len(record.diagnostics):
+        raise InvalidDataError(
+            f"{len(record.diagnostics)}, as many as diagnostics has",
+            episode=record.episode,
+            field="length of steps",
+            value=len(record.steps),
+            where=where,
+        )
+    return record
+
+
+def parse_object(line: bytes, path: Path, number: int) -> dict[str, Any] | None:
+    """Return the JSON object on a line, whatever is in it, or None for a blank line."""
+    where = f"{path}:{number}"
+    try:
+        text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+    except UnicodeDecodeError as error:
+        raise FileFormatError(f"{where} is not UTF-8 text, byte {error.start} of the line") from error
+    if not text.strip():
+        return None
+    try:
+        raw = json.loads(text, object_pairs_hook=_unique)
+    except (ValueError, RecursionError) as error:
+        cut = "" if text.endswith("\n") else "; the last line may be cut short"
+        raise FileFormatError(f"{where} is not one JSON object: {error}{cut}") from error
+    if not isinstance(raw, dict):
+        raise FileFormatError(f"{where} is JSON, but not an object; expected one episode on each line")
+    return raw
+
+
+def _has_repeated_key(line: bytes, record: Record) -> bool:
+    """Tell whether a line of valid JSON has more keys than the record that was read from it.
+
+    Every key has a colon, and so may every text: the texts are only taken out where the count is not right at once.
+    """
+    keys = len(record.model_fields_set) + len(record.features)
+    keys += sum(map(len, record.diagnostics)) + sum(map(len, record.steps or ()))
+    return line.count(b":") != keys and _STRING.sub(b"", line).count(b":") != keys
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    out = dict(pairs)
+    if len(out) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ValueError(f"key {next(key for key in keys if keys.count(key) > 1)!r} is repeated")
+    return out
+
+
+def _explained(error: ValidationError, raw: dict[str, Any], where: str) -> InvalidDataError:
+    """Say the first of pydantic's complaints in our words."""
+    detail = error.errors(include_url=False)[0]
+    top, *rest = detail["loc"]
+    depth = {"features": 1, "diagnostics": 2, "steps": 2}.get(str(top), 0)
+    path = (top, *rest[:depth])
+    key = (str(top), *("*" for _ in path[1:]))
+    value: Any = raw
+    for part in path:
+        value = value.get(part, MISSING) if isinstance(value, dict) else value[int(part)]
+    names = path[1:]
+    if top in ("diagnostics", "steps") and names:
+        where, names = f"{where}, step {names[0]}", names[1:]
+    episode = raw.get("episode")
+    return InvalidDataError(
+        _EXPECTED.get(key, "a number, a text, true, false or null"),
+        episode=episode if isinstance(episode, str | int) else None,
+        field=str(top) + "".join(f"[{name!r}]" for name in names),
+        value=value,
+        where=where,
+    )

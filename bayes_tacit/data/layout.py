@@ -1,0 +1,467 @@
+"""The one layout that episodes have in memory, and how a dataset is brought into it.
+
+| variable                         | dims                          | dtype                                   |
+| -------------------------------- | ----------------------------- | --------------------------------------- |
+| `features`                       | (episode, feature)            | float64                                 |
+| `diagnostics`                    | (episode, step, diagnostic)   | float64, NaN past `n_steps`             |
+| `n_steps`                        | (episode)                     | int64                                   |
+| `cheap_success`                  | (episode)                     | bool                                    |
+| `strong_success`                 | (episode)                     | bool                                    |
+| `window_start`, `window_end`     | (episode)                     | float64, NaN where there is no window   |
+
+The coordinates are `episode` (ids), `step` (0 to the longest rollout), `feature` and `diagnostic` (names). Any other
+variable is carried along. Whatever holds a column (NumPy, pandas nullable, Arrow, Python objects) becomes one of four
+plain dtypes, so that a value means the same in every file format:
+
+| given                            | becomes                                              |
+| -------------------------------- | ---------------------------------------------------- |
+| floats of any width              | float64                                              |
+| integers of any width            | int64; with missing values float64, missing is NaN   |
+| booleans, pandas `boolean`       | bool; with missing values float64, missing is NaN    |
+| text, pandas `string`, category  | text; missing is the empty text                      |
+| nothing but missing values       | float64, all NaN                                     |
+| datetime64                       | datetime64[ns]                                       |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import xarray as xr
+
+from bayes_tacit.errors import FileFormatError, InvalidDataError
+
+SCHEMA_VERSION = 1
+
+DIMS = ("episode", "step", "feature", "diagnostic")
+OUTCOMES = ("cheap_success", "strong_success")
+WINDOW = ("window_start", "window_end")
+VARIABLES: dict[str, tuple[str, ...]] = {
+    "features": ("episode", "feature"),
+    "diagnostics": ("episode", "step", "diagnostic"),
+    "n_steps": ("episode",),
+    **dict.fromkeys((*OUTCOMES, *WINDOW), ("episode",)),
+}
+RESERVED = frozenset({*DIMS, *VARIABLES, "window", "steps", "schema_version"})
+"""Names that a feature, a diagnostic or a carried variable cannot have, because a file format uses them."""
+
+_BLOCK = 8192
+_PADDING: dict[str, Any] = {"b": False, "i": 0, "O": "", "M": np.datetime64("NaT", "ns")}
+
+
+def conform(dataset: xr.Dataset) -> xr.Dataset:
+    """Bring a dataset into the layout of this module, or say what keeps it from that.
+
+    What is known about each episode alone (ids, outcomes, windows, lengths) is loaded. Features, diagnostics and
+    carried variables stay lazy where Dask backs them. Steps past `n_steps` are blanked, and steps that no episode
+    reaches are cut off, so that two datasets with the same content are equal. No variable in memory shares
+    its values with the given dataset, so that a later change of one is no change of the other.
+
+    Raises
+    ------
+    InvalidDataError
+        If a variable is missing, has other dims, or holds what its dtype above cannot.
+    FileFormatError
+        If the dataset says that it follows a newer version of this layout.
+    """
+    if not isinstance(dataset, xr.Dataset):
+        raise InvalidDataError("an xarray.Dataset", field="dataset", value=dataset)
+    check_schema_version(dataset.attrs.get("schema_version", SCHEMA_VERSION))
+    dataset = dataset.reset_coords()
+    if not set(WINDOW) & set(dataset.variables) and "episode" in dataset.dims:
+        dataset = dataset.assign({name: ("episode", np.full(dataset.sizes["episode"], np.nan)) for name in WINDOW})
+    _check_variables(dataset)
+
+    ids = as_ids(dataset["episode"].values)
+    _check_ids(ids)
+    names = {dim: _names(dataset, dim) for dim in ("feature", "diagnostic")}
+    if not names["diagnostic"].size:
+        raise InvalidDataError("at least one diagnostic", field="diagnostics", value=[])
+    n_steps = _n_steps(dataset, ids)
+    dataset = dataset.isel(step=slice(int(n_steps.max())))
+
+    core: dict[str, Any] = {
+        "features": _floats(dataset, "features", ids, names["feature"]),
+        "diagnostics": _floats(dataset, "diagnostics", ids, names["diagnostic"]),
+        "n_steps": n_steps,
+        **{name: as_flags(dataset[name].values, ids, name) for name in OUTCOMES},
+        **{name: _checkpoints(dataset[name].values, ids, name) for name in WINDOW},
+    }
+    variables = {name: (dims, core[name], dataset[name].attrs) for name, dims in VARIABLES.items()}
+    out = xr.Dataset(variables, attrs={**dataset.attrs, "schema_version": SCHEMA_VERSION})
+    carried = {name: _carried(dataset[name]) for name in dataset.data_vars if name not in VARIABLES}
+    coords: dict[Any, Array] = {
+        dim: as_carried(dataset[dim].values, str(dim)) for dim in dataset.coords if dim not in DIMS
+    }
+    coords |= {"episode": ids, "step": np.arange(out.sizes["step"]), **names}
+    out = out.assign(carried).assign_coords(coords)
+    out = _detached(blank_past_end(out), dataset)
+    if "source" in dataset.encoding:
+        out.encoding["source"] = dataset.encoding["source"]
+    return out
+
+
+def blank_past_end(dataset: xr.Dataset) -> xr.Dataset:
+    """Blank every value past the end of its episode."""
+    if bool((dataset["n_steps"] == dataset.sizes["step"]).all()):
+        return dataset
+    inside = xr.DataArray(np.arange(dataset.sizes["step"]), dims="step") < dataset["n_steps"].drop_vars("episode")
+    blanked = {
+        name: array.where(inside, padding(array.dtype)).transpose(*array.dims)
+        for name, array in dataset.data_vars.items()
+        if {"episode", "step"} <= set(array.dims)
+    }
+    return dataset.assign(blanked)
+
+
+def freeze(dataset: xr.Dataset) -> xr.Dataset:
+    """Return the dataset with arrays that NumPy refuses to write into.
+
+    The coordinates are copied. The variables are not: they must not be anyone else's.
+    """
+    # With a dtype that comes out of a pickle, an index would hand out a new view, which can be written, every time.
+    dataset = dataset.assign_coords(
+        {name: array.values.astype(array.dtype.str) for name, array in dataset.coords.items()}
+    )
+    for variable in dataset.variables.values():
+        if variable.chunks is None:
+            variable.values.flags.writeable = False
+    return dataset
+
+
+def padding(dtype: np.dtype[Any]) -> Any:  # noqa: ANN401  a scalar of that dtype
+    """Return what stands past the end of an episode: NaN, 0, False, the empty text or NaT."""
+    return _PADDING.get(dtype.kind, np.nan)
+
+
+def carried_variables(dataset: xr.Dataset) -> list[str]:
+    """Return the names of the variables that are kept but not interpreted."""
+    return [str(name) for name in dataset.data_vars if name not in VARIABLES]
+
+
+def is_lazy(dataset: xr.Dataset) -> bool:
+    """Tell whether any variable is backed by Dask."""
+    return any(variable.chunks is not None for variable in dataset.variables.values())
+
+
+def blocks(dataset: xr.Dataset) -> Iterator[slice]:
+    """Yield runs of episodes that are small enough to hold: the chunks of Dask, or a fixed number of episodes."""
+    n = dataset.sizes["episode"]
+    sizes = dataset["diagnostics"].chunksizes.get("episode")
+    stops = np.cumsum(sizes).tolist() if sizes else [*range(_BLOCK, n, _BLOCK), n]
+    for start, stop in zip([0, *stops[:-1]], stops, strict=True):
+        if stop > start:
+            yield slice(start, stop)
+
+
+def check_schema_version(version: object, where: str = "this dataset") -> None:
+    """Refuse what was written by a newer version of the library."""
+    if not isinstance(version, int | np.integer) or isinstance(version, bool) or version < 1:
+        raise InvalidDataError(f"a version from 1 to {SCHEMA_VERSION}", field="schema_version", value=plain(version))
+    if version > SCHEMA_VERSION:
+        raise FileFormatError(
+            f"{where} has schema_version {version}, newer than the {SCHEMA_VERSION} that this version of bayes_tacit "
+            "reads; upgrade bayes_tacit to read it"
+        )
+
+
+def check_name(name: object, field: str, *, episode: object = None, where: str | None = None) -> str:
+    """Return the name of a feature, a diagnostic or a carried variable, if it can be one."""
+    if not isinstance(name, str) or not name:
+        expected = "a name that is a text of at least one character"
+    elif name in RESERVED:
+        expected = f"a name other than the reserved {sorted(RESERVED)}"
+    else:
+        return name
+    raise InvalidDataError(expected, episode=episode, field=field, value=name, where=where)
+
+
+def _check_variables(dataset: xr.Dataset) -> None:
+    for name, dims in VARIABLES.items():
+        if name not in dataset.data_vars:
+            raise InvalidDataError(f"a variable with dims {dims}", field=name, value=MISSING)
+        if set(dataset[name].dims) != set(dims):
+            raise InvalidDataError(f"dims {dims}", field=f"dims of {name}", value=dataset[name].dims)
+    if not dataset.sizes["episode"]:
+        raise InvalidDataError("at least one episode", field="episodes", value=[])
+    if "episode" not in dataset.coords:
+        raise InvalidDataError("a coordinate with the episodes' ids", field="episode", value=MISSING)
+    steps = np.arange(dataset.sizes["step"])
+    if "step" in dataset.coords and not np.array_equal(dataset["step"].values, steps):
+        raise InvalidDataError("0, 1, 2, ... in order", field="step", value=dataset["step"].values.tolist())
+
+
+def _check_ids(ids: Array) -> None:
+    repeated = pd.Index(ids).duplicated()
+    if repeated.any():
+        first = ids[repeated.argmax()]
+        rows = np.flatnonzero(ids == first)
+        raise InvalidDataError(
+            "ids that do not repeat",
+            episode=plain(first),
+            field="episode",
+            value=plain(first),
+            where=f"positions {rows[0]} and {rows[1]}",
+        )
+
+
+def _names(dataset: xr.Dataset, dim: str) -> Array:
+    if not dataset.sizes[dim]:
+        return np.empty(0, dtype=object)
+    if dim not in dataset.coords:
+        raise InvalidDataError(f"a coordinate with the names of the {dim}s", field=dim, value=MISSING)
+    values = dataset[dim].values
+    for name in values.tolist():
+        check_name(name, f"{dim} name")
+    names = as_text(values, f"{dim} name")
+    repeated = pd.Index(names).duplicated()
+    if repeated.any():
+        raise InvalidDataError("names that do not repeat", field=f"{dim} name", value=names[repeated.argmax()])
+    return names
+
+
+def _n_steps(dataset: xr.Dataset, ids: Array) -> Array:
+    longest = dataset.sizes["step"]
+    expected = f"a whole number from 1 to {longest}, the length of the step dimension"
+
+    def at(position: int) -> dict[str, Any]:
+        return {"episode": plain(ids[position]), "field": "n_steps"}
+
+    values = as_numbers(dataset["n_steps"].values, at, expected)
+    wrong = np.flatnonzero(~((values >= 1) & (values <= longest) & (values == np.floor(values))))
+    if wrong.size:
+        raise InvalidDataError(expected, value=plain(dataset["n_steps"].values[wrong[0]]), **at(int(wrong[0])))
+    return values.astype(np.int64)
+
+
+def _checkpoints(values: Array, ids: Array, field: str) -> Array:
+    return as_numbers(values, lambda position: {"episode": plain(ids[position]), "field": field}, "a whole checkpoint")
+
+
+def _detached(dataset: xr.Dataset, given: xr.Dataset) -> xr.Dataset:
+    """Copy the arrays that are still those of the given dataset."""
+    shared = {
+        name: array.copy(data=array.values.copy())
+        for name, array in dataset.data_vars.items()
+        if array.chunks is None and np.may_share_memory(array.values, given[name].values)
+    }
+    return dataset.assign(shared)
+
+
+def _floats(dataset: xr.Dataset, variable: str, ids: Array, names: Array) -> Any:  # noqa: ANN401  NumPy or Dask
+    array = dataset[variable].transpose(*VARIABLES[variable])
+    if array.dtype.kind in "biuf":
+        return array.astype(np.float64, copy=False).data
+
+    def at(position: int) -> dict[str, Any]:
+        index = np.unravel_index(position, array.shape)
+        where = f"step {index[1]}" if array.ndim == 3 else None
+        return {"episode": plain(ids[index[0]]), "field": f"{variable}[{names[index[-1]]!r}]", "where": where}
+
+    return as_numbers(array.values, at, "a number")
+
+
+def _carried(array: xr.DataArray) -> xr.DataArray:
+    name = check_name(array.name, "variable name")
+    leading = [dim for dim in ("episode", "step") if dim in array.dims]
+    array = array.transpose(*leading, ...).drop_vars(list(array.coords))
+    if array.chunks is None:
+        return array.copy(data=as_carried(array.values, name))
+    if array.dtype.kind in "biufM":
+        kind = {"b": np.bool_, "i": np.int64, "u": np.int64, "f": np.float64}.get(array.dtype.kind, array.dtype)
+        return array.astype(kind, copy=False)
+    text: xr.DataArray = xr.apply_ufunc(
+        as_text, array, name, dask="parallelized", output_dtypes=[object], keep_attrs=True
+    )
+    return text
+
+
+Array = npt.NDArray[Any]
+
+
+class _Missing:
+    """What an error shows in place of a value that is not there."""
+
+    def __repr__(self) -> str:
+        return "missing"
+
+
+MISSING = _Missing()
+
+
+def plain(value: object) -> object:
+    """Return a NumPy scalar as the Python value that it holds, and anything missing as `MISSING`.
+
+    A date stays as it is: in Python it would be a number of nanoseconds.
+    """
+    if value is None or value is pd.NA or value is pd.NaT:
+        return MISSING
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        return MISSING if np.isnat(value) else value
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def as_list(values: object, field: str, expected: str) -> list[Any]:
+    """Return the items of anything that has some, a text excepted."""
+    if isinstance(values, Iterable) and not isinstance(values, str | bytes):
+        with suppress(TypeError):  # an array without dims is Iterable, but has no items
+            return list(values)
+    raise InvalidDataError(expected, field=field, value=values)
+
+
+def column_values(series: pd.Series[Any]) -> Array:
+    """Return a pandas column as a NumPy array: nullable dtypes as plain ones, with NaN or None for what is missing."""
+    dtype = series.dtype
+    if isinstance(dtype, np.dtype):
+        return series.to_numpy()
+    if not isinstance(dtype, pd.CategoricalDtype) and pd.api.types.is_any_real_numeric_dtype(dtype):
+        if series.hasnans or pd.api.types.is_float_dtype(dtype):
+            return series.to_numpy(dtype=np.float64, na_value=np.nan)
+        return series.to_numpy(dtype=np.dtype("uint64" if pd.api.types.is_unsigned_integer_dtype(dtype) else "int64"))
+    if pd.api.types.is_datetime64_dtype(dtype):
+        return series.to_numpy()
+    if not isinstance(dtype, pd.CategoricalDtype) and pd.api.types.is_bool_dtype(dtype) and not series.hasnans:
+        return series.to_numpy(dtype=np.bool_)
+    return series.to_numpy(dtype=object)
+
+
+def as_ids(values: Array, field: str = "episode") -> Array:
+    """Return episode ids as int64 or text, refusing anything else."""
+    expected = "ids that are all text or all whole numbers"
+    if values.dtype.kind in "iu":
+        return _as_int64(values, field)
+    if values.dtype.kind not in "UTO":
+        raise InvalidDataError(expected, field=field, value=plain(values.flat[0]) if values.size else values)
+    items = values.tolist()
+    whole = bool(items) and _is_whole(items[0])
+    for position, item in enumerate(items):
+        if not (_is_whole(item) if whole else isinstance(item, str)):
+            raise InvalidDataError(expected, field=field, value=plain(item), where=f"position {position}")
+    return _as_int64(values, field) if whole else as_text(values, field)
+
+
+def as_text(values: Array, field: str) -> Array:
+    """Return text as an object array of Python strings; what is missing becomes the empty text.
+
+    NUL characters and unpaired surrogates are refused: no file format would give them back.
+    """
+    items = [str(item) if isinstance(item, str) else _no_text(item, field) for item in values.ravel().tolist()]
+    if not _storable("".join(items)):
+        offender = next(item for item in items if not _storable(item))
+        raise InvalidDataError("text without NUL characters or unpaired surrogates", field=field, value=offender)
+    out = np.empty(len(items), dtype=object)
+    out[:] = items
+    return out.reshape(values.shape)
+
+
+def as_numbers(values: Array, name: Callable[[int], dict[str, Any]], expected: str) -> Array:
+    """Return float64 values, NaN where one is missing; `name` tells what an error about a flat position should name."""
+    if values.dtype.kind in "biuf":
+        return values.astype(np.float64, copy=False)
+    if values.dtype.kind not in "OUT":
+        raise InvalidDataError(expected, value=plain(values.flat[0]), **name(0))
+    flat = values.ravel().tolist()
+    out = np.empty(len(flat))
+    for position, item in enumerate(flat):
+        if _is_missing(item):
+            out[position] = np.nan
+        elif isinstance(item, bool | int | float | np.bool_ | np.integer | np.floating):
+            try:
+                out[position] = float(item)
+            except OverflowError:
+                raise InvalidDataError(expected, value=item, **name(position)) from None
+        else:
+            raise InvalidDataError(expected, value=plain(item), **name(position))
+    return out.reshape(values.shape)
+
+
+def as_flags(values: Array, ids: Sequence[object] | Array, field: str) -> Array:
+    """Return outcomes as bool, accepting 0 and 1 of any dtype and nothing else."""
+    if values.dtype.kind == "b":
+        return values.astype(np.bool_, copy=False)
+    expected = "0 or 1 (False or True)"
+    numbers = as_numbers(values, lambda position: {"episode": plain(ids[position]), "field": field}, expected)
+    wrong = np.flatnonzero((numbers != 0) & (numbers != 1))
+    if wrong.size:
+        position = wrong[0]
+        value = MISSING if np.isnan(numbers[position]) else plain(values[position])
+        raise InvalidDataError(expected, episode=plain(ids[position]), field=field, value=value)
+    flags: Array = numbers == 1
+    return flags
+
+
+def as_carried(values: Array, field: str) -> Array:
+    """Return a variable that is kept but not interpreted, in one of the dtypes of the table above."""
+    kind = values.dtype.kind
+    if kind in "biuf":
+        return {"b": _as_bool, "f": _as_float64}.get(kind, _as_int64)(values, field)
+    if kind in "UT":
+        return as_text(values, field)
+    if kind == "M":
+        return _as_datetime64(values, field)
+    if kind != "O":
+        return values
+    inferred = pd.api.types.infer_dtype(values.ravel(), skipna=True)
+    if inferred == "string":
+        return as_text(values, field)
+    if inferred not in {"boolean", "integer", "floating", "mixed-integer-float", "empty"}:
+        items = [item for item in values.ravel().tolist() if not _is_missing(item)]
+        odd = next((item for item in items if not isinstance(item, str | bool | int | float)), items[0])
+        kinds = "numbers, booleans, text, or datetime64 without a time zone"
+        raise InvalidDataError(f"values of one kind: {kinds}; these are {inferred}", field=field, value=odd)
+    if inferred in {"boolean", "integer"} and not pd.isna(values).any():
+        return (_as_bool if inferred == "boolean" else _as_int64)(values, field)
+    return as_numbers(values, lambda _: {"field": field}, "a number that float64 can hold")
+
+
+def _as_bool(values: Array, field: str) -> Array:  # noqa: ARG001  same signature as its siblings
+    return values.astype(np.bool_, copy=False)
+
+
+def _as_float64(values: Array, field: str) -> Array:  # noqa: ARG001  same signature as its siblings
+    return values.astype(np.float64, copy=False)
+
+
+def _as_int64(values: Array, field: str) -> Array:
+    if values.dtype.kind == "i":
+        return values.astype(np.int64, copy=False)
+    largest = max(values.ravel().tolist(), key=abs, default=0)
+    if not -(2**63) <= largest < 2**63:
+        raise InvalidDataError("whole numbers that int64 can hold", field=field, value=largest)
+    return values.astype(np.int64)
+
+
+def _as_datetime64(values: Array, field: str) -> Array:
+    try:
+        return pd.DatetimeIndex(values.ravel()).as_unit("ns").to_numpy().reshape(values.shape)
+    except pd.errors.OutOfBoundsDatetime:
+        raise InvalidDataError("dates from 1678 to 2261", field=field, value=values.min()) from None
+
+
+def _is_whole(item: object) -> bool:
+    return isinstance(item, int | np.integer) and not isinstance(item, bool)
+
+
+def _is_missing(item: object) -> bool:
+    return item is None or item is pd.NA or item is pd.NaT or (isinstance(item, float) and item != item)
+
+
+def _no_text(item: object, field: str) -> str:
+    if _is_missing(item):
+        return ""
+    raise InvalidDataError("text", field=field, value=plain(item))
+
+
+def _storable(text: str) -> bool:
+    if text.isascii():
+        return "\0" not in text
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return "\0" not in text

@@ -1,0 +1,354 @@
+"""What episodes must satisfy, what is unusual about them, and their summary."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import xarray as xr
+
+from bayes_tacit.data.layout import MISSING, Array, blocks, carried_variables, plain
+from bayes_tacit.errors import InvalidDataError
+from bayes_tacit.html.rendering import render
+
+if TYPE_CHECKING:
+    from bayes_tacit.data.layout import Array
+
+
+def check_episodes(dataset: xr.Dataset) -> tuple[str, ...]:
+    """Refuse values that no episode can have; return notes about those that are merely unusual.
+
+    Expects the layout of `bayes_tacit.data.layout`. Features and diagnostics are read block by block along
+    `episode`, so that memory stays bounded for Dask-backed data.
+
+    Raises
+    ------
+    InvalidDataError
+        For a diagnostic that is negative, NaN or infinite within the rollout, a feature that is NaN or infinite, a
+        window that is reversed, outside the rollout, half missing, fractional, or on an episode that is not AB = 01,
+        and for a variable with the name of a feature or diagnostic.
+    """
+    _check_clashes(dataset)
+    _check_windows(dataset)
+    return _scan(dataset, check=True)
+
+
+def describe_oddities(dataset: xr.Dataset) -> tuple[str, ...]:
+    """Return the notes that `validate` returns, for episodes that are already known to be valid."""
+    return _scan(dataset, check=False)
+
+
+def _check_clashes(dataset: xr.Dataset) -> None:
+    for dim, dims in (("feature", ("episode",)), ("diagnostic", ("episode", "step"))):
+        carried = {name for name in carried_variables(dataset) if dataset[name].dims == dims}
+        for name in dataset[dim].values:
+            if name in carried:
+                raise InvalidDataError("a name that no carried variable has", field=f"{dim} name", value=name)
+
+
+def _check_windows(dataset: xr.Dataset) -> None:
+    start, end = dataset["window_start"].values, dataset["window_end"].values
+    cheap, strong = dataset["cheap_success"].values, dataset["strong_success"].values
+    n_steps = dataset["n_steps"].values
+    no_start, no_end = np.isnan(start), np.isnan(end)
+    whole_start, whole_end = start == np.floor(start), end == np.floor(end)
+
+    def refuse(wrong: Array, field: str, value: Callable[[int], object], expected: str) -> None:
+        if wrong.any():
+            i = int(wrong.argmax())
+            episode = plain(dataset["episode"].values[i])
+            expected = expected.format(last=n_steps[i] - 1, outcome=f"{cheap[i]:d}{strong[i]:d}")
+            raise InvalidDataError(expected, episode=episode, field=field, value=value(i))
+
+    def unset(_: int) -> object:
+        return MISSING
+
+    def starts(i: int) -> float | int:
+        return _whole(float(start[i]))
+
+    def ends(i: int) -> float | int:
+        return _whole(float(end[i]))
+
+    def windows(i: int) -> list[float | int]:
+        return [starts(i), ends(i)]
+
+    refuse(no_start & ~no_end, "window_start", unset, "both window_start and window_end, or neither")
+    refuse(no_end & ~no_start, "window_end", unset, "both window_start and window_end, or neither")
+    inside = "a whole checkpoint from 0 to {last}, the last of the rollout"
+    refuse(~no_start & ~(whole_start & (start >= 0) & (start < n_steps)), "window_start", starts, inside)
+    refuse(~no_end & ~(whole_end & (end >= 0) & (end < n_steps)), "window_end", ends, inside)
+    refuse(start > end, "window", windows, "a window that starts before it ends")
+    only_01 = "no window, since the outcome AB is {outcome}: only Strong's success alone (AB = 01) can have one"
+    refuse(~no_start & ~(~cheap & strong), "window", windows, only_01)
+
+
+@dataclass
+class _Tally:
+    """What the notes need to know, gathered block by block."""
+
+    lowest: Array
+    highest: Array
+    ever_nonzero: Array
+    empty_windows: list[object]
+
+
+def _scan(dataset: xr.Dataset, *, check: bool) -> tuple[str, ...]:
+    n_features, n_diagnostics = dataset.sizes["feature"], dataset.sizes["diagnostic"]
+    tally = _Tally(np.full(n_features, np.inf), np.full(n_features, -np.inf), np.zeros(n_diagnostics, dtype=bool), [])
+    core = dataset[["features", "diagnostics", "n_steps", "window_start", "window_end"]]
+    for block in blocks(core):
+        part = core.isel(episode=block).compute()
+        if check:
+            _check_features(part)
+            _check_diagnostics(part)
+        _count(part, tally)
+    return _notes(dataset, tally)
+
+
+def _check_features(part: xr.Dataset) -> None:
+    wrong = ~np.isfinite(part["features"].values)
+    if wrong.any():
+        row, column = np.argwhere(wrong)[0]
+        raise InvalidDataError(
+            "a finite number",
+            episode=plain(part["episode"].values[row]),
+            field=f"features[{part['feature'].values[column]!r}]",
+            value=plain(part["features"].values[row, column]),
+        )
+
+
+def _check_diagnostics(part: xr.Dataset) -> None:
+    values = part["diagnostics"].values
+    inside = np.arange(part.sizes["step"]) < part["n_steps"].values[:, None]
+    wrong = ~(np.isfinite(values) & (values >= 0)) & inside[..., None]
+    if wrong.any():
+        row, step, column = np.argwhere(wrong)[0]
+        raise InvalidDataError(
+            "a finite number >= 0",
+            episode=plain(part["episode"].values[row]),
+            field=f"diagnostics[{part['diagnostic'].values[column]!r}]",
+            value=plain(values[row, step, column]),
+            where=f"step {step}",
+        )
+
+
+def _count(part: xr.Dataset, tally: _Tally) -> None:
+    features, steps = part["features"].values, np.arange(part.sizes["step"])
+    tally.lowest = np.minimum(tally.lowest, features.min(axis=0))
+    tally.highest = np.maximum(tally.highest, features.max(axis=0))
+    nonzero = part["diagnostics"].values > 0
+    tally.ever_nonzero |= nonzero.any(axis=(0, 1))
+    start, end = part["window_start"].values[:, None], part["window_end"].values[:, None]
+    moves = (nonzero.any(axis=2) & (steps >= start) & (steps <= end)).any(axis=1)
+    tally.empty_windows += part["episode"].values[~moves & ~np.isnan(start[:, 0])].tolist()
+
+
+def _notes(dataset: xr.Dataset, tally: _Tally) -> tuple[str, ...]:
+    notes = []
+    constant = dataset["feature"].values[tally.lowest == tally.highest]
+    if constant.size:
+        notes.append(f"constant features: {_listed(constant)}")
+    silent = dataset["diagnostic"].values[~tally.ever_nonzero]
+    if silent.size:
+        notes.append(f"diagnostics that are zero everywhere: {_listed(silent)}")
+    untimed = ~dataset["cheap_success"] & dataset["strong_success"] & dataset["window_start"].isnull()
+    if untimed.any():
+        names = dataset["episode"].values[untimed.values]
+        notes.append(f"AB = 01 without a window, so that nobody says when ({len(names)}): {_listed(names)}")
+    if tally.empty_windows:
+        notes.append(
+            "windows over which all diagnostics are zero, so that no weights give them any mass "
+            f"({len(tally.empty_windows)}): {_listed(tally.empty_windows)}"
+        )
+    return tuple(notes)
+
+
+def _listed(names: Sequence[object] | Array, limit: int = 5) -> str:
+    shown = ", ".join(repr(plain(name)) for name in names[:limit])
+    return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"
+
+
+def _whole(value: float) -> float | int:
+    return int(value) if value.is_integer() else value
+
+
+OUTCOME_MEANINGS = {"00": "neither succeeds", "01": "only Strong succeeds", "10": "only Cheap succeeds", "11": "both"}
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Smallest, middle and largest of some counts."""
+
+    min: int
+    median: float
+    max: int
+
+    @classmethod
+    def of(cls, values: Array) -> Spread:
+        """Return the spread of an array that is not empty."""
+        return cls(int(values.min()), float(np.median(values)), int(values.max()))
+
+    def __str__(self) -> str:
+        return f"{self.min} to {self.max}, median {self.median:g}"
+
+
+@dataclass(frozen=True)
+class FeatureSummary:
+    """One feature over all episodes; `sd` divides by the number of episodes."""
+
+    name: str
+    mean: float
+    sd: float
+    min: float
+    max: float
+
+
+@dataclass(frozen=True)
+class DiagnosticSummary:
+    """One diagnostic over all steps of all episodes; `nonzero` is the share of steps where it is above zero."""
+
+    name: str
+    mean: float
+    nonzero: float
+
+
+@dataclass(frozen=True)
+class EpisodesSummary:
+    """Counts and moments of a set of episodes; prints as a page, and as a table in a notebook.
+
+    Attributes
+    ----------
+    n_episodes
+        Number of episodes.
+    steps
+        Spread of the number of steps.
+    outcomes
+        Number of episodes by AB (Cheap's success, then Strong's), in the order 00, 01, 10, 11.
+    one_step_windows, range_windows
+        Number of AB = 01 episodes whose window has one checkpoint, or more.
+    without_window
+        Number of AB = 01 episodes that have no window.
+    right_censored
+        Number of AB = 11 episodes, whose threshold lies past the end of the rollout.
+    window_width
+        Spread of the number of checkpoints in a window, if there are windows.
+    features, diagnostics
+        One entry each.
+    notes
+        What is unusual, as in the warnings.
+    """
+
+    n_episodes: int
+    steps: Spread
+    outcomes: dict[str, int]
+    one_step_windows: int
+    range_windows: int
+    without_window: int
+    right_censored: int
+    window_width: Spread | None
+    features: tuple[FeatureSummary, ...]
+    diagnostics: tuple[DiagnosticSummary, ...]
+    notes: tuple[str, ...]
+
+    def __str__(self) -> str:
+        lines = [self._title()]
+        for header, rows in self._tables():
+            lines += ["", *_aligned([header, *rows])]
+        if self.notes:
+            lines += ["", "Notes", *(f"  {note}" for note in self.notes)]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        return render("summary.html", title=self._title(), tables=self._tables(), notes=self.notes)
+
+    def _title(self) -> str:
+        return f"{self.n_episodes} episodes, steps {self.steps}"
+
+    def _tables(self) -> list[tuple[list[str], list[list[str]]]]:
+        counted = [
+            [f"{outcome}  {OUTCOME_MEANINGS[outcome]}", str(count), f"{count / self.n_episodes:.1%}"]
+            for outcome, count in self.outcomes.items()
+        ]
+        width = "" if self.window_width is None else f" (window widths {self.window_width})"
+        timing = [
+            ["01  window of one step", str(self.one_step_windows)],
+            ["01  window of several steps", str(self.range_windows)],
+            ["01  no window", str(self.without_window)],
+            ["11  right-censored", str(self.right_censored)],
+        ]
+        features = [[f.name, *(f"{value:.4g}" for value in (f.mean, f.sd, f.min, f.max))] for f in self.features]
+        diagnostics = [[d.name, f"{d.mean:.4g}", f"{d.nonzero:.1%}"] for d in self.diagnostics]
+        return [
+            (["Outcome (Cheap, Strong)", "episodes", "share"], counted),
+            ([f"Timing{width}", "episodes"], timing),
+            *([(["Feature", "mean", "sd", "min", "max"], features)] if features else []),
+            (["Diagnostic", "mean", "nonzero"], diagnostics),
+        ]
+
+
+def summarize(dataset: xr.Dataset, notes: tuple[str, ...]) -> EpisodesSummary:
+    """Summarize episodes that have the layout, reading the diagnostics block by block."""
+    outcomes = outcome_labels(dataset)
+    start, end = dataset["window_start"].values, dataset["window_end"].values
+    widths = (end - start + 1)[~np.isnan(start)]
+    counts = {outcome: int((outcomes == outcome).sum()) for outcome in OUTCOME_MEANINGS}
+    return EpisodesSummary(
+        n_episodes=len(outcomes),
+        steps=Spread.of(dataset["n_steps"].values),
+        outcomes=counts,
+        one_step_windows=int((widths == 1).sum()),
+        range_windows=int((widths > 1).sum()),
+        without_window=counts["01"] - len(widths),
+        right_censored=counts["11"],
+        window_width=Spread.of(widths) if widths.size else None,
+        features=_features(dataset),
+        diagnostics=_diagnostics(dataset),
+        notes=notes,
+    )
+
+
+def outcome_labels(dataset: xr.Dataset) -> Array:
+    """Return AB as text by episode: Cheap's success, then Strong's."""
+    labels: Array = np.array(list(OUTCOME_MEANINGS))
+    out: Array = labels[2 * dataset["cheap_success"].values + dataset["strong_success"].values]
+    return out
+
+
+def _features(dataset: xr.Dataset) -> tuple[FeatureSummary, ...]:
+    values = dataset["features"].values
+    with np.errstate(over="ignore", invalid="ignore"):
+        columns = [values.mean(axis=0), values.std(axis=0), values.min(axis=0), values.max(axis=0)]
+        if not all(np.isfinite(column).all() for column in columns[:2]):
+            # The sum of large values may be infinite; their mean and deviation are not.
+            scale = np.abs(values).max(axis=0, initial=1)
+            columns[:2] = [(values / scale).mean(axis=0) * scale, (values / scale).std(axis=0) * scale]
+    rows = zip(dataset["feature"].values, *(column.tolist() for column in columns), strict=True)
+    return tuple(FeatureSummary(*row) for row in rows)
+
+
+def _diagnostics(dataset: xr.Dataset) -> tuple[DiagnosticSummary, ...]:
+    total, mean, nonzero = (np.zeros(dataset.sizes["diagnostic"]) for _ in range(3))
+    n = int(dataset["n_steps"].sum())
+    with np.errstate(over="ignore"):
+        for block in blocks(dataset):
+            values = dataset["diagnostics"].isel(episode=block).values
+            total += np.nansum(values, axis=(0, 1))
+            mean += np.nansum(values / n, axis=(0, 1))
+            nonzero += (values > 0).sum(axis=(0, 1))
+    # The sum of large values may be infinite; their mean is not.
+    means = np.where(np.isfinite(total), total / n, mean)
+    rows = zip(dataset["diagnostic"].values, means.tolist(), (nonzero / n).tolist(), strict=True)
+    return tuple(DiagnosticSummary(*row) for row in rows)
+
+
+def _aligned(rows: list[list[str]]) -> list[str]:
+    """Return the rows as lines, the first column to the left and the others to the right."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return [
+        "  ".join(
+            [row[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(row[1:], widths[1:], strict=True))]
+        ).rstrip()
+        for row in rows
+    ]
