@@ -32,7 +32,7 @@ lint: .venv/test.installed
 # What must hold against bad files, absurd numbers, hostile servers and an agent's code, by itself: everything, where
 # `make test` tries a sample. Figures are printed at the end.
 attack: .venv/test.installed
-	timeout 1200 $(BIN)/python -m pytest --attack -n 2 --dist worksteal tests/attack tests/agents/test_sandbox.py \
+	timeout 1200 $(BIN)/python -m pytest --attack -n 2 --dist worksteal tests/attack tests/simulations/test_sandbox.py \
 	    tests/agents/test_endpoint.py tests/agents/test_playing_stopped.py tests/test_files.py tests/test_processes.py \
 	    tests/data/test_stores.py tests/cli/test_cli_processes.py::test_a_killed_command_leaves_no_file_or_a_whole_one
 

@@ -14,7 +14,6 @@ import pytest
 from routers import random_router
 
 from bayes_tacit import Counterfactuals, Episodes, MapFit, Router, files, load_posterior, report, save_posterior
-from bayes_tacit.agents.dabench.questions import read_questions
 from bayes_tacit.agents.endpoint.prompt import Prompt
 from bayes_tacit.agents.teacher.human import read_marks
 from bayes_tacit.agents.transcript.pairs import read_pairs
@@ -22,6 +21,7 @@ from bayes_tacit.agents.transcript.storage import read_transcripts
 from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileError
 from bayes_tacit.files import as_path, atomic_path, is_store, parse_json, read_text
 from bayes_tacit.router import DecisionLog, replay
+from simulations.dabench.questions import read_questions
 
 
 def write_half(path, error, *, folder=False):

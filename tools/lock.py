@@ -15,6 +15,8 @@ SECTIONS: dict[str, list[str]] = {
     "test": [
         "--group",
         "dev",
+        "--group",
+        "benchmarks",
         "--extra",
         "scale",
         "--extra",

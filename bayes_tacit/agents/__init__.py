@@ -1,9 +1,8 @@
 """Episodes that are played: the permanent-handoff loop, its environments and actors, transcripts, and the teacher.
 
 `run_episode` plays one episode under a controller; `agents.playing` plays many tasks of a benchmark and keeps them.
-Benchmarks are `agents.alfworld` and `agents.dabench`, the actor behind an OpenAI-compatible endpoint is in
-`agents.endpoint`, the offline teacher in `agents.teacher`. Playing them needs the extra `agents`; this package itself
-does not.
+The actor behind an OpenAI-compatible endpoint is in `agents.endpoint` and needs the extra `agents`; the offline teacher
+is in `agents.teacher`.
 """
 
 from bayes_tacit.agents.accounts import Budget

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from bayes_tacit.agents.playing import Benchmark, Pair, Players
 
 OUTCOMES = ("00", "01", "10", "11")
-SPLIT = "valid_seen"
 
 
 @plays
@@ -32,15 +31,15 @@ def collect(
     What the folder holds already is not played again, except for rollouts that broke off; a folder of other players is
     refused. Exit code 1 means that some rollouts broke off, such as where an endpoint gave no answer: run it again.
 
-    Example: `bayes-tacit collect --data alfworld --split valid_seen --cheap http://127.0.0.1:8000/v1
-    --cheap-model small --strong scripted --workers 2 --out rollouts`
+    Example: `bayes-tacit collect --benchmark simulations.alfworld:benchmark --data alfworld --cheap
+    http://127.0.0.1:8000/v1 --cheap-model small --strong scripted --workers 2 --out rollouts`
     """
     from bayes_tacit.agents.playing import collect as play
     from bayes_tacit.agents.playing import shown
 
     target = None if counterfactuals is None else new_file(counterfactuals, force=force)
     players = playing.players()
-    benchmark, tasks = playing.opened(SPLIT)
+    benchmark, tasks = playing.opened("collect")
     with told():
         pairs = play(benchmark, playing.out, players, tasks=tasks, workers=playing.workers, progress=shown("rollouts"))
     broken = sorted(pair.task.id for pair in pairs if not pair.conclusive)

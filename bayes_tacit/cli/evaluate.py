@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bayes_tacit.cli.common import CHECK_FAILED, show, told
-from bayes_tacit.cli.players import SIGNALS, Playing, plays
+from bayes_tacit.cli.players import Playing, plays
 from bayes_tacit.errors import InvalidDataError
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from bayes_tacit.router.control import Controller
 
 PURE = {"Pure Cheap": "cheap", "Pure Strong": "strong"}
-SPLIT = "valid_unseen"
 
 
 @plays
@@ -27,7 +26,7 @@ def evaluate(
     playing: Playing,
     deferral: Annotated[
         list[float] | None,
-        typer.Option(help="Step deferral at this uncertainty of Cheap's proposal (DABench: NLL), too; repeatable."),
+        typer.Option(help="Step deferral at this uncertainty (DABench: NLL) of Cheap's proposal, too; repeatable."),
     ] = None,
     pages: Annotated[bool, typer.Option("--pages", help="Write a page for each episode under a router.")] = False,
     resamples: Annotated[int, typer.Option(help="Resamples of the paired bootstrap.")] = 10_000,
@@ -38,13 +37,14 @@ def evaluate(
     once. Intervals are for the first router's difference from each other policy on the same tasks. Exit code 1 means
     that some episodes broke off, such as where an endpoint gave no answer: run it again.
 
-    Example: `bayes-tacit evaluate router.json --data alfworld --split valid_unseen --workers 2 --out played`
+    Example: `bayes-tacit evaluate router.json --benchmark simulations.alfworld:benchmark --data alfworld --workers 2
+    --out played`
     """
     from bayes_tacit.agents.playing import collect, outcomes_of, play_policies, shown
 
     players = playing.players()
-    entries = _entries(routers, deferral or [], SIGNALS[playing.benchmark])
-    benchmark, tasks = playing.opened(SPLIT)
+    entries = _entries(routers, deferral or [], playing.suite().signal)
+    benchmark, tasks = playing.opened("evaluate")
     out, workers = playing.out, playing.workers
     with told():
         pairs = collect(benchmark, out / "rollouts", players, tasks=tasks, workers=workers, progress=shown("rollouts"))

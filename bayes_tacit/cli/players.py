@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields
 from functools import wraps
@@ -17,16 +16,10 @@ from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileErr
 from bayes_tacit.files import read_text
 
 if TYPE_CHECKING:
-    from bayes_tacit.agents.playing import Benchmark, Players, Task
+    from bayes_tacit.agents.playing import Benchmark, Players, Suite, Task
     from bayes_tacit.agents.protocols import Actor, Agent
 
 SCRIPTED = "scripted"
-ALFWORLD, DABENCH = BENCHMARKS = ("alfworld", "dabench")
-ACTIONS = {ALFWORLD: 50, DABENCH: 12}
-"""Actions of an episode, as in the paper's experiments."""
-
-SIGNALS = {ALFWORLD: "uncertainty", DABENCH: "nll"}
-"""What step deferral looks at: 1 - exp(-NLL) of Cheap's proposal, or the NLL itself."""
 
 
 @dataclass(frozen=True)
@@ -34,13 +27,15 @@ class Playing:
     """The options that commands which play have in common."""
 
     out: Annotated[Path, typer.Option(help="Folder for the transcripts; a stopped run goes on from it.")]
-    benchmark: Annotated[str, typer.Option(help="What is played: alfworld or dabench.")] = ALFWORLD
+    benchmark: Annotated[
+        str, typer.Option(help="What is played: a benchmark that is installed, or module:object of a Suite.")
+    ]
     data: Annotated[
         Path | None,
-        typer.Option(help="Its folder of games or questions; by default what ALFWORLD_DATA or DABENCH_DATA says."),
+        typer.Option(help="Its folder of tasks; by default the benchmark knows one, as from an environment variable."),
     ] = None
     split: Annotated[
-        str | None, typer.Option(help="ALFWorld: folder of games; by default valid_seen, in evaluate valid_unseen.")
+        str | None, typer.Option(help="Which of the benchmark's splits; by default the one meant for this command.")
     ] = None
     games: Annotated[
         Path | None, typer.Option("--games", "--tasks", help="Only these: a text file with one id a line.")
@@ -60,13 +55,13 @@ class Playing:
     strong_key: Annotated[str | None, typer.Option(help="Environment variable that holds its key.")] = None
     unsafe_sandbox: Annotated[
         bool,
-        typer.Option("--unsafe-sandbox", help="DABench: run code also where this system lacks a wall of the sandbox."),
+        typer.Option("--unsafe-sandbox", help="Run agents' code also where this system lacks a wall of the sandbox."),
     ] = False
     cost: Annotated[str, typer.Option(help="What calls cost, in calls of the 4B model: 4b, or 9b for a 9B Cheap.")] = (
         "4b"
     )
     actions: Annotated[
-        int | None, typer.Option(help="Actions that an episode may take; by default 50, of DABench 12.")
+        int | None, typer.Option(help="Actions that an episode may take; by default what the benchmark says.")
     ] = None
     workers: Annotated[int, typer.Option(help="Number of processes.")] = 1
     seed: Seed = 0
@@ -79,42 +74,34 @@ class Playing:
         from bayes_tacit.agents.playing import Players
         from bayes_tacit.data.costs import StepCost
 
-        validate.choice("--benchmark", self.benchmark, BENCHMARKS)
+        suite = self.suite()
         validate.choice("--cost", self.cost, ("4b", "9b", "27b"))
         validate.whole("--seed", self.seed, 0)
         cheap = Seat("cheap", self.cheap, self.cheap_model, self.cheap_key)
         strong = Seat("strong", self.strong, self.strong_model, self.strong_key)
-        actions = ACTIONS[self.benchmark] if self.actions is None else self.actions
-        # A question is answered in so many calls, discarded proposals included; a game in so many actions.
-        budget = Budget(actions, calls=actions if self.benchmark == DABENCH else None)
-        first, second = (seat.actor(self.benchmark, self.seed) for seat in (cheap, strong))
+        actions = suite.actions if self.actions is None else self.actions
+        budget = Budget(actions, calls=actions if suite.counts_calls else None)
+        first, second = (seat.actor(suite, self.seed) for seat in (cheap, strong))
         return Players(first, second, StepCost.paper(self.cost), budget)
 
-    def opened(self, split: str) -> tuple[Benchmark[Any], list[Any]]:
-        """Give the benchmark, and the tasks of it that are to be played."""
-        benchmark = self._alfworld(split) if self.benchmark == ALFWORLD else self._dabench()
-        return benchmark, _wanted(benchmark.tasks(), self.games, self.first)
+    def suite(self) -> Suite:
+        """Return what `--benchmark` names."""
+        from bayes_tacit.agents.playing import find_suite
 
-    def _alfworld(self, split: str) -> Benchmark[Any]:
-        from bayes_tacit.agents.alfworld import Alfworld
+        return find_suite(self.benchmark)
 
-        if self.unsafe_sandbox:
+    def opened(self, command: str) -> tuple[Benchmark[Any], list[Any]]:
+        """Return the benchmark, and the tasks of it that a command is to play."""
+        suite = self.suite()
+        if self.split is not None and not suite.splits:
+            raise InvalidDataError(f"none with --benchmark {self.benchmark}", field="--split", value=self.split)
+        if self.unsafe_sandbox and not suite.runs_code:
             raise InvalidDataError(
-                "none with --benchmark alfworld, which runs no code", field="--unsafe-sandbox", value=True
+                f"none with --benchmark {self.benchmark}, which runs no code", field="--unsafe-sandbox", value=True
             )
-        return Alfworld(split if self.split is None else self.split, self.data)
-
-    def _dabench(self) -> Benchmark[Any]:
-        from bayes_tacit.agents.dabench import DABench, check_walls
-
-        if self.split is not None:
-            raise InvalidDataError("none with --benchmark dabench", field="--split", value=self.split)
-        folder = self.data or os.environ.get("DABENCH_DATA")
-        if not folder:
-            raise MissingFileError("no folder of DABench: pass --data, or set the variable DABENCH_DATA")
         with told():
-            check_walls(unsafe=self.unsafe_sandbox)
-        return DABench(folder, unsafe=self.unsafe_sandbox)
+            benchmark = suite.open(self.data, self.split or suite.splits.get(command), self.unsafe_sandbox)
+        return benchmark, _wanted(benchmark.tasks(), self.games, self.first)
 
 
 def plays(command: Callable[..., None]) -> Callable[..., None]:
@@ -154,14 +141,14 @@ class Seat:
     model: str | None
     key_variable: str | None
 
-    def actor(self, benchmark: str, seed: int) -> Actor:
+    def actor(self, suite: Suite, seed: int) -> Actor:
         """Make the actor."""
         from bayes_tacit.keys import shown_address, shown_variable
 
         if self.who.startswith(("http://", "https://")):
             if not self.model:
                 raise InvalidDataError("the name of the model there", field=f"--{self.agent}-model", value=self.model)
-            return self._model(benchmark, self.model, seed)
+            return self._model(suite, self.model, seed)
         if self.model or self.key_variable:
             raise InvalidDataError(
                 f"none with --{self.agent} {shown_address(self.who)}",
@@ -169,7 +156,7 @@ class Seat:
                 value=(self.model, shown_variable(self.key_variable)),
             )
         if self.who == SCRIPTED:
-            return self._scripted(benchmark, seed)
+            return self._scripted(suite, seed)
         if Path(self.who).is_dir():
             from bayes_tacit.agents.playing import RecordedActor
 
@@ -177,24 +164,19 @@ class Seat:
         expected = "scripted, http://... or https://..., or a folder of rollouts"
         raise InvalidDataError(expected, field=f"--{self.agent}", value=shown_address(self.who))
 
-    def _scripted(self, benchmark: str, seed: int) -> Actor:
-        if benchmark == ALFWORLD:
-            from bayes_tacit.agents.alfworld import CheapActor, StrongActor
+    def _scripted(self, suite: Suite, seed: int) -> Actor:
+        if suite.scripted is None:
+            raise InvalidDataError(
+                "an endpoint's address or a folder of rollouts: this benchmark has no scripted agents",
+                field=f"--{self.agent}",
+                value=self.who,
+            )
+        return suite.scripted(self.agent, seed)
 
-            return CheapActor(seed) if self.agent == "cheap" else StrongActor(seed)
-        from bayes_tacit.agents.dabench.analyst import CarefulAnalyst, HastyAnalyst
+    def _model(self, suite: Suite, model: str, seed: int) -> Actor:
+        from bayes_tacit.agents.endpoint import Endpoint
 
-        return HastyAnalyst(seed) if self.agent == "cheap" else CarefulAnalyst()
-
-    def _model(self, benchmark: str, model: str, seed: int) -> Actor:
-        from bayes_tacit.agents.endpoint import Endpoint, EndpointActor, whole_answer
-
-        endpoint = Endpoint(self.who, model, self.key_variable, seed=seed)
-        if benchmark == ALFWORLD:
-            return EndpointActor(endpoint)
-        from bayes_tacit.agents.dabench import dabench_prompt
-
-        return EndpointActor(endpoint, dabench_prompt(), mode="generate", reads=whole_answer)
+        return suite.model(Endpoint(self.who, model, self.key_variable, seed=seed))
 
 
 def _wanted(tasks: list[Task], listed: Path | None, first: int | None) -> list[Task]:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from bayes_tacit.agents.alfworld import CheapActor, Game, StrongActor
 from bayes_tacit.agents.playing import Players, shown
+from simulations.alfworld import CheapActor, Game, StrongActor
 from simulations.alfworld.experiment import alfworld_setup, run_experiment
 from simulations.alfworld.larger import larger_section
 from simulations.alfworld.learning import learned_pair

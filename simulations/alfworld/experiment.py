@@ -1,6 +1,6 @@
 """The experiment on ALFWorld: which games, by whom, and what the teacher takes for a standstill.
 
-The actors are scripted (`bayes_tacit.agents.alfworld`): what comes out says how the policies compare on the real
+The actors are scripted (`simulations.alfworld`): what comes out says how the policies compare on the real
 environment with this pair, and nothing about language models. With other actors (`Players`) the same function runs the
 same experiment.
 """
@@ -13,12 +13,12 @@ from pathlib import Path
 
 import numpy as np
 
-from bayes_tacit.agents.alfworld import DESCRIPTORS, Alfworld, CheapActor, Game, StrongActor, router_descriptors
 from bayes_tacit.agents.playing import Pair, Players
 from bayes_tacit.agents.teacher import stalled_for
 from bayes_tacit.agents.teacher.marks import Evidence
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.policies import Policy
+from simulations.alfworld import DESCRIPTORS, Alfworld, CheapActor, Game, StrongActor, router_descriptors
 from simulations.alfworld.policies import compared_policies
 from simulations.alfworld.splits import Splits, make_splits
 from simulations.played.experiment import PARTS, Experiment, run_played

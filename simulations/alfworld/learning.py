@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from bayes_tacit.agents.alfworld import AlfworldEnvironment, Game
-from bayes_tacit.agents.alfworld.learned import LearnedPair, Lesson, fold_of, learn_pair, lessons_of, walkthrough
 from bayes_tacit.agents.playing import Progress
 from bayes_tacit.agents.playing.workers import work_through
 from bayes_tacit.errors import InvalidDataError
+from simulations.alfworld import AlfworldEnvironment, Game
+from simulations.alfworld.learned import LearnedPair, Lesson, fold_of, learn_pair, lessons_of, walkthrough
 
 FOLDS = 5
 COPIES = 3

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from bayes_tacit.agents.alfworld.features import DESCRIPTORS
 from bayes_tacit.decisions.selection import fixed_grid
 from bayes_tacit.policies import Policy, PosteriorTacitSwitch, StepDeferral, TaskRouter
 from bayes_tacit.policies.step_deferral import ALFWORLD_STEPS
 from models.alfworld import ALFWORLD
+from simulations.alfworld.features import DESCRIPTORS
 from simulations.played.policies import DEFERRAL, Compared
 
 COMPARED = Compared(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from bayes_tacit.agents.alfworld.games import Game, list_games, split_games
+from simulations.alfworld.games import Game, list_games, split_games
 
 SPLIT_SEED = 2026
 

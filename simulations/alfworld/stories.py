@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from bayes_tacit.agents.alfworld.learned import LearnedPair
 from bayes_tacit.agents.transcript import Transcript
+from simulations.alfworld.learned import LearnedPair
 from simulations.alfworld.words import ALFWORLD
 from simulations.played.experiment import Experiment
 from simulations.played.policies import DEFERRAL

@@ -1,1 +1,42 @@
-"""DABench, played: which questions, by whom, and what came of it."""
+"""InfiAgent-DABench: its questions, a tool environment for them, the paper's features and diagnostics, the checker."""
+
+from models.dabench import DIAGNOSTICS, FEATURES
+from simulations.dabench.answers import extract_answers, is_correct
+from simulations.dabench.benchmark import DABench, benchmark
+from simulations.dabench.environment import ToolEnvironment, dabench_prompt
+from simulations.dabench.extractor import DESCRIPTORS, DABenchExtractor
+from simulations.dabench.questions import Question, read_questions
+from simulations.dabench.replies import Reply, read_reply
+from simulations.dabench.sandbox import (
+    Limits,
+    Run,
+    SandboxError,
+    check_walls,
+    run_code,
+    standing_walls,
+    wall_builder,
+)
+
+__all__ = [
+    "DESCRIPTORS",
+    "DIAGNOSTICS",
+    "FEATURES",
+    "DABench",
+    "DABenchExtractor",
+    "Limits",
+    "Question",
+    "Reply",
+    "Run",
+    "SandboxError",
+    "ToolEnvironment",
+    "benchmark",
+    "check_walls",
+    "dabench_prompt",
+    "extract_answers",
+    "is_correct",
+    "read_questions",
+    "read_reply",
+    "run_code",
+    "standing_walls",
+    "wall_builder",
+]

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from bayes_tacit.agents.accounts import Budget
-from bayes_tacit.agents.dabench import DABench, DABenchExtractor, Question, ToolEnvironment
 from bayes_tacit.data.timing import Timing
+from simulations.dabench import DABench, DABenchExtractor, Question, ToolEnvironment
 
 FILE = "sandbox.jsonl"
 """A line for each time that a question was opened: the question, the calls, the seconds. Lines are only added."""

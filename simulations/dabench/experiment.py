@@ -1,6 +1,6 @@
 """The experiment on DABench: which questions, by whom, and what the teacher takes for a clear failure.
 
-The actors are analysts by rule (`bayes_tacit.agents.dabench.analyst`): what comes out says how the policies compare on
+The actors are analysts by rule (`simulations.dabench.analyst`): what comes out says how the policies compare on
 real questions with this pair, and nothing about language models. With other actors (`Players`) the same function runs
 the same experiment.
 """
@@ -15,8 +15,6 @@ from pathlib import Path
 import numpy as np
 
 from bayes_tacit.agents import Budget
-from bayes_tacit.agents.dabench import DESCRIPTORS, DABench, DABenchExtractor, Question
-from bayes_tacit.agents.dabench.analyst import CarefulAnalyst, HastyAnalyst
 from bayes_tacit.agents.playing import Pair, Players, RecordedActor
 from bayes_tacit.agents.protocols import Agent
 from bayes_tacit.agents.teacher import stalled_for
@@ -25,6 +23,8 @@ from bayes_tacit.agents.transcript import Transcript
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.errors import MissingFileError
 from bayes_tacit.policies import Policy
+from simulations.dabench import DESCRIPTORS, DABench, DABenchExtractor, Question
+from simulations.dabench.analyst import CarefulAnalyst, HastyAnalyst
 from simulations.dabench.counted import CountedDABench
 from simulations.dabench.policies import COST, NLL, compared_policies
 from simulations.dabench.splits import Splits, make_splits

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from bayes_tacit.agents.dabench import DESCRIPTORS
 from bayes_tacit.data.costs import StepCost
 from bayes_tacit.policies import Policy, PosteriorTacitSwitch, StepDeferral, TaskRouter
 from bayes_tacit.policies.step_deferral import DABENCH_STEPS
 from models.dabench import DABENCH
+from simulations.dabench import DESCRIPTORS
 from simulations.played.policies import DEFERRAL, Compared
 
 COST = StepCost.paper("9b")

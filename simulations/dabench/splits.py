@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bayes_tacit.agents.dabench import Question, read_questions
-from bayes_tacit.agents.dabench.questions import TABLES, table_path
 from bayes_tacit.errors import InvalidDataError, MissingFileError
+from simulations.dabench import Question, read_questions
+from simulations.dabench.questions import TABLES, table_path
 
 SPLIT_SEED = 2026
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from bayes_tacit.agents.dabench import Question
 from bayes_tacit.agents.playing import Pair
+from simulations.dabench import Question
 from simulations.dabench.counted import counted
 from simulations.dabench.experiment import STANDSTILL
 from simulations.dabench.splits import PAPER, Splits
@@ -22,7 +22,7 @@ OTHERS = """## With language models, or with recorded answers
 The same experiment runs with any pair of actors:
 
 ```python
-from bayes_tacit.agents.dabench import dabench_prompt
+from simulations.dabench import dabench_prompt
 from bayes_tacit.agents.endpoint import Endpoint, EndpointActor, whole_answer
 from bayes_tacit.agents.playing import Players
 from simulations.dabench.experiment import BUDGET, run_experiment
@@ -38,7 +38,8 @@ players = Players(
 experiment = run_experiment("path/to/dabench", "played-by-models", players=players, repeatable=False)
 ```
 
-Rollouts that were recorded once, by `bayes-tacit collect --benchmark dabench`, are replayed without asking anybody: \
+Rollouts that were recorded once, by `bayes-tacit collect --benchmark simulations.dabench:benchmark`,\
+ are replayed without asking anybody: \
 `python -m simulations dabench --data path/to/dabench --cheap path/to/rollouts --strong path/to/rollouts`. Each actor \
 then gives its recorded answers one after the other, also after a handoff; the code in them is really run."""
 

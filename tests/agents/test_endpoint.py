@@ -293,7 +293,7 @@ def test_a_key_among_the_settings_which_are_written_is_refused_and_not_shown(mon
 def test_a_key_that_is_given_for_the_name_of_its_variable_is_not_shown(tmp_path):
     with pytest.raises(InvalidDataError, match=r"key_variable is '\*\*\*'"):
         Endpoint("http://127.0.0.1:1/v1", "m", KEY)
-    words = ("collect", "--data", "d", "--out", "o")
+    words = ("collect", "--benchmark", "simulations.alfworld:benchmark", "--data", "d", "--out", "o")
     for more in (("--cheap-key", KEY), ("--cheap", "http://h/v1", "--cheap-model", "m", "--cheap-key", KEY)):
         done = call(*words, *more, cwd=tmp_path)
         assert done.returncode == 2

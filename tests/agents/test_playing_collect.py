@@ -10,7 +10,14 @@ import numpy as np
 import pytest
 
 from bayes_tacit.agents import Budget, History, Step, is_finished
-from bayes_tacit.agents.alfworld import (
+from bayes_tacit.agents.playing import Continuations, Players, RecordedActor, collect, collected
+from bayes_tacit.agents.playing.collect import transcript_path
+from bayes_tacit.agents.teacher import feasible_by
+from bayes_tacit.agents.transcript import episodes_from_transcripts
+from bayes_tacit.data.costs import StepCost
+from bayes_tacit.decisions.selection import operating_points
+from bayes_tacit.errors import FileFormatError, InvalidDataError
+from simulations.alfworld import (
     KITCHEN_TASKS,
     Alfworld,
     AlfworldEnvironment,
@@ -20,13 +27,6 @@ from bayes_tacit.agents.alfworld import (
     StrongActor,
     write_kitchen,
 )
-from bayes_tacit.agents.playing import Continuations, Players, RecordedActor, collect, collected
-from bayes_tacit.agents.playing.collect import transcript_path
-from bayes_tacit.agents.teacher import feasible_by
-from bayes_tacit.agents.transcript import episodes_from_transcripts
-from bayes_tacit.data.costs import StepCost
-from bayes_tacit.decisions.selection import operating_points
-from bayes_tacit.errors import FileFormatError, InvalidDataError
 
 COST = StepCost.paper("4b")
 GAMES = Alfworld()

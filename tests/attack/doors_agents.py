@@ -28,8 +28,8 @@ from attack.ways import command, python
 from toy_world import RIGHT, WAIT, Corridor, Stalled, Walker
 
 from bayes_tacit.agents import Budget, PureController, run_episode
-from bayes_tacit.agents.dabench.questions import read_questions
 from bayes_tacit.agents.transcript import read_transcript
+from simulations.dabench.questions import read_questions
 
 
 def marks(home: Path, rng: Random) -> Iterator[Case]:
@@ -210,7 +210,7 @@ def questions(home: Path, rng: Random) -> Iterator[Case]:
     words = (
         "collect",
         "--benchmark",
-        "dabench",
+        "simulations.dabench:benchmark",
         "--data",
         "d",
         "--cheap",

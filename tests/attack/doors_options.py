@@ -103,7 +103,7 @@ OPTIONS: dict[str, tuple[tuple[str, ...], dict[str, tuple[str, ...]]]] = {
         {"--rule": whole(1), "--diagnostics": ("", "abc", ","), "--evidence": CHOICE},
     ),
     "collect": (
-        ("collect", "--data", "nowhere", "--out", "out"),
+        ("collect", "--benchmark", "simulations.alfworld:benchmark", "--data", "nowhere", "--out", "out"),
         {
             "--actions": whole(1),
             "--cost": CHOICE,

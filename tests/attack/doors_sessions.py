@@ -64,7 +64,18 @@ def lists_of_tasks(home: Path, rng: Random) -> Iterator[Case]:
         (folder / "d" / f"da-dev-{name}.jsonl").write_bytes(dumps(content) + b"\n")
     (folder / "list.txt").write_text("7\n")
     seats = ("--cheap", "kept", "--strong", "kept")
-    words = ("collect", "--benchmark", "dabench", "--data", "d", *seats, "--tasks", "list.txt", "--out", "out")
+    words = (
+        "collect",
+        "--benchmark",
+        "simulations.dabench:benchmark",
+        "--data",
+        "d",
+        *seats,
+        "--tasks",
+        "list.txt",
+        "--out",
+        "out",
+    )
     # Nobody plays: whatever is wrong with the list is told before that.
     door = Door("lists of tasks", refusing(command(*words), "list.txt"), folder, ("list.txt",))
     for value in ("8", "7\n8", "7 8", "7,8", "-7", "07", "7.0", "\x1b[31m7", "7\0", "9" * 5000, "\u0667", '"7"', "[7]"):

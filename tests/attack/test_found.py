@@ -13,7 +13,6 @@ from routers import random_router
 from toy_world import RIGHT, WAIT, Corridor, Stalled, Walker
 
 from bayes_tacit.agents import Budget, PureController, run_episode
-from bayes_tacit.agents.dabench.questions import read_questions
 from bayes_tacit.agents.teacher.human import read_marks
 from bayes_tacit.agents.transcript import read_transcript
 from bayes_tacit.errors import FileFormatError, InvalidDataError, TacitError
@@ -22,6 +21,7 @@ from bayes_tacit.logs.documents import Document
 from bayes_tacit.logs.readers import atif, inspect, mini_swe_agent, swe_agent
 from bayes_tacit.logs.results import read_results
 from bayes_tacit.router import DecisionLog, replay
+from simulations.dabench.questions import read_questions
 
 
 @pytest.fixture

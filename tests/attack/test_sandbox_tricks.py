@@ -13,7 +13,7 @@ from attack import tricks
 from attack.outside import LABEL_TEXT, SECRET, outside
 from attack.tricks.preparation import PREPARATION
 
-from bayes_tacit.agents.dabench import Limits, run_code, sandbox, standing_walls
+from simulations.dabench import Limits, run_code, sandbox, standing_walls
 
 MISSING = [wall for wall, stands in standing_walls().items() if not stands] if sys.platform == "linux" else ["Linux"]
 pytestmark = pytest.mark.skipif(

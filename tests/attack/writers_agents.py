@@ -16,12 +16,12 @@ from attack.writers import read_page
 from toy_world import threshold_router
 
 from bayes_tacit.agents import Budget, Proposal, read_transcripts
-from bayes_tacit.agents.dabench import DABench
 from bayes_tacit.agents.playing import Players
 from bayes_tacit.agents.playing import collect as play
+from simulations.dabench import DABench
 
 SEATS = ("--cheap", "kept", "--strong", "kept")
-COMMON = ("--benchmark", "dabench", "--data", "d", *SEATS, "--cost", "9b", "--actions", "4")
+COMMON = ("--benchmark", "simulations.dabench:benchmark", "--data", "d", *SEATS, "--cost", "9b", "--actions", "4")
 
 
 @dataclass(frozen=True)

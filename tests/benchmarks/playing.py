@@ -15,11 +15,11 @@ import textworld
 from rich.table import Table
 from textworld.envs.pddl import PddlEnv
 
-from bayes_tacit.agents.alfworld import Alfworld, CheapActor, Game, StrongActor, list_games, write_kitchens
-from bayes_tacit.agents.alfworld.engine import KeptPddlEnv
-from bayes_tacit.agents.alfworld.variables import unchanged
 from bayes_tacit.agents.playing import Pair, Players, collect
 from benchmarks.timing import once
+from simulations.alfworld import Alfworld, CheapActor, Game, StrongActor, list_games, write_kitchens
+from simulations.alfworld.engine import KeptPddlEnv
+from simulations.alfworld.variables import unchanged
 
 PLAYERS = Players(CheapActor(), StrongActor())
 MANY = 24

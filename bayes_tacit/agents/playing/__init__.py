@@ -1,7 +1,6 @@
 """Playing many tasks: paired rollouts, every continuation of them, and policies; each is played once and kept.
 
-A `Benchmark` says what the tasks are and how each is played: `bayes_tacit.agents.alfworld.Alfworld`,
-`bayes_tacit.agents.dabench.DABench`, or one of your own.
+A `Benchmark` says what the tasks are and how each is played; a `Suite` is one as commands play it.
 """
 
 from bayes_tacit.agents.playing.benchmark import Benchmark, Task
@@ -11,6 +10,7 @@ from bayes_tacit.agents.playing.ownership import FolderInUseError
 from bayes_tacit.agents.playing.policies import Entry, outcomes_of, play_policies
 from bayes_tacit.agents.playing.progress import shown
 from bayes_tacit.agents.playing.recorded import RecordedActor
+from bayes_tacit.agents.playing.suite import Suite, find_suite
 from bayes_tacit.agents.playing.workers import Progress
 
 __all__ = [
@@ -23,9 +23,11 @@ __all__ = [
     "Players",
     "Progress",
     "RecordedActor",
+    "Suite",
     "Task",
     "collect",
     "collected",
+    "find_suite",
     "outcomes_of",
     "play_policies",
     "shown",

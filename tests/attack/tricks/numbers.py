@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from bayes_tacit.agents.dabench.sandbox_syscalls import CALLS
+from simulations.dabench.sandbox_syscalls import CALLS
 
 LOOKED_INTO = {"clone": 56, "prlimit64": 302, "ioctl": 16, "fcntl": 72, "tgkill": 234}
 FOR_THE_KERNEL = (335, 336)

@@ -1,0 +1,441 @@
+"""DABench: the checker, features and diagnostics by hand, and episodes played in the tool environment."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from toy_world import threshold_router
+
+from bayes_tacit.agents import (
+    Budget,
+    History,
+    Observation,
+    Proposal,
+    PureController,
+    RouterController,
+    Step,
+    StepResult,
+    episodes_from_transcripts,
+    run_episode,
+)
+from bayes_tacit.errors import FileFormatError, MissingFileError
+from models.dabench import DABENCH
+from simulations.dabench import (
+    DABenchExtractor,
+    Question,
+    ToolEnvironment,
+    dabench_prompt,
+    extract_answers,
+    is_correct,
+    read_questions,
+    read_reply,
+)
+from simulations.dabench.environment import FAILED, NOT_UNDERSTOOD, RAN
+
+pytestmark = pytest.mark.filterwarnings("ignore::bayes_tacit.errors.TacitWarning")
+
+QUESTION = {
+    "id": 7,
+    "question": 'What are the mean and the largest value of the "height" column, by Group?',
+    "concepts": ["Summary Statistics", "Feature Engineering"],
+    "constraints": "Ignore missing values. Round to two decimal places.",
+    "format": "@mean[mean_value] @largest[largest_value] where both are numbers",
+    "file_name": "plants.csv",
+    "level": "easy",
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """A DABench of one question, in the layout in which it is published."""
+    home = tmp_path_factory.mktemp("dabench")
+    (home / "da-dev-tables").mkdir()
+    (home / "da-dev-tables" / "plants.csv").write_text("Group,height,width\na,1.5,1\nb,2.5,2\nb,3.5,9\n")
+    (home / "da-dev-questions.jsonl").write_text(json.dumps(QUESTION) + "\n")
+    label = {"id": 7, "common_answers": [["mean", "2.50"], ["largest", "3.5"]]}
+    (home / "da-dev-labels.jsonl").write_text(json.dumps(label) + "\n")
+    return home
+
+
+@pytest.fixture(scope="module")
+def question(folder) -> Question:
+    (only,) = read_questions(folder)
+    return only
+
+
+@pytest.fixture(scope="module")
+def extractor(question, folder) -> DABenchExtractor:
+    return DABenchExtractor(question, folder, calls=12)
+
+
+def code(text):
+    return f"```python\n{text}\n```"
+
+
+LOAD = code("import pandas as pd\ndf = pd.read_csv('plants.csv')\nprint(df.shape)")
+MEAN = code("print(df['height'].mean(), df.groupby('Group')['height'].max())")
+ANSWER = "@mean[2.50] @largest[3.5]"
+
+
+def history(*steps):
+    """Steps as (reply, first line of the observation, output)."""
+    past = History(Observation("Nothing has been run yet.", task="q"))
+    for reply, status, output in steps:
+        past = past.then(Step("cheap", Proposal(reply), StepResult(Observation(f"{status}\n{output}"))))
+    return past
+
+
+GOOD = ((LOAD, RAN, "(3, 3)"), (MEAN, RAN, "2.5 3.5"))
+
+
+def diagnose(extractor, past, reply, **settings):
+    found = extractor.diagnostics(past, Proposal(reply, **settings), None)
+    assert tuple(found) == extractor.diagnostic_names
+    return {name: value for name, value in found.items() if value}
+
+
+def test_a_good_episode_has_no_diagnostics_at_all(extractor):
+    assert len(extractor.diagnostic_names) == 8
+    assert diagnose(extractor, history(), LOAD) == {}
+    assert diagnose(extractor, history(GOOD[0]), MEAN) == {}
+    assert diagnose(extractor, history(*GOOD), ANSWER) == {}
+
+
+def test_a_call_that_leaves_early_silences_no_later_one(question, folder):
+    environment = ToolEnvironment(question, folder)
+    environment.reset()
+    calls = (
+        "x = 1\nimport sys\nsys.exit()",
+        "y = 2\nexit(0)",
+        "z = 3\nimport os\nos._exit(0)",
+        "z = 4\nimport os\nos._exit(4)",
+        "print(x + y, 'z' in globals())",
+        "1 / 0",
+    )
+    said = [environment.step(code(text)).observation.text for text in calls]
+    early = f"{FAILED}\nThe process ended before the code did."
+    assert said[:4] == [f"{RAN}\n", f"{RAN}\n", early, early]
+    assert said[4:] == [f"{RAN}\n3 False\n", f"{FAILED}\nZeroDivisionError: division by zero (line 1)\n"]
+
+
+@pytest.mark.parametrize("reply", ["I think so.", "", f"{LOAD}\n{MEAN}", f"{LOAD}\n@mean[2] @largest[3]"])
+def test_protocol_violation(reply, extractor):
+    assert diagnose(extractor, history(GOOD[0]), reply) == {"protocol_violation": 1.0}
+
+
+def test_a_fallback_is_a_protocol_violation(extractor):
+    assert diagnose(extractor, history(GOOD[0]), MEAN, fallback=True) == {"protocol_violation": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("answer", "share"),
+    [
+        ("@mean[2.50]", 0.5),
+        ("@mean[2.50] @largest[]", 0.5),
+        ("@mean[mean_value] @largest[3.5]", 0.5),
+        ("@average[2.50]", 1.0),
+        ("@mean[2.50] @largest[3.5] @more[1]", 0.0),
+    ],
+)
+def test_format_violation_is_the_share_of_answers_not_given(answer, share, extractor):
+    expected = {"format_violation": share} if share else {}
+    assert diagnose(extractor, history(*GOOD), answer) == expected
+
+
+def test_execution_failure(extractor):
+    failed = history(GOOD[0], (code("df['height'].meen()"), FAILED, "AttributeError"))
+    assert diagnose(extractor, failed, MEAN) == {"execution_failure": 1.0}
+    recovered = history(GOOD[0], (code("df['height'].meen()"), FAILED, "AttributeError"), GOOD[1])
+    assert diagnose(extractor, recovered, ANSWER) == {}
+    assert diagnose(extractor, history(GOOD[0]), code("print(df['height'.mean())")) == {"execution_failure": 1.0}
+
+
+def test_repetition_looks_through_layout_and_comments(extractor):
+    again = code("# once more\nimport pandas as pd\n\ndf = pd.read_csv( 'plants.csv' )\nprint(df.shape)")
+    assert diagnose(extractor, history(*GOOD), again) == {"repetition": 1.0}
+    assert diagnose(extractor, history(*GOOD), code("print(df['width'].mean())")) == {}
+
+
+def test_stalled_answer_is_one_more_call_when_the_last_two_said_the_same(extractor):
+    other = code("print(df['height'].max())")
+    same = history(GOOD[0], (MEAN, RAN, "2.5"), (code("print(round(df['height'].mean(), 2))"), RAN, "2.5"))
+    assert diagnose(extractor, same, other) == {"stalled_answer": 1.0}
+    assert diagnose(extractor, same, ANSWER) == {}
+    silent = history(GOOD[0], (MEAN, RAN, ""), (code("x = 1"), RAN, ""))
+    assert "stalled_answer" not in diagnose(extractor, silent, other)
+
+
+@pytest.mark.parametrize(("used", "pressure"), [(0, 0), (5, 0), (6, 1 / 6), (8, 0.5), (11, 1), (30, 1)])
+def test_budget_pressure_grows_from_half_of_the_calls_to_the_last(used, pressure, extractor):
+    past = history(*((code(f"print({n})"), RAN, str(n)) for n in range(used)))
+    found = extractor.diagnostics(past, Proposal(code("print('x')")), None)
+    assert found["budget_pressure"] == pytest.approx(pressure)
+    assert extractor.diagnostics(past, Proposal(ANSWER), None)["budget_pressure"] == 0
+
+
+def test_no_progress(extractor):
+    odd = ("hm", NOT_UNDERSTOOD, "Expected code")
+    fails = (code("oops"), FAILED, "NameError")
+    assert diagnose(extractor, history(GOOD[0], odd, odd), MEAN) == {"no_recent_progress": 1.0}
+    assert "no_recent_progress" in diagnose(extractor, history(GOOD[0], odd, fails), MEAN)
+    assert "no_recent_progress" not in diagnose(extractor, history(odd), MEAN)
+    assert "no_recent_progress" not in diagnose(extractor, history(odd, GOOD[0]), MEAN)
+    repeated = history(GOOD[0], GOOD[1], (code("print(1)"), RAN, "(3, 3)"), (code("print(2)"), RAN, "2.5 3.5"))
+    assert "no_recent_progress" in diagnose(extractor, repeated, ANSWER)
+
+
+@pytest.mark.parametrize(
+    ("text", "mismatch"),
+    [
+        ("print(df['weight'].mean())", 1.0),
+        ("print(df[['height', 'weight']])", 1.0),
+        ("df = pd.read_csv('other.csv')", 1.0),
+        ("df = pd.read_csv('/data/plants.csv')", 0.0),
+        ("df['ratio'] = df['height'] / df['width']\nprint(df['ratio'])", 0.0),
+        ("g = df.rename(columns={'height': 'h'})\nprint(g['h'])", 0.0),
+        ("g = df.assign(h=1)\nprint(g['h'])", 0.0),
+        ("print(df.describe())", 0.0),
+    ],
+)
+def test_semantic_mismatch_of_a_call_is_a_column_or_file_that_is_not_there(text, mismatch, extractor):
+    found = extractor.diagnostics(history(GOOD[0]), Proposal(code(text)), None)
+    assert found["semantic_mismatch"] == mismatch
+
+
+def test_columns_that_earlier_code_made_are_known(extractor):
+    past = history(GOOD[0], (code("df['ratio'] = 1"), RAN, ""))
+    assert extractor.diagnostics(past, Proposal(code("df['ratio']")), None)["semantic_mismatch"] == 0
+    failed = history(GOOD[0], (code("df['ratio'] = 1/0"), FAILED, ""))
+    assert extractor.diagnostics(failed, Proposal(code("df['ratio']")), None)["semantic_mismatch"] == 1
+
+
+def test_semantic_mismatch_of_an_answer_is_what_was_asked_about_and_never_used(extractor):
+    # The question names "height" in quotes and Group by its capital; "width" it does not name.
+    assert diagnose(extractor, history(), ANSWER) == {"semantic_mismatch": 1.0}
+    assert diagnose(extractor, history((MEAN, FAILED, "")), ANSWER)["semantic_mismatch"] == 1.0
+    half = history((code("print(df.height.mean())"), RAN, "2.5"))
+    assert diagnose(extractor, half, ANSWER) == {"semantic_mismatch": 0.5}
+
+
+REPLIES = (
+    st.sampled_from([LOAD, MEAN, ANSWER, code("df['weight']"), code("x = ="), "hm", "@mean[]", code("")]) | st.text()
+)
+STATUS = st.sampled_from([RAN, FAILED, NOT_UNDERSTOOD, "anything"])
+
+
+@given(steps=st.lists(st.tuples(REPLIES, STATUS, st.text(max_size=5)), max_size=15), reply=REPLIES)
+def test_diagnostics_are_always_between_0_and_1(steps, reply, extractor):
+    found = extractor.diagnostics(history(*steps), Proposal(reply), None)
+    assert tuple(found) == extractor.diagnostic_names
+    assert all(0 <= value <= 1 for value in found.values())
+
+
+def test_features_by_hand(question, folder):
+    first = Observation("anything")
+    assert DABenchExtractor(question, folder, descriptors=True).features(first) == {
+        "answer_arity": 0.2,
+        "decimal_precision": 1.0,
+        "operation_breadth": 2.0,
+        "transformation_workflow": 1.0,
+    }
+    plain = replace(
+        question,
+        format="@n[number], @n[number]",
+        constraints="Rounded to the nearest whole number.",
+        concepts=("Outlier Detection", "Outlier Detection"),
+    )
+    assert DABenchExtractor(plain, folder, descriptors=True).features(first) == {
+        "answer_arity": 0.1,
+        "decimal_precision": 0.0,
+        "operation_breadth": 1.0,
+        "transformation_workflow": 0.0,
+    }
+    many = replace(question, format=" ".join(f"@a{n}[x]" for n in range(25)))
+    assert DABenchExtractor(many, folder).features(first) == {"answer_arity": 1.0, "decimal_precision": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("text", "right"),
+    [
+        ("@mean[2.5] @largest[3.50]", True),
+        ("So: @largest[3.5], and\n@mean[2.5000000001].", True),
+        ("@mean[2.500002] @largest[3.5]", False),
+        ("@mean[2.5]", False),
+        ("mean 2.5, largest 3.5", False),
+        ("@mean[nan] @largest[3.5]", False),
+        ("@mean[1] @mean[2.5] @largest[3.5] @extra[9]", True),
+        ("@mean[2.5 ] @largest[ 3.5]", True),
+    ],
+)
+def test_the_checker(text, right, question):
+    assert is_correct(extract_answers(text), question.label) is right
+
+
+def test_text_answers_must_be_the_same():
+    assert is_correct({"a": "not normal"}, {"a": "not normal"})
+    assert not is_correct({"a": "Not normal"}, {"a": "not normal"})
+    assert is_correct({"a": ""}, {"a": ""})
+    assert not is_correct({}, {"a": ""})
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("```python\nx\n```", "call"),
+        ("```\nx\n```", "call"),
+        ("```Python\nprint('@a[1]')\n```", "call"),
+        ("```python\nx\n```\n```python\ny\n```", "neither"),
+        ("@a[1]", "answer"),
+        ("```python\nx\n```\n@a[1]", "neither"),
+        ("nothing", "neither"),
+    ],
+)
+def test_replies_are_read(text, kind):
+    assert read_reply(text).kind == kind
+
+
+class Scripted:
+    name = "scripted"
+
+    def __init__(self, *replies):
+        self.replies = replies
+
+    def act(self, history):
+        return Proposal(self.replies[min(len(history), len(self.replies) - 1)])
+
+
+def play(question, folder, *replies, controller=None, strong=None, **settings):
+    return run_episode(
+        ToolEnvironment(question, folder),
+        Scripted(*replies),
+        strong,
+        controller or PureController("cheap", timing="proposal"),
+        episode=question.id,
+        extractor=DABenchExtractor(question, folder),
+        budget=Budget(actions=12, calls=12),
+        **settings,
+    )
+
+
+def test_an_episode_is_played_with_state_between_calls_and_checked_at_the_end(question, folder):
+    played = play(question, folder, LOAD, "let me think", MEAN, ANSWER)
+    texts = [step.result.observation.text for step in played.steps]
+    assert texts[0] == f"{RAN}\n(3, 3)\n"
+    assert texts[1].startswith(NOT_UNDERSTOOD)
+    assert texts[2].startswith(f"{RAN}\n2.5 Group\na    1.5\nb    3.5")
+    assert [step.result.valid for step in played.steps] == [True, False, True, True]
+    assert (played.end.status, played.end.success) == ("done", True)
+    wrong = play(question, folder, "@mean[1] @largest[1]")
+    assert (wrong.end.status, wrong.end.success) == ("done", False)
+
+
+def test_nothing_that_an_agent_sees_holds_the_label(question, folder):
+    first = ToolEnvironment(question, folder).reset()
+    assert "2.50" not in first.text + first.task
+    assert question.question in first.task
+    assert question.format in first.task
+    assert "2.50" not in repr(question)
+    shown = dabench_prompt().messages(History(first))
+    assert question.question in shown[1]["content"]
+
+
+def test_a_bad_proposal_is_discarded_and_strong_answers(question, folder):
+    router = threshold_router(1, "proposal")
+    router = replace(router, diagnostic_names=("protocol_violation",), feature_names=("answer_arity",))
+    played = play(question, folder, "hm", controller=RouterController(router), strong=Scripted(ANSWER))
+    assert [(step.agent, step.executed) for step in played.steps] == [("cheap", False), ("strong", True)]
+    assert played.end.success
+    assert len(played.history()) == 1
+
+
+def test_proposals_make_episodes(question, folder):
+    cheap = play(question, folder, "hm", "@mean[1]")
+    strong = run_episode(
+        ToolEnvironment(question, folder),
+        None,
+        Scripted(ANSWER),
+        PureController("strong", timing="proposal"),
+        episode=question.id,
+    )
+    episodes = episodes_from_transcripts([(cheap, strong)], {"7": (0, 0)})
+    assert (episodes.feature_names, episodes.diagnostic_names) == (DABENCH.features, DABENCH.diagnostics)
+    assert episodes.outcomes.tolist() == ["01"]
+    assert episodes.dataset["diagnostics"].sel(diagnostic="protocol_violation").values.tolist() == [[1.0, 0.0]]
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("da-dev-questions.jsonl", "nonsense\n", "line 1: not valid JSON"),
+        ("da-dev-questions.jsonl", '{"id": 7}\n', "expected a question"),
+        ("da-dev-questions.jsonl", json.dumps({**QUESTION, "level": 3}) + "\n", "text in every field"),
+        ("da-dev-questions.jsonl", json.dumps({**QUESTION, "file_name": "../x.csv"}) + "\n", "without folders"),
+        ("da-dev-questions.jsonl", json.dumps({**QUESTION, "id": 8}) + "\n", "has a label"),
+        ("da-dev-questions.jsonl", "\n".join([json.dumps(QUESTION)] * 2), "repeated"),
+        ("da-dev-labels.jsonl", '{"id": 7}\n', "common_answers"),
+    ],
+)
+def test_files_that_are_not_dabench_are_refused_with_their_place(file, content, message, folder, tmp_path):
+    for name in ("da-dev-questions.jsonl", "da-dev-labels.jsonl"):
+        (tmp_path / name).write_text((folder / name).read_text())
+    (tmp_path / file).write_text(content)
+    with pytest.raises(FileFormatError, match=message):
+        read_questions(tmp_path)
+
+
+def test_missing_files_are_named(question, tmp_path):
+    with pytest.raises(MissingFileError, match=r"da-dev-labels\.jsonl"):
+        read_questions(tmp_path)
+    with pytest.raises(MissingFileError, match="table of question 7"):
+        ToolEnvironment(question, tmp_path)
+
+
+@pytest.mark.skipif("DABENCH_DATA" not in os.environ, reason="runs with DABENCH_DATA=<folder of DABench>")
+def test_the_published_questions_have_features_and_labels_that_check():
+    home = Path(os.environ["DABENCH_DATA"])
+    questions = read_questions(home)
+    assert len(questions) == 257
+    for question in questions:
+        written = " ".join(f"@{name}[{value}]" for name, value in question.label.items())
+        assert is_correct(extract_answers(written), question.label)
+        if (home / "da-dev-tables" / question.file_name).exists():
+            features = DABenchExtractor(question, home, descriptors=True).features(Observation(""))
+            assert 0 < features["answer_arity"] <= 1
+            assert features["operation_breadth"] >= 1
+
+
+def test_a_table_that_leads_to_the_labels_is_refused(tmp_path):
+    (tmp_path / "da-dev-tables").mkdir()
+    labels = tmp_path / "da-dev-labels.jsonl"
+    labels.write_text("{}")
+    (tmp_path / "da-dev-tables" / "a.csv").symlink_to(labels)
+    (tmp_path / "da-dev-tables" / "b.csv").hardlink_to(labels)
+    for name in ("a.csv", "b.csv"):
+        question = Question("1", "?", "", "", (), name, "easy", {"x": "1"})
+        with pytest.raises(FileFormatError, match=f"{name} leads to .*expected a table within"):
+            ToolEnvironment(question, tmp_path)
+
+
+def test_questions_nested_without_end_are_refused_with_their_line(tmp_path):
+    (tmp_path / "da-dev-labels.jsonl").write_text("[" * 100_000)
+    with pytest.raises(FileFormatError, match=r"da-dev-labels.jsonl, line 1: not valid JSON"):
+        read_questions(tmp_path)
+
+
+@pytest.mark.parametrize("number", [[], {}, None, True, 1.5])
+def test_an_id_that_is_no_number_or_text_is_refused_with_its_line(folder, number):
+    (folder / "da-dev-questions.jsonl").write_text(json.dumps(QUESTION | {"id": number}))
+    with pytest.raises(FileFormatError, match=r"da-dev-questions.jsonl, line 1: id is "):
+        read_questions(folder)
+
+
+def test_questions_that_are_not_utf8_are_refused(folder):
+    (folder / "da-dev-questions.jsonl").write_bytes(b"\xff\xfe{}")
+    with pytest.raises(FileFormatError, match=r"da-dev-questions.jsonl: not UTF-8 text"):
+        read_questions(folder)

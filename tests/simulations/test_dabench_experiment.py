@@ -1,0 +1,288 @@
+"""The DABench experiment on questions of our own: what is played, gone on with, written, and run as a command."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import small_dabench
+from small_dabench import ABSENT, N, policies, write_questions
+
+from bayes_tacit import Episodes
+from bayes_tacit.agents import History, Step, read_pairs
+from bayes_tacit.agents.playing import collect
+from simulations.__main__ import main
+from simulations.dabench import DABench, ToolEnvironment, command
+from simulations.dabench.counted import CountedDABench, counted
+from simulations.dabench.experiment import BUDGET, analysts, dabench_setup, replaying, run_experiment
+from simulations.dabench.policies import COST
+from simulations.dabench.splits import make_splits
+from simulations.played.policies import DEFERRAL, POSTERIOR, TACIT
+from simulations.studies import registry
+
+pytestmark = pytest.mark.filterwarnings("ignore::bayes_tacit.errors.TacitWarning")
+
+PLAYERS = analysts()
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    return write_questions(tmp_path_factory.mktemp("questions"))
+
+
+@pytest.fixture(scope="module")
+def written(data, tmp_path_factory):
+    """Give the folders of results and of what was played, after a run that nobody stopped."""
+    home = tmp_path_factory.mktemp("dabench")
+    with pytest.MonkeyPatch.context() as patched:
+        for name in ("compared_policies", "without_posterior"):
+            patched.setattr(command, name, getattr(command, name))
+        assert small_dabench.run(data, home / "out", home / "kept") == 0
+    return home / "out", home / "kept"
+
+
+@pytest.fixture(scope="module")
+def ran(data, written):
+    return run_experiment(data, written[1], policies=policies())
+
+
+def plain(benchmark, task, decide):
+    """Play without the loop: `decide` says who acts from the step and Cheap's proposal there."""
+    cheap, strong = 0, 0
+    with benchmark.environment(task) as environment:
+        history = History(environment.reset())
+        while cheap + strong < BUDGET.calls and not (history.steps and history.steps[-1].result.done):
+            proposal, agent = PLAYERS.cheap.act(history), "cheap"
+            who = decide(len(history), proposal)
+            cheap += who != "strong"
+            if who != "cheap":
+                if cheap + strong == BUDGET.calls:
+                    break
+                proposal, agent, strong = PLAYERS.strong.act(history), "strong", strong + 1
+            history = history.then(Step(agent, proposal, environment.step(proposal.action)))
+    return history.steps[-1].result.success, cheap, strong
+
+
+def test_every_policy_was_played_as_a_plain_loop_plays_it(ran, data):
+    benchmark, table = DABench(data, warm=True), ran.episodes.set_index(["policy", "episode"])
+    episodes, settings = ran.test.episodes, ran.comparison.choices
+    on_the_way = 0
+    for row, pair in enumerate(ran.pairs["test"]):
+        level = settings[DEFERRAL].point["alpha"]
+        decisions = {DEFERRAL: lambda _, proposal, level=level: "discards" if proposal.nll >= level else "cheap"}
+        for name in (TACIT, POSTERIOR):
+            handoff = int(ran.comparison.fitted[name].handoffs(episodes, settings[name].point)[row])
+            on_the_way += handoff > 0
+
+            def decide(step, _, handoff=handoff):
+                if handoff < 0 or step < handoff:
+                    return "cheap"
+                return "discards" if step == handoff > 0 else "strong"
+
+            decisions[name] = decide
+        for name, decide in decisions.items():
+            success, cheap, strong = plain(benchmark, pair.task, decide)
+            found = table.loc[name, pair.task.id]
+            assert (found["success"], found["cheap_calls"], found["strong_calls"]) == (success, cheap, strong)
+            assert found["cost"] == 2.25 * cheap + 6.75 * strong == COST([cheap], [strong])[0]
+    assert on_the_way
+
+
+def test_a_run_that_was_killed_goes_on_to_the_same_results(data, written, tmp_path):
+    here = Path(__file__).parent
+    words = [data, tmp_path / "out", tmp_path / "kept"]
+    paths = os.pathsep.join([str(here.parents[1]), str(here), os.environ.get("PYTHONPATH", "")])
+    process = subprocess.Popen(
+        [sys.executable, small_dabench.__file__, *map(str, words)],
+        env={**os.environ, "PYTHONPATH": paths},
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        while process.poll() is None and len(list((tmp_path / "kept").glob("continuations/*.jsonl"))) < 2:
+            time.sleep(0.005)
+        process.send_signal(signal.SIGKILL)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == -signal.SIGKILL
+    assert not (tmp_path / "out").exists()
+    kept = {path: path.read_bytes() for path in (tmp_path / "kept" / "rollouts").glob("*.jsonl")}
+    assert kept
+    with pytest.MonkeyPatch.context() as patched:
+        for name in ("compared_policies", "without_posterior"):
+            patched.setattr(command, name, getattr(command, name))
+        assert small_dabench.run(*words) == 0
+    assert all(path.read_bytes() == content for path, content in kept.items())
+    names = sorted(path.name for path in written[0].iterdir())
+    assert names == sorted(path.name for path in words[1].iterdir())
+    for name in names:
+        one, other = (untimed(folder / name) for folder in (written[0], words[1]))
+        assert one == other, name
+
+
+def untimed(path):
+    """Give a file of results without what depends on how fast it was."""
+    content = path.read_bytes()
+    if path.suffix == ".jsonl":
+        return re.sub(rb'"seconds": [-+.e\d]+', b"", content)
+    if path.suffix == ".md":
+        return re.sub(rb"## How long it took.*?\n## ", b"", content, flags=re.DOTALL)
+    return content
+
+
+def test_what_was_played_is_not_played_again(ran, data, written, monkeypatch):
+    monkeypatch.setattr(ToolEnvironment, "reset", None)
+    told = []
+
+    def report(stage):
+        return lambda count: told.append((stage, count))
+
+    again = run_experiment(data, written[1], policies=policies(), report=report)
+    assert not told
+    pd.testing.assert_frame_equal(again.episodes, ran.episodes)
+
+
+def test_recorded_transcripts_are_replayed_and_give_the_same_rollouts(ran, data, written, tmp_path):
+    folder = written[1] / "rollouts"
+    players = replaying(0, folder, folder, make_splits(data).all)
+    few = [policy for policy in policies() if policy.name in ("Pure Cheap", TACIT, "Pure Strong")]
+    first = run_experiment(data, tmp_path, players=players, policies=few)
+    for part, pairs in ran.pairs.items():
+        assert [pair.outcome for pair in first.pairs[part]] == [pair.outcome for pair in pairs]
+        for pair, before in zip(first.pairs[part], pairs, strict=True):
+            assert (pair.cheap.header.cheap, pair.strong.header.strong) == ("recorded cheap", "recorded strong")
+            assert [step.result for step in pair.cheap.steps] == [step.result for step in before.cheap.steps]
+            assert [step.result for step in pair.strong.steps] == [step.result for step in before.strong.steps]
+    for name in ("diagnostics", "features", "nll"):
+        np.testing.assert_array_equal(first.training.dataset[name].values, ran.training.dataset[name].values)
+    before = ran.episodes.set_index("policy")
+    pd.testing.assert_frame_equal(
+        first.episodes.set_index("policy").loc[["Pure Cheap", "Pure Strong"]], before.loc[["Pure Cheap", "Pure Strong"]]
+    )
+    assert set(first.played) == {policy.name for policy in few}
+
+
+def test_marks_are_where_a_diagnostic_tells_something(ran):
+    training = ran.training
+    assert 0 < training.has_window.sum() <= (training.outcomes == "01").sum()
+    diagnostics = training.dataset["diagnostics"].values
+    for row in np.flatnonzero(training.has_window):
+        mark = int(training.dataset["window_start"].values[row])
+        assert diagnostics[row, mark + 1].any()
+    quiet = np.flatnonzero((training.outcomes == "01") & ~training.has_window)
+    for row in quiet:
+        assert not diagnostics[row, training.n_steps[row] - 1].any()
+
+
+def test_episodes_carry_what_the_task_router_and_step_deferral_look_at(ran):
+    dataset = ran.training.dataset
+    for row, pair in enumerate(ran.pairs["fit"]):
+        assert dataset["operation_breadth"].values[row] == len(pair.task.concepts)
+        assert dataset["transformation_workflow"].values[row] == ("Feature Engineering" in pair.task.concepts)
+        known = [step.proposal.nll for step in pair.cheap.steps]
+        assert dataset["nll"].values[row, : len(known)].tolist() == known
+
+
+def test_the_page_says_what_was_played(ran, written):
+    out, kept = written
+    page = (out / "README.md").read_text()
+    n = len(ran.pairs["test"])
+    for row in ran.comparison.table.to_dict("records"):
+        assert f"{round(row['success'] * n)}/{n} ({100 * row['success']:.1f}%) | {row['cost']:.2f}" in page
+    pairs = [pair for part in ran.pairs.values() for pair in part]
+    right = [sum(pair.cheap.end.success for pair in pairs), sum(pair.strong.end.success for pair in pairs)]
+    both = " | ".join(f"{count} ({count / len(pairs):.1%})" for count in right)
+    assert f"| all | {N - 1} | {both} |" in page
+    assert f"(ids {N}) the table is not at hand" in page
+    assert f"`{ABSENT}`" in page
+    assert "no claim about language models" in page
+    calls, seconds = counted(kept)
+    assert f"The sandbox ran {calls:,} calls" in page
+    assert seconds > 0
+    assert f"## Every question once a test question: {N - 1} in 5 parts" in page
+    pd.testing.assert_frame_equal(pd.read_parquet(out / "episodes.parquet"), ran.episodes)
+    assert Episodes.read(out / "training.nc").fingerprint() == ran.training.fingerprint()
+    marked = [pair.cheap for pair in ran.pairs["fit"] if pair.task.id in ran.training.ids[ran.training.has_window]]
+    ends = ran.training.dataset["window_end"].values[ran.training.has_window]
+    last = sum(end + 1 == len(cheap.steps) - 1 for cheap, end in zip(marked, ends, strict=True))
+    assert f"{last} of the {len(marked)} marks of the fit are read at Cheap's last proposal" in page
+    quiet = [pair for pair in ran.pairs["test"] if pair.outcome == "01"]
+    silent = sum(not any(v for step in pair.cheap.steps for v in step.diagnostics.values()) for pair in quiet)
+    assert f"Of the {len(quiet)} test questions that only Strong answers, Cheap fails on {silent} without" in page
+
+
+OUTCOMES = ("|", "- [", "Fitted on", "**Reading", "**What TACIT", "Zero at", "The best single policy")
+"""How paragraphs begin whose words depend on what came out, or on which tables are there."""
+
+
+def test_the_committed_page_is_in_the_words_of_the_code(written):
+    committed = Path(__file__).parents[2] / "simulations" / "results" / "dabench" / "README.md"
+    ours, theirs = (
+        re.sub(r"\d[\d,.]*", "0", page.read_text()).split("\n\n") for page in (written[0] / "README.md", committed)
+    )
+    said = [paragraph for paragraph in ours if not paragraph.startswith(OUTCOMES)]
+    assert len(said) > 20
+    assert [paragraph for paragraph in said if paragraph not in theirs] == []
+
+
+def test_calls_of_the_sandbox_are_counted(data, tmp_path):
+    benchmark = CountedDABench(DABench(data, warm=True), tmp_path)
+    task = benchmark.tasks()[0]
+    with benchmark.environment(task) as environment:
+        for _ in range(2):
+            environment.reset()
+            for code in ("print(1)", "print(2)"):
+                environment.step(f"```python\n{code}\n```")
+    with (tmp_path / "sandbox.jsonl").open("a") as file:
+        file.write('{"question": "1", "cal')
+    calls, seconds = counted(tmp_path)
+    assert calls == 2
+    assert seconds > 0
+    assert counted(tmp_path / "nowhere") == (0, 0.0)
+
+
+def test_bad_input_is_told_in_one_line(data, tmp_path, capsys, monkeypatch):
+    monkeypatch.delenv("DABENCH_DATA", raising=False)
+
+    def said(*words):
+        assert main(["dabench", "--out", str(tmp_path / "out"), *map(str, words)]) == 2
+        told = capsys.readouterr().err
+        assert told.count("\n") == 1
+        assert not (tmp_path / "out").exists()
+        return told
+
+    assert "set the variable DABENCH_DATA" in said()
+    assert "no such file" in said("--data", tmp_path / "nowhere")
+    assert "no --replicates with dabench" in said("--data", data, "--replicates", 3)
+    assert "no such folder" in said("--data", data, "--cheap", tmp_path / "nowhere")
+    assert "no recorded answers of strong; expected finished Pure Strong transcripts" in said(
+        "--data", data, "--strong", data
+    )
+    broken = write_questions(tmp_path / "broken")
+    lines = (broken / "da-dev-questions.jsonl").read_text().splitlines()
+    (broken / "da-dev-questions.jsonl").write_text("\n".join([*lines[:3], lines[3][:40], *lines[4:]]))
+    assert re.search(r"da-dev-questions\.jsonl, line 4: not valid JSON", said("--data", broken))
+    bare = write_questions(tmp_path / "bare")
+    (bare / "da-dev-tables" / "trips.csv").unlink()
+    assert "none of the 5 questions to fit on has its table" in said("--data", bare)
+    monkeypatch.setattr(registry, "STUDIES", {})
+    monkeypatch.delenv("ALFWORLD_DATA", raising=False)
+    assert main(["all", "--out", str(tmp_path)]) == 0
+    assert "dabench: left out" in capsys.readouterr().err
+
+
+def test_decisions_are_at_proposals_and_rollouts_of_another_pair_are_refused(data, written, tmp_path):
+    setup = dabench_setup(data, tmp_path, analysts(1))
+    # A handoff discards a proposal, which is one of the twelve calls.
+    assert (setup.handoff_timing, setup.players.budget.calls) == ("proposal", 12)
+    with pytest.raises(Exception, match="use another folder"):
+        collect(setup.benchmark, written[1] / "rollouts", setup.players)
+    assert len(read_pairs(written[1] / "rollouts")) == N - 1
