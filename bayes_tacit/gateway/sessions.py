@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.gateway.engine import Engine, Ruling
 from bayes_tacit.gateway.kept import Kept, Side, marks_of, reply_mark, root_of
-from bayes_tacit.gateway.log import FORMAT, SCHEMA_VERSION, SessionLog
+from bayes_tacit.gateway.log import SessionLog
 from bayes_tacit.gateway.replies import Prices, Reply, record
 from bayes_tacit.gateway.store import MemoryStore, Store
 from bayes_tacit.logs.messages import Message
@@ -248,7 +248,7 @@ class Sessions:
             last = self._last_step(kept)
         if self.log is not None:
             if begun:
-                self._write("session", identity.scope, session, content)
+                self._write("start", identity.scope, session, content)
             self._write("step", identity.scope, session, {**_told(ruling), "diagnostics": last})
         return Ticket(identity, ruling)
 
@@ -333,7 +333,7 @@ class Sessions:
         if self.log is not None:
             if closing is not None:
                 decision = None if closing.decision is None else closing.decision._asdict()
-                self._write("finish", scope, session, {"closing": decision, "new_handoff": closing.new_handoff})
+                self._write("end", scope, session, {"closing": decision, "new_handoff": closing.new_handoff})
             if known:
                 self._write("outcome", scope, session, {"task": None, "success": None, "score": None, **known})
         return {**seen, "why": closing.why} if closing is not None else seen
@@ -369,8 +369,6 @@ class Sessions:
 
     def _first(self, kept: Kept, identity: Identity) -> dict[str, object]:
         return {
-            "format": FORMAT,
-            "schema_version": SCHEMA_VERSION,
             "source": identity.source,
             "task": kept.task or kept.root,
             "features": kept.features,

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from bayes_tacit.errors import FileFormatError, InvalidDataError
-from bayes_tacit.files import parse_json, regular_file
-from bayes_tacit.gateway.log import FORMAT, SCHEMA_VERSION
+from bayes_tacit.events import LONGEST, is_cut, parse_event
+from bayes_tacit.files import regular_file
+from bayes_tacit.gateway.log import LOG
 from bayes_tacit.router import PolicyRouter, Router
 from bayes_tacit.router.ranges import PROBABILITIES, Ranges
 
@@ -325,11 +326,7 @@ def _smallest(quantiles: Sequence[float], value: float) -> float:
     return min(p for p, quantile in zip(PROBABILITIES, quantiles, strict=True) if quantile >= value)
 
 
-EVENTS = ("session", "step", "reply", "outcome", "finish")
 EXPECTED = "a log of sessions, .jsonl, from bayes-tacit serve"
-BEGINNING = b'{"event":'
-LONGEST = 2**24
-"""Bytes of a line: far more than an event has."""
 
 
 @dataclass(frozen=True)
@@ -433,40 +430,20 @@ class Lines:
         with self.path.open("rb") as file:
             while line := file.readline(LONGEST):
                 self.read += 1
-                if line.strip():
-                    event = self._event(line)
-                    if event is not None:
-                        yield event
-
-    def _event(self, line: bytes) -> Event | None:
-        where = f"{self.path}, line {self.read}"
-        try:
-            content = parse_json(line, where, "an event of a session")
-        except FileFormatError:
-            if not BEGINNING.startswith(line[: len(BEGINNING)]):
-                raise FileFormatError(f"{where}: {line[:40]!r}... is no event; expected {EXPECTED}") from None
-            self.cut += 1
-            return None
-        kind = content.get("event") if isinstance(content, dict) else None
-        if kind not in EVENTS:
-            said = f"event is {kind!r}" if isinstance(content, dict) else f"{line[:40]!r}... is no object"
-            raise FileFormatError(f"{where}: {said}; expected {EXPECTED}")
-        event = Event(where, kind, "", "", 0.0, content)
-        scope, session, time = event.text("scope"), event.text("session"), event.number("time")
-        if scope is None or not session or time is None:
-            field = "scope" if scope is None else "time" if session else "session"
-            raise event.wrong(field, "a time" if field == "time" else "a name")
-        if kind == "session":
-            _check_version(event)
-        return Event(where, kind, scope, session, time, content)
-
-
-def _check_version(event: Event) -> None:
-    if event.content.get("format") != FORMAT:
-        raise event.wrong("format", repr(FORMAT))
-    version = event.content.get("schema_version")
-    if isinstance(version, bool) or not isinstance(version, int) or not 1 <= version <= SCHEMA_VERSION:
-        raise event.wrong("schema_version", f"at most {SCHEMA_VERSION}, which this version of bayes_tacit reads")
+                where = f"{self.path}, line {self.read}"
+                try:
+                    content = parse_event(line, where, LOG)
+                except FileFormatError:
+                    if not is_cut(line):
+                        raise
+                    self.cut += 1
+                    continue
+                event = Event(where, content["event"], "", "", 0.0, content)
+                scope, session, time = event.text("scope"), event.text("episode"), event.number("time")
+                if scope is None or not session or time is None:
+                    field = "scope" if scope is None else "time" if session else "episode"
+                    raise event.wrong(field, "a time" if field == "time" else "a name")
+                yield Event(where, event.kind, scope, session, time, content)
 
 
 ERRORS = 400
@@ -535,7 +512,7 @@ def read_into(records: Records, lines: Lines, training: Training | None) -> dict
         record = records.of(event.scope, event.session)
         record.first = min(record.first, event.time) if record.last else event.time
         record.last = max(record.last, event.time)
-        if event.kind == "session":
+        if event.kind == "start":
             _began(record, event, routers, training)
         elif event.kind == "step":
             _decided(record, event, training)

@@ -69,6 +69,7 @@ def changed(number, **values):
         (changed(2, observation={"text": "A corridor.", "task": 7}), "line 2: observation.task is 7"),
         (changed(2, run="0"), "line 2: run is '0'"),
         (changed(9, actions=6.5), "line 9: actions is 6.5"),
+        (changed(5, episode="other"), "line 5: episode is 'other'; expected 'corridor'"),
     ],
 )
 def test_lines_that_do_not_belong_together_are_refused(change, message, tmp_path):

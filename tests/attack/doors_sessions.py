@@ -32,7 +32,7 @@ def session_logs(home: Path, rng: Random) -> Iterator[Case]:
     door = Door("session logs", command(*words, out=("out.html",)), folder, ("served.jsonl",))
     text = (folder / "served.jsonl").read_bytes()
     lines = [json.loads(line) for line in text.splitlines()]
-    for event in ("session", "step", "reply", "outcome"):
+    for event in ("start", "step", "reply", "outcome"):
         at = next(place for place, line in enumerate(lines) if line["event"] == event)
         write = partial(with_line, lines, at)
         for key, value in lines[at].items():

@@ -21,7 +21,8 @@ def serve(folder: Path, sessions: int = 40) -> None:
     folder.mkdir(exist_ok=True)
     log, begun = folder / "served.jsonl", defaultdict(int)
     for line in log.read_bytes().splitlines() if log.exists() else ():
-        begun[json.loads(line)["session"]] += b'"event":"reply"' in line
+        known = json.loads(line)
+        begun[known["episode"]] += known["event"] == "reply"
     served = Sessions(Engine(default_router()), FileStore(folder / "sessions.sqlite"), SessionLog(log))
     for number in range(sessions):
         who = Identity("", f"task-{number}", "test")

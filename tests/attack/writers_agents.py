@@ -75,7 +75,7 @@ def read_sessions(folder: Path) -> object:
     for line in log.read_bytes().splitlines() if log.exists() else ():
         known = json.loads(line)
         if known["event"] == "reply":
-            sides[known["session"]] += known["side"][0]
+            sides[known["episode"]] += known["side"][0]
     assert not [served for served in sides.values() if "sc" in served], sides
     return dict(sides)
 

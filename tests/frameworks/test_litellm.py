@@ -140,7 +140,7 @@ def test_the_hook_rewrites_requests_as_the_proxy_calls_it(models, tmp_path, stre
     assert [len(one.requests) for one in models] == [2, 2]
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     assert lines[0]["features"]["entities"] == 3
-    assert (lines[0]["session"], lines[0]["source"]) == ("rows-1", "x-tacit-session-id")
+    assert (lines[0]["episode"], lines[0]["source"]) == ("rows-1", "x-tacit-session-id")
     assert lines[0]["scope"] not in ("", "hashed")
     assert [line["side"] for line in lines if line["event"] == "reply"] == ["cheap", "cheap", "strong", "strong"]
 

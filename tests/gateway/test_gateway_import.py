@@ -100,7 +100,7 @@ def test_a_turn_that_was_asked_for_again_is_one_step(log):
     sessions.outcome("k", "again", {"success": False, "task": "again"})
     serve(log, STRONG, "again-strong", ".", task="x", success=True)
     with log.open("a") as file:
-        file.write(log.read_text().splitlines()[-1].replace('"task":null', '"task":"again"') + "\n")
+        file.write(log.read_text().splitlines()[-1].replace('"task": null', '"task": "again"') + "\n")
     episodes, _ = episodes_from_logs(log)
     assert episodes.select(["again"]).n_steps.tolist() == [2]
 
@@ -132,10 +132,10 @@ def test_the_command_makes_episodes_that_can_be_fitted(log, tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "what"),
     [
-        ('"turn":0,"side"', '"turns":0,"side"', "line is"),
-        ('"schema_version":1', '"schema_version":2', "version 1"),
-        ('"tool_error":1.0', '"tool_error":0.5', "0 or 1"),
-        ('"tool_error":1.0', '"wrong":1.0', "diagnostic is 'wrong'"),
+        ('"turn": 0, "side"', '"turns": 0, "side"', "line is"),
+        ('"schema_version": 1', '"schema_version": 2', "version 1"),
+        ('"tool_error": 1.0', '"tool_error": 0.5', "0 or 1"),
+        ('"tool_error": 1.0', '"wrong": 1.0', "diagnostic is 'wrong'"),
         ("}\n", "\n", "not valid JSON"),
     ],
 )

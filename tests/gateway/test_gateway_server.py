@@ -1,7 +1,6 @@
 """The gateway on real sockets: who is asked, what passes, and what happens when something breaks."""
 
 import json
-import os
 import threading
 import time
 from pathlib import Path
@@ -311,8 +310,7 @@ def test_a_body_that_is_too_long_is_refused_before_it_is_read(tmp_path):
 
 
 def test_a_full_disk_keeps_no_request_from_being_served(tmp_path):
-    with gateway(counting(9), tmp_path) as served:
-        served.app.state.desk.sessions.log._file = os.open("/dev/full", os.O_WRONLY)
+    with gateway(counting(9), tmp_path, log="/dev/full") as served:
         assert served.ask(TASK, "full").status_code == 200
         assert served.metric('tacit_faults_total{kind="log"}') >= 2
 

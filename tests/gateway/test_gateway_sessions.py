@@ -6,7 +6,7 @@ import json
 import pytest
 from talks import TASK, TOOLS, counting, talk, turn
 
-from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileError
+from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileError, TacitWarning
 from bayes_tacit.gateway import (
     Engine,
     FileStore,
@@ -192,7 +192,7 @@ def test_a_file_that_holds_something_else_is_refused(tmp_path):
     other.write_text("not a data base, but long enough to look at " * 40)
     with pytest.raises(FileFormatError, match="SQLite"):
         FileStore(other)
-    with pytest.raises(FileFormatError, match="not a log of sessions"):
+    with pytest.raises(FileFormatError, match="expected a log of sessions, or a new file; it is left as it is"):
         SessionLog(other)
     with pytest.raises(MissingFileError):
         SessionLog(tmp_path / "no" / "log.jsonl")
@@ -225,7 +225,7 @@ def test_the_log_has_every_decision_and_nothing_that_was_said(tmp_path):
     sessions.outcome(scope, "s", {"success": True, "score": 0.5, "task": "t-1"})
     text = log.path.read_text()
     lines = [json.loads(line) for line in text.splitlines()]
-    assert [line["event"] for line in lines] == ["session", *["step", "reply"] * 4, "outcome"]
+    assert [line["event"] for line in lines] == ["start", *["step", "reply"] * 4, "outcome"]
     steps = [line for line in lines if line["event"] == "step"]
     assert [line["side"] for line in steps] == ["cheap", "cheap", "strong", "strong"]
     assert [(line["diagnostics"] or {}).get("tool_error") for line in steps] == [None, 1.0, 1.0, 1.0]
@@ -237,9 +237,11 @@ def test_the_log_has_every_decision_and_nothing_that_was_said(tmp_path):
 
 def test_a_log_goes_on_after_a_line_that_was_cut(tmp_path):
     path = tmp_path / "log.jsonl"
-    path.write_bytes(b'{"event":"step","ti')
-    SessionLog(path).append("outcome", "d", "s", {"success": True})
-    assert json.loads(path.read_text().splitlines()[1])["success"] is True
+    path.write_bytes(b'{"event": "step", "ti')
+    with pytest.warns(TacitWarning, match="removed a last line that was cut short"):
+        log = SessionLog(path)
+    log.append("outcome", "d", "s", {"success": True})
+    assert json.loads(path.read_text())["success"] is True
 
 
 @pytest.mark.parametrize(

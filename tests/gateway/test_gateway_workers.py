@@ -42,7 +42,7 @@ def test_a_killed_worker_loses_no_handoff_and_cuts_no_line(tmp_path):
                     kill(workers[step % len(workers)])
     assert all(found == ["cheap"] * HANDOFF + ["strong"] * (STEPS - HANDOFF) for found in sides.values())
     lines = [json.loads(line) for line in log.read_text().splitlines()]
-    assert sum(line["event"] == "session" for line in lines) == SESSIONS
+    assert sum(line["event"] == "start" for line in lines) == SESSIONS
     assert sum(bool(line.get("new_handoff")) for line in lines) == SESSIONS
 
 

@@ -42,7 +42,7 @@ def lines_of(path: Path) -> list[dict]:
 def by_session(path: Path) -> dict[str, dict[str, list[dict]]]:
     found = defaultdict(lambda: defaultdict(list))
     for line in lines_of(path):
-        found[line["session"]][line["event"]].append(line)
+        found[line["episode"]][line["event"]].append(line)
     return found
 
 
@@ -108,7 +108,7 @@ def test_sessions_that_go_to_disk_in_between_give_the_same_numbers(log, tmp_path
     # Sessions take turns, as they do behind a server: each goes to disk and comes back many times.
     turns = defaultdict(list)
     for line in log.read_text().splitlines():
-        turns[json.loads(line)["session"]].append(line)
+        turns[json.loads(line)["episode"]].append(line)
     most = max(map(len, turns.values()))
     shuffled.write_text("".join(f"{one[at]}\n" for at in range(most) for one in turns.values() if at < len(one)))
     router = trained()
@@ -136,12 +136,12 @@ def test_a_retried_request_and_the_steps_of_strong_do_not_count_for_drift(tmp_pa
 
 def session_lines(number: int, score: float, success: bool, *, handed: bool = True) -> list[dict]:
     """The lines of a session in which one decision is made."""
-    name = {"time": float(number), "scope": "", "session": f"s{number}"}
+    name = {"episode": f"s{number}", "time": float(number), "scope": ""}
     known = {"format": "bayes_tacit.gateway", "schema_version": 1, "task": "t", "features": {}, "shadow": None}
     decision = {"step": 0, "pi": 0.95, "score": score, "handoff": handed, "handoff_step": 0 if handed else None}
     told = {"step": 1, "turn": 1, "latched": handed, "new_handoff": handed, "decision": decision, "shadow": None}
     return [
-        {"event": "session", **name, **known, "router": {"router": "f", "policy": "tacit_switch"}},
+        {"event": "start", **name, **known, "router": {"router": "f", "policy": "tacit_switch"}},
         {"event": "step", **name, **told, "side": "cheap", "why": "", "missing": [], "fault": None},
         {"event": "outcome", **name, "success": success},
     ]
@@ -202,19 +202,19 @@ GOOD = session_lines(0, 0.5, True)
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ('{"event": "start", "episode": "a"}', "line 2: event is 'start'; expected a log of sessions"),
-        ("hello", "line 2: b'hello"),
-        ("[1]", "line 2: b'[1]"),
+        ('{"event": "restore", "episode": "a"}', "line 2: event is 'restore'; expected 'start' or 'step'"),
+        ("hello", "line 2: not valid JSON"),
+        ("[1]", "line 2: it is [1]; expected an object, a line of a log of sessions"),
         (json.dumps({**GOOD[1], "step": -1}), "line 2: step is -1; expected a whole number"),
         (json.dumps({**GOOD[1], "latched": "no"}), "line 2: latched is 'no'; expected true or false"),
         (json.dumps({**GOOD[1], "decision": [1]}), "line 2: decision is [1]; expected an object"),
         (json.dumps({**GOOD[1], "decision": {"score": "x"}}), "line 2, decision: score is 'x'; expected a finite"),
         (json.dumps({**GOOD[1], "time": None}), "line 2: time is None; expected a time"),
-        (json.dumps({**GOOD[1], "session": ""}), "line 2: session is ''; expected a name"),
+        (json.dumps({**GOOD[1], "episode": ""}), "line 2: episode is ''; expected a name"),
         (json.dumps({**GOOD[2], "success": 1}), "line 2: success is 1; expected true or false"),
-        (json.dumps({**GOOD[0], "schema_version": 9}), "line 2: schema_version is 9; expected at most 1"),
+        (json.dumps({**GOOD[0], "schema_version": 9}), "line 2: schema_version is 9; expected 1"),
         (json.dumps({**GOOD[0], "format": "x"}), "line 2: format is 'x'; expected 'bayes_tacit.gateway'"),
-        (json.dumps({"event": "reply", "time": 1, "scope": "", "session": "a", "side": "x"}), "line 2: side is 'x'"),
+        (json.dumps({"event": "reply", "time": 1, "scope": "", "episode": "a", "side": "x"}), "line 2: side is 'x'"),
     ],
 )
 def test_what_is_no_log_is_refused_with_its_line(tmp_path, line, said):

@@ -14,9 +14,6 @@ from bayes_tacit.data.timing import Timing
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.router.control import Choice
 
-FORMAT = "bayes_tacit.transcript"
-SCHEMA_VERSION = 1
-
 Status = Literal["done", "budget", "actor_error", "environment_error"]
 """How an episode ended: the environment said so, the budget was spent, or something broke."""
 
@@ -52,8 +49,6 @@ class Header:
     max_actions: int
     max_calls: int | None
     info: Mapping[str, Any] = field(default_factory=dict)
-    format: str = FORMAT
-    schema_version: int = SCHEMA_VERSION
 
 
 @dataclass(frozen=True)
@@ -225,19 +220,9 @@ class Transcript:
         steps = tuple(Step(step.agent, step.proposal, step.result) for step in taken if step.result is not None)
         return History(seen[-1], steps, self.episode)
 
-    def lines(self) -> Iterator[str]:
-        """Give the lines of its file, without line ends."""
-        yield line_of(self.header)
-        for record in self.records:
-            yield line_of(record)
-        yield line_of(self.end)
-
     def fingerprint(self) -> str:
         """Digest all but the seconds: equal for two plays that went the same way."""
-        digest = hashlib.sha256()
-        for line in self.lines():
-            digest.update(json.dumps(_without_seconds(json.loads(line)), sort_keys=True).encode() + b"\n")
-        return digest.hexdigest()
+        return hashlib.sha256(json.dumps(_without_seconds(asdict(self)), sort_keys=True).encode()).hexdigest()
 
     def _of[T: Record](self, kind: type[T]) -> Iterator[T]:
         return (record for record in self.records if isinstance(record, kind))
@@ -254,16 +239,11 @@ _NAMES = {kind: event for event, kind in EVENTS.items()}
 
 
 def event_of(record: Header | Record | End) -> str:
-    """Give the name of a line's event."""
+    """Return the name of a line's event."""
     return _NAMES[type(record)]
 
 
-def line_of(record: Header | Record | End) -> str:
-    """Write one line of the file; every number is read back exactly."""
-    return json.dumps({"event": event_of(record), **asdict(record)}, allow_nan=False, ensure_ascii=False)
-
-
 def _without_seconds(value: object) -> object:
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         return {key: _without_seconds(inner) for key, inner in value.items() if key not in ("seconds", "waited")}
-    return [_without_seconds(inner) for inner in value] if isinstance(value, list) else value
+    return [_without_seconds(inner) for inner in value] if isinstance(value, list | tuple) else value

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterator
-from dataclasses import fields
+from dataclasses import asdict, fields
 from functools import cache
 from itertools import count
 from pathlib import Path
@@ -16,8 +16,6 @@ from bayes_tacit.agents.errors import BrokenTranscriptError, TornTranscriptError
 from bayes_tacit.agents.transcript.order import check_ends, check_order
 from bayes_tacit.agents.transcript.record import (
     EVENTS,
-    FORMAT,
-    SCHEMA_VERSION,
     ChoiceRecord,
     End,
     Header,
@@ -25,13 +23,16 @@ from bayes_tacit.agents.transcript.record import (
     ResetRecord,
     StepRecord,
     Transcript,
-    line_of,
+    event_of,
 )
 from bayes_tacit.errors import FileFormatError, MissingFileError, TacitWarning
-from bayes_tacit.files import as_path, regular_file, strict_json
+from bayes_tacit.events import EventLog, LogFormat, parse_event
+from bayes_tacit.files import as_path, regular_file
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
+
+LOG = LogFormat("bayes_tacit.transcript", "a transcript", tuple(EVENTS), ("start",), broken=BrokenTranscriptError)
 
 PARTIAL = ".partial"
 """Suffix of a transcript that is being written, or was when its program stopped."""
@@ -46,19 +47,18 @@ class TranscriptWriter:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = as_path(path)
-        if not self.path.absolute().parent.is_dir():
-            raise MissingFileError(f"{self.path.parent}: no such folder; expected the folder for transcripts")
-        self._partial = self.path.with_name(self.path.name + PARTIAL)
-        self._file = self._partial.open("w", encoding="utf-8", newline="\n")
+        self._log = EventLog(self.path.with_name(self.path.name + PARTIAL), LOG, fresh=True)
+        self._episode = ""
 
     def write(self, record: Header | Record | End) -> None:
         """Write a line; an end gives the file its name."""
-        self._file.write(line_of(record) + "\n")
-        self._file.flush()
+        if isinstance(record, Header):
+            self._episode = record.episode
+        self._log.append(event_of(record), self._episode, asdict(record))
         if isinstance(record, End):
-            os.fsync(self._file.fileno())
-            self._file.close()
-            self._partial.replace(self.path)
+            self._log.sync()
+            self._log.close()
+            self._log.path.replace(self.path)
 
     def __enter__(self) -> Self:
         return self
@@ -66,7 +66,7 @@ class TranscriptWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._file.close()
+        self._log.close()
 
 
 def write_transcript(transcript: Transcript, path: str | os.PathLike[str]) -> None:
@@ -137,16 +137,17 @@ def read_transcript(path: str | os.PathLike[str]) -> Transcript:
     FileFormatError
         If it cannot be read, or was written by another version.
     """
-    file = regular_file(path, "a transcript")
+    file = regular_file(path, LOG.words)
     try:
-        text = file.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise BrokenTranscriptError(f"{file}: not UTF-8 text (byte {error.start}); expected a transcript") from None
+        whole, _, rest = file.read_bytes().rpartition(b"\n")
     except OSError as error:
         raise FileFormatError(f"{file}: cannot be read ({error}); expected a transcript") from None
-    whole, _, rest = text.rpartition("\n")
-    lines = whole.split("\n") if whole else []
-    records = [_record(line, f"{file}, line {number}") for number, line in enumerate(lines, 1)]
+    lines = whole.split(b"\n") if whole else []
+    records: list[Header | Record | End] = []
+    for number, line in enumerate(lines, 1):
+        first = records[0] if records else None
+        known = first.episode if isinstance(first, Header) else None
+        records.append(_record(line, f"{file}, line {number}", known))
     if records and not isinstance(records[0], Header):
         raise BrokenTranscriptError(f"{file}, line 1: expected the event 'start'")
     check_ends(records, file)
@@ -168,19 +169,17 @@ def _between(records: list[Header | Record | End], file: Path) -> Iterator[Recor
         yield record
 
 
-def _record(line: str, where: str) -> Header | Record | End:
+def _record(line: bytes, where: str, episode: object) -> Header | Record | End:
     from pydantic import ValidationError
 
-    try:
-        content = strict_json(line, finite=True)
-    except ValueError as error:
-        raise BrokenTranscriptError(f"{where}: not valid JSON ({error}); expected a line of a transcript") from None
-    event = content.pop("event", None) if isinstance(content, dict) else None
-    if not isinstance(event, str) or event not in EVENTS:
-        raise BrokenTranscriptError(f"{where}: event is {event!r}; expected {', '.join(map(repr, EVENTS))}")
-    if event == "start":
-        _check_version(content, where)
-    unknown = sorted(content.keys() - {field.name for field in fields(EVENTS[event])})
+    content = parse_event(line, where, LOG)
+    event = content.pop("event")
+    if content["episode"] != episode is not None:
+        raise BrokenTranscriptError(
+            f"{where}: episode is {content['episode']!r}; expected {episode!r}, as at the start"
+        )
+    common = ("episode", "format", "schema_version") if event == "start" else ("episode",)
+    unknown = sorted(content.keys() - {field.name for field in fields(EVENTS[event])} - set(common))
     if unknown:
         raise BrokenTranscriptError(f"{where}: {unknown[0]!r} is unknown; expected the keys of the event {event!r}")
     try:
@@ -189,16 +188,6 @@ def _record(line: str, where: str) -> Header | Record | End:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
         raise BrokenTranscriptError(f"{where}: {place} is {first['input']!r}; {first['msg']}") from None
-
-
-def _check_version(content: dict[str, Any], where: str) -> None:
-    if content.get("format") != FORMAT:
-        raise FileFormatError(f"{where}: format is {content.get('format')!r}; expected {FORMAT!r}")
-    if content.get("schema_version") != SCHEMA_VERSION:
-        raise FileFormatError(
-            f"{where}: schema_version is {content.get('schema_version')!r}; expected {SCHEMA_VERSION}: "
-            "it was written by another version"
-        )
 
 
 @cache

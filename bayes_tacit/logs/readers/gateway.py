@@ -70,7 +70,7 @@ def rollouts(document: Document) -> Iterator[Found]:
         **{key: outcome[key] for key in ("success", "score") if outcome.get(key) is not None},
     }
     more = {name: value for name, value in features.items() if name not in _OWN}
-    yield f"session {session['session']!r}", {**rollout, **({"features": more} if more else {})}
+    yield f"session {session['episode']!r}", {**rollout, **({"features": more} if more else {})}
 
 
 def side_of(session: Mapping[str, Any]) -> tuple[str | None, int]:
@@ -110,14 +110,14 @@ def _add(found: dict[tuple[str, str], dict[str, Any]], line: Document) -> None:
     """Put a line where it belongs; of a turn that was asked for again, the last answer counts."""
     content = line.content
     try:
-        event, key = content["event"], (content["scope"], content["session"])
-        if event == "session":
+        event, key = content["event"], (content["scope"], content["episode"])
+        if event == "start":
             if content["format"] != FORMAT or content["schema_version"] != 1:
                 found_version = [content["format"], content["schema_version"]]
                 raise InvalidDataError(
                     f"{FORMAT!r} of version 1", field="format", value=found_version, where=line.place
                 )
-            known = {name: content[name] for name in ("format", "session", "task", "features")}
+            known = {name: content[name] for name in ("format", "episode", "task", "features")}
             parts: dict[str, Any] = {"sides": {}, "steps": {}, "replies": {}, "outcome": None, "restart": False}
             found.setdefault(key, {**known, **parts, "path": line.path, "line": line.line})
         session = found.get(key)
