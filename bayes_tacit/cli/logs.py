@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import Annotated, Any, cast
 
 import typer
 
 from bayes_tacit.cli.common import AnySeed, AsJson, Force, new_file, show
 from bayes_tacit.progress import bars
-
-if TYPE_CHECKING:
-    from bayes_tacit.logs.importing import Progress, Trials
 
 
 def import_(
@@ -57,7 +54,7 @@ def import_(
 
     Example: `bayes-tacit import cheap.jsonl strong.jsonl --out episodes.jsonl`
     """
-    from bayes_tacit.logs.importing import import_logs
+    from bayes_tacit.logs import import_logs
 
     target = new_file(out, force=force)
     wanted = None if diagnostics is None else [name.strip() for name in diagnostics.split(",")]
@@ -68,7 +65,7 @@ def import_(
             target,
             format=format,
             threshold=threshold,
-            trials=cast("Trials", trials),
+            trials=cast("Any", trials),
             tasks=tasks,
             cheap_results=cheap_results,
             strong_results=strong_results,
@@ -81,7 +78,7 @@ def import_(
 
 
 @contextmanager
-def _bar(logs: list[Path]) -> Iterator[Progress]:
+def _bar(logs: list[Path]) -> Iterator[Callable[[str, int], None]]:
     """Show on a terminal how much of the logs was read; say nothing on a pipe."""
     with bars(of="bytes") as bar:
         tasks = {

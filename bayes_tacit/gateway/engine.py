@@ -10,8 +10,7 @@ from bayes_tacit.data.timing import DEFAULT_HANDOFF, HANDOFFS, Handoff
 from bayes_tacit.errors import InvalidDataError, TacitError
 from bayes_tacit.gateway.kept import Kept, Side, marks_of, root_of
 from bayes_tacit.logs.extractor import FLAGS, IDLE, LONGEST_MESSAGE, UNCERTAINTY, StepExtractor
-from bayes_tacit.logs.messages import Message
-from bayes_tacit.logs.spoken import spelled_out
+from bayes_tacit.logs.messages import Message, spelled_out
 from bayes_tacit.router import Decision, HandoffState, PolicyRouter, PolicyState, Router
 from bayes_tacit.router.control import CountController
 from bayes_tacit.router.decision import OPENING

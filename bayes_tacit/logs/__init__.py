@@ -8,20 +8,19 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from bayes_tacit.logs.extractor import StepExtractor
-    from bayes_tacit.logs.importing import episodes_from_logs, import_logs
-    from bayes_tacit.logs.reading import read_rollouts
-    from bayes_tacit.logs.report import ImportReport
+    from bayes_tacit.logs.importing import episodes_from_logs, import_logs, read_rollouts
+    from bayes_tacit.logs.pairing import ImportReport
     from bayes_tacit.logs.rollout import Rollout
 
 __all__ = ["ImportReport", "Rollout", "StepExtractor", "episodes_from_logs", "import_logs", "read_rollouts"]
 
 _HOME = {
-    "ImportReport": "report",
+    "ImportReport": "pairing",
     "Rollout": "rollout",
     "StepExtractor": "extractor",
     "episodes_from_logs": "importing",
     "import_logs": "importing",
-    "read_rollouts": "reading",
+    "read_rollouts": "importing",
 }
 
 

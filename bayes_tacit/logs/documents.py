@@ -1,17 +1,20 @@
-"""The JSON documents of a log: the lines of a file, a whole file, or the files of a folder, one at a time."""
+"""What a format of logs is, and the JSON documents of a log: lines of a file, or whole files."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bayes_tacit.errors import FileFormatError, MissingFileError
+from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileError
 from bayes_tacit.files import regular_file
 
 LINES = (".jsonl", ".ndjson")
 """Suffixes of files with one document a line."""
+
+_CHUNK = 1 << 20
 
 Progress = Callable[[int], None]
 """Called with the bytes that were read since the last call."""
@@ -40,8 +43,87 @@ class Document(NamedTuple):
         return f"{self.path}:{self.line}" if self.line else str(self.path)
 
 
+Found = tuple[str, Mapping[str, Any]]
+"""Where in the document a rollout is, empty if it is all of it, and the rollout as `bayes_tacit.logs.Rollout`."""
+
+
+@dataclass(frozen=True)
+class ImportFormat:
+    """A format of logs.
+
+    Attributes
+    ----------
+    name
+        What `--format` calls it.
+    pattern
+        Which files are read in a folder.
+    recognizes
+        Returns whether a document, parsed from JSON, is of this format.
+    rollouts
+        Yields the rollouts of a document, each with its place in it.
+    documents
+        Yields the documents of a log whose files are not JSON, or whose lines belong together.
+    opens
+        With `documents`: returns whether a file is to be read so, from the bytes at its start.
+    """
+
+    name: str
+    pattern: str
+    recognizes: Callable[[object], bool]
+    rollouts: Callable[[Document], Iterator[Found]]
+    documents: Callable[[Path, Progress | None], Iterator[Document]] | None = None
+    opens: Callable[[Path], bool] = lambda _: True
+
+    def read(self, path: Path, progress: Progress | None = None) -> Iterator[Document]:
+        """Yield the documents of a log."""
+        return documents(path, self.pattern, progress) if self.documents is None else self.documents(path, progress)
+
+
+def required(record: object, key: str, kind: type, expected: str) -> Any:  # noqa: ANN401  of that kind
+    """Return the value of a key that must be there and of that kind."""
+    value = record.get(key) if isinstance(record, Mapping) else None
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        raise InvalidDataError(expected, field=key, value=value)
+    return value
+
+
+def optional(record: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    """Return an object of a record, empty where there is none.
+
+    Examples
+    --------
+    >>> optional({"info": {"cost": 1}}, "info"), optional({}, "info")
+    ({'cost': 1}, {})
+    """
+    value = record.get(key)
+    if value is not None and not isinstance(value, Mapping):
+        raise InvalidDataError("an object", field=key, value=value)
+    return value or {}
+
+
+def called(name: str, arguments: object, identity: str) -> dict[str, Any]:
+    """Return a call in OpenAI's format."""
+    return {"id": identity, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+def turn(text: str, action: str | None, answer: str | None, number: int, tool: str = "act") -> list[dict[str, Any]]:
+    """Return a turn of an agent that writes its actions as text: a message, and the answer of the environment.
+
+    Examples
+    --------
+    >>> [message["role"] for message in turn("", "SELECT 1", "[(1,)]", 0)]
+    ['assistant', 'tool']
+    """
+    identity = f"{tool}-{number}"
+    said: dict[str, Any] = {"role": "assistant", "content": text}
+    if action is None or not action.strip():
+        return [said]
+    said["tool_calls"] = [called(tool, {"text": action}, identity)]
+    return [said] if answer is None else [said, {"role": "tool", "tool_call_id": identity, "content": answer}]
+
+
 def documents(path: Path, pattern: str, progress: Progress | None = None) -> Iterator[Document]:
-    """Give the documents of a file, or of the files in a folder whose names match.
+    """Yield the documents of a file, or of the files in a folder whose names match.
 
     Raises
     ------
@@ -55,17 +137,20 @@ def documents(path: Path, pattern: str, progress: Progress | None = None) -> Ite
 
 
 def documents_of(file: Path, progress: Progress | None = None) -> Iterator[Document]:
-    """Give the documents of one file: its lines, or all of it."""
+    """Yield the documents of one file: its lines, or all of it."""
     if file.suffix.lower() in LINES or _is_lines(file):
         yield from lines_of(file, progress)
         return
-    yield Document(_whole(file), file)
+    raw = file.read_bytes()
+    if not raw.strip():
+        raise FileFormatError(f"{file}: empty; expected a log as JSON")
+    yield Document(decoded(raw, str(file)), file)
     if progress is not None:
         progress(file.stat().st_size)
 
 
 def files_of(path: Path, pattern: str) -> list[Path]:
-    """Give the files of a log in order: the file itself, or those of a folder that match."""
+    """Return the files of a log in order: the file itself, or those of a folder that match."""
     if not path.exists():
         raise MissingFileError(f"{path}: no such file or folder; expected a log")
     if not path.is_dir():
@@ -77,7 +162,7 @@ def files_of(path: Path, pattern: str) -> list[Path]:
 
 
 def decoded(raw: bytes, place: str) -> Any:  # noqa: ANN401  any JSON value
-    """Parse JSON; whatever is wrong with it is said in one line."""
+    """Parse JSON, or say in one line what is wrong with it."""
     try:
         return json.loads(raw.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
@@ -92,7 +177,7 @@ def decoded(raw: bytes, place: str) -> Any:  # noqa: ANN401  any JSON value
 
 
 def lines_of(file: Path, progress: Progress | None = None, *, start: int = 0, before: int = 0) -> Iterator[Document]:
-    """Give the documents on the lines of a file, from the first that begins at a byte or later, after others."""
+    """Yield the documents on the lines of a file, from byte `start` on, which `before` lines precede."""
     loads, read, line = json.loads, 0, before
     with file.open("rb") as handle:
         if start:
@@ -116,11 +201,8 @@ def lines_of(file: Path, progress: Progress | None = None, *, start: int = 0, be
         progress(read)
 
 
-_CHUNK = 1 << 20
-
-
 def _is_lines(file: Path) -> bool:
-    """Tell whether a file that is not called so has one document a line: the first line is one, and more follow."""
+    """Return whether a file of another name has one document a line: the first line is one, and more follow."""
     with file.open("rb") as handle:
         first = handle.readline(_CHUNK * 16)
         if not first.strip().startswith(b"{") or not handle.read(1):
@@ -130,10 +212,3 @@ def _is_lines(file: Path) -> bool:
     except (ValueError, RecursionError):
         return False
     return True
-
-
-def _whole(file: Path) -> Any:  # noqa: ANN401  any JSON value
-    raw = file.read_bytes()
-    if not raw.strip():
-        raise FileFormatError(f"{file}: empty; expected a log as JSON")
-    return decoded(raw, str(file))

@@ -7,23 +7,11 @@ and never looks back at them, so that a log, a gateway and a framework's callbac
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.logs.complaints import reports_error
-from bayes_tacit.logs.messages import (
-    Message,
-    check_answer,
-    check_call_name,
-    check_role,
-    is_flagged,
-    mean_nll,
-    placed,
-    text_of,
-    too_long,
-    wrong_message,
-)
+from bayes_tacit.logs.messages import CONTENT, Message, mean_nll, reports_error, text_of
 
 FLAGS = ("repeated_call", "short_cycle", "tool_error", "unchanged_observation", "malformed_call", "no_action")
 """Diagnostics that are 0 or 1, in the order of the bits of `StepExtractor.flags`."""
@@ -35,6 +23,9 @@ LONGEST_MESSAGE = 5_000_000
 """Characters of one message from which on it is refused: a file that was logged in place of a message."""
 
 REPEATED, CYCLE, ERROR, UNCHANGED, MALFORMED, IDLE = (1 << bit for bit in range(len(FLAGS)))
+ROLES = ("system", "developer", "user", "assistant", "tool", "function")
+_ONE_OF_ROLES = " or ".join(map(repr, ROLES))
+_CALLS = "a list of calls, each with a function that has a name and arguments"
 _PLAIN_KEYS = 3  # role, content, and tool_calls or tool_call_id: there is nothing more to look at
 _NOTHING: Any = object()
 _decode = json.JSONDecoder().raw_decode
@@ -131,14 +122,14 @@ class StepExtractor:
         return len(self.flags)
 
     def diagnostics(self, step: int = -1) -> dict[str, float]:
-        """Give the diagnostics of a step, by default of the latest; `uncertainty` only where it is known."""
+        """Return the diagnostics of a step, by default of the latest; `uncertainty` only where it is known."""
         flags = self.flags[step]
         values = {name: float(flags >> bit & 1) for bit, name in enumerate(FLAGS)}
         nll = self.nll.get(step % len(self.flags))
         return values if nll is None else {**values, UNCERTAINTY: nll}
 
     def features(self) -> dict[str, float]:
-        """Give the features of the task that every conversation has."""
+        """Return the features of the task that every conversation has."""
         return {"prompt_length": float(self.prompt_length), "n_tools": float(len(self.tools or ()))}
 
     def extend(self, messages: Iterable[Message]) -> None:
@@ -161,10 +152,10 @@ class StepExtractor:
                     if text.__class__ is not str:
                         text = text_of(text)
                     if len(text) > longest:
-                        raise too_long(text, longest)
+                        raise _too_long(text, longest)
                     if message.get("tool_call_id", _NOTHING) not in self._open:
-                        check_answer(message, self._open)
-                    if diagnose and (reports_error(text) or (len(message) > _PLAIN_KEYS and is_flagged(message))):
+                        _check_answer(message, self._open)
+                    if diagnose and (reports_error(text) or (len(message) > _PLAIN_KEYS and _is_flagged(message))):
                         flags[-1] |= ERROR
                     seen = text if seen is _NOTHING else (seen, text)
                 elif role == "assistant":
@@ -180,7 +171,7 @@ class StepExtractor:
                     if text.__class__ is not str:
                         text = text_of(text)
                     if len(text) > longest:
-                        raise too_long(text, longest)
+                        raise _too_long(text, longest)
                     function, before = call["function"], len(self._meanings)
                     name, written = function["name"], function.get("arguments")
                     if written.__class__ is not str:
@@ -192,9 +183,9 @@ class StepExtractor:
                 else:
                     self._said(message, role)
         except InvalidDataError as error:
-            raise placed(error, number) from None
+            raise _placed(error, number) from None
         except (KeyError, TypeError, AttributeError, IndexError, RecursionError):
-            raise placed(wrong_message(message), number) from None
+            raise _placed(_wrong_message(message), number) from None
         finally:
             self._seen, self._n_messages = seen, number + (message is not None)
         if seen is not _NOTHING and seen == self._before:
@@ -204,7 +195,7 @@ class StepExtractor:
         """Take a turn of the assistant that is not the simplest."""
         text, flag, step = text_of(message.get("content")), 0, len(self.flags)
         if len(text) > self.longest:
-            raise too_long(text, self.longest)
+            raise _too_long(text, self.longest)
         if not calls and message.get("function_call"):
             calls = [{"function": message["function_call"]}]
         if (not calls and not text.strip()) or message.get("finish_reason") == "length":
@@ -226,7 +217,7 @@ class StepExtractor:
         """Number a call that was not written before, as those that mean the same; negatively if it is malformed."""
         meanings = self._meanings
         if not self.diagnose:
-            check_call_name(name)
+            _check_call_name(name)
             return 1
         try:
             arguments, end = _decode(written)
@@ -235,7 +226,7 @@ class StepExtractor:
         except (ValueError, RecursionError):
             arguments = _decoded(written)
         if name.__class__ is not str or not name:
-            check_call_name(name)
+            _check_call_name(name)
         if arguments.__class__ is dict and (self.tools is None or name in self.tools):
             try:
                 meaning: Any = (name, frozenset(arguments.items()))
@@ -250,23 +241,24 @@ class StepExtractor:
         return number
 
     def _is_same(self, meaning: Any, arguments: object) -> bool:  # noqa: ANN401  a key
-        """Tell whether the first call of a meaning was the same as JSON, in which 1 is not true as in Python."""
+        """Return whether the first call of a meaning was the same as JSON, in which 1 is not true as in Python."""
         number = self._meanings[meaning]
         first = next(written for (_, written), known in self._known.items() if known == number)
         return _canonical(json.loads(first)) == _canonical(arguments)
 
     def _said(self, message: Message, role: object) -> None:
         """Take a message of neither the assistant nor a tool."""
-        check_role(role)
+        if role not in ROLES:
+            raise InvalidDataError(_ONE_OF_ROLES, field="role", value=role)
         text = text_of(message.get("content"))
         if len(text) > self.longest:
-            raise too_long(text, self.longest)
+            raise _too_long(text, self.longest)
         if not self.flags:
             self.prompt_length += len(text)
 
 
 def _flag(made: Sequence[int], before: int, turns: list[Any]) -> int:
-    """Give the flags of the calls of a turn, before which so many distinct ones were made."""
+    """Return the flags of the calls of a turn, before which so many distinct ones were made."""
     flag = MALFORMED if any(number < 0 for number in made) else 0
     if any(-before <= number <= before for number in made):
         flag |= REPEATED | (CYCLE if _is_cycle(turns) else 0)
@@ -274,14 +266,13 @@ def _flag(made: Sequence[int], before: int, turns: list[Any]) -> int:
 
 
 def _written(arguments: object) -> str:
-    """Give arguments as a text, also where the log has them as JSON."""
     if isinstance(arguments, str):
         return arguments
     return "" if arguments is None else _canonical(arguments)
 
 
 def _decoded(written: str) -> object:
-    """Give what arguments mean that are not plain JSON: {} for none at all, None if they are malformed."""
+    """Parse arguments that are not plain JSON: {} for none at all, None if they are malformed."""
     text = written.strip()
     if not text:
         return {}
@@ -292,10 +283,55 @@ def _decoded(written: str) -> object:
 
 
 def _is_cycle(turns: list[Any]) -> bool:
-    """Tell whether the last two or three turns made the calls of those before them again, in the same order."""
+    """Return whether the last two or three turns made the calls of those before them again, in the same order."""
     if len(turns) < 4 or (turns[-1] != turns[-3] and len(turns) < 6):
         return False
     two, three = turns[-4:], turns[-6:]
     if two[0] == two[2] and two[1] == two[3] and two[0] != two[1] and None not in two:
         return True
     return len(three) == 6 and three[:3] == three[3:] and None not in three and len(set(three)) > 1
+
+
+def _is_flagged(message: Message) -> bool:
+    """Return whether a tool's answer is marked as an error beside its text."""
+    return bool(message.get("is_error") or message.get("error") or message.get("status") in ("error", "failed"))
+
+
+def _too_long(text: str, longest: int) -> InvalidDataError:
+    expected = f"at most {longest:,} (was a file logged in place of a message?)"
+    return InvalidDataError(expected, field="number of characters", value=len(text))
+
+
+def _check_answer(message: Message, calls: Sequence[object]) -> None:
+    """Refuse a tool's answer that belongs to no call of the turn before it."""
+    if not calls:
+        expected = "a call by the assistant before a tool's answer"
+        raise InvalidDataError(expected, field="role", value=message.get("role"))
+    identity = message.get("tool_call_id")
+    if identity is not None and identity not in calls:
+        expected = f"the id of a call of the turn before: {', '.join(map(repr, calls))}"
+        raise InvalidDataError(expected, field="tool_call_id", value=identity)
+
+
+def _check_call_name(name: object) -> None:
+    if not isinstance(name, str) or not name:
+        raise InvalidDataError("the name of a tool", field="name of a call", value=name)
+
+
+def _wrong_message(message: object) -> InvalidDataError:
+    """Return what is wrong with the shape of a message."""
+    if not isinstance(message, Mapping):
+        return InvalidDataError("an object with role and content", field="message", value=message)
+    if "role" not in message:
+        return InvalidDataError(_ONE_OF_ROLES, field="role", value=None)
+    if message["role"] in ("tool", "function") and "content" not in message:
+        return InvalidDataError(CONTENT, field="content", value=None)
+    for name in ("tool_calls", "function_call"):
+        if message.get(name):
+            return InvalidDataError(_CALLS, field=name, value=message[name])
+    return InvalidDataError("a message of OpenAI's chat format", field="message", value=message)
+
+
+def _placed(error: InvalidDataError, number: int) -> InvalidDataError:
+    """Add the number of the message, counted from 0, to an error."""
+    return InvalidDataError(error.expected, field=error.field, value=error.value, where=f"message {number}")

@@ -1,47 +1,46 @@
-"""Two logs in, episodes out: read, pair, write."""
+"""Two logs in, episodes out: read in their formats, paired by task, written."""
 
 from __future__ import annotations
 
 import csv
+import json
 import math
 import os
 import tempfile
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, KeysView, Mapping, Sequence, Set
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import cache
+from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from bayes_tacit import validate
-from bayes_tacit.errors import FileFormatError, InvalidDataError
-from bayes_tacit.files import as_path, atomic_path, regular_file
+from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileError, TacitError
+from bayes_tacit.files import as_path, atomic_path, parse_json, regular_file
+from bayes_tacit.logs.documents import LINES, Document, ImportFormat, Progress, lines_of
 from bayes_tacit.logs.extractor import FLAGS, LONGEST_MESSAGE, UNCERTAINTY
-from bayes_tacit.logs.parallel import Placed, can_be_shared, rows_in_parallel
-from bayes_tacit.logs.readers import gateway
-from bayes_tacit.logs.reading import read_on, read_rollouts
-from bayes_tacit.logs.report import ImportReport, Sides
-from bayes_tacit.logs.results import read_results
-from bayes_tacit.logs.rollout import Reading, Row, row_of
-from bayes_tacit.logs.store import CHEAP, SIDES, STRONG, Store
-from bayes_tacit.logs.writing import OWN_NAMES, Columns, Plan, write_episodes
-from bayes_tacit.processes import tied_pool
+from bayes_tacit.logs.formats import FORMATS, is_generic, left_out_of_gateway
+from bayes_tacit.logs.pairing import CHEAP, OWN_NAMES, SIDES, STRONG, Columns, ImportReport, Plan, Store, write_episodes
+from bayes_tacit.logs.rollout import Reading, Rollout, Row, row_of
+from bayes_tacit.processes import submit, tied_pool
 
 if TYPE_CHECKING:
-    from concurrent.futures import ProcessPoolExecutor
-
     from bayes_tacit.data.episodes import Episodes
 
-Trials = Literal["refuse", "number"]
-"""What to do about a task that comes several times in a log that numbers no trials."""
+SMALLEST = 32 << 20
+"""Bytes of a log below which one process is as fast."""
 
-Progress = Callable[[str, int], None]
-"""Called with a side, "cheap" or "strong", and the bytes that were read since the last call."""
+PORTION = 4 << 20
+"""Bytes that a process takes at a time."""
 
+Placed = tuple[Row, str]
+"""What is kept of a rollout, and its file and line."""
 
-MOST_WORKERS = 1000
-"""Processes; a number beyond it is a slip of the pen."""
+_GENERIC, _GATEWAY = "openai", "gateway"
+_SUCCESS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 
 
 def import_logs(
@@ -51,14 +50,14 @@ def import_logs(
     *,
     format: str = "auto",  # noqa: A002  the word of the command line
     threshold: float = 1.0,
-    trials: Trials = "refuse",
+    trials: Literal["refuse", "number"] = "refuse",
     tasks: str | os.PathLike[str] | None = None,
     cheap_results: str | os.PathLike[str] | None = None,
     strong_results: str | os.PathLike[str] | None = None,
     diagnostics: Sequence[str] | None = None,
     longest: int = LONGEST_MESSAGE,
     workers: int = 1,
-    progress: Progress | None = None,
+    progress: Callable[[str, int], None] | None = None,
 ) -> ImportReport:
     """Read the logs of two agents on the same tasks, pair them by task, and write the episodes.
 
@@ -73,7 +72,7 @@ def import_logs(
     out
         The episodes: `.jsonl`, written line by line; for `.parquet`, `.nc` and `.zarr` they have to fit in memory.
     format
-        Name of a reader, or "auto": what the first document looks like, the same for both logs.
+        Name of a format, or "auto": what the first document looks like, the same for both logs.
     threshold
         The least score that is a success, where the log has scores.
     trials
@@ -81,8 +80,8 @@ def import_logs(
     tasks
         A CSV with a column `task`: of the others, numbers are features and texts are carried along.
     cheap_results, strong_results
-        Outcomes by task, for logs that do not have them: a CSV with `task` and `success` or `score`, or a report of
-        SWE-bench (JSON with `resolved_ids`).
+        Outcomes by task, for logs that do not have them: a CSV with `task` and `success` (true or false, 1 or 0), or a
+        report of SWE-bench (JSON with `resolved_ids`).
     diagnostics
         Those to keep; by default all that the logs give.
     longest
@@ -91,7 +90,7 @@ def import_logs(
         Processes that read a large log of the generic format. With more than one, a script that calls this needs
         `if __name__ == "__main__":`, as for all that starts processes.
     progress
-        Called as bytes are read.
+        Called with a side, "cheap" or "strong", and the bytes that were read since the last call.
 
     Returns
     -------
@@ -106,31 +105,33 @@ def import_logs(
     target = as_path(out)
     validate.choice("suffix of the output", target.suffix.lower(), (".jsonl", ".parquet", ".nc", ".zarr"))
     validate.choice("trials", trials, ("refuse", "number"))
-    validate.whole("workers", workers, 1, MOST_WORKERS)
+    validate.whole("workers", workers, 1, 1000)  # more is a slip of the pen
     reading = Reading(validate.number("threshold", threshold), validate.whole("longest", longest, 1))
     for name in diagnostics or ():
         validate.choice("diagnostics", name, (*FLAGS, UNCERTAINTY))
     if diagnostics is not None:
         validate.names("diagnostics", list(diagnostics))
     columns = {} if tasks is None else _read_columns(as_path(tasks))
-    results = [None if given is None else read_results(as_path(given)) for given in (cheap_results, strong_results)]
-    models: list[Counter[str]] = [Counter(), Counter()]
+    results = [None if path is None else _read_results(as_path(path)) for path in (cheap_results, strong_results)]
     formats: list[str] = []
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bayes-tacit-")))
         store = stack.enter_context(closing(Store(folder / "rollouts.sqlite")))
         pool = cache(lambda: stack.enter_context(tied_pool(workers)))
-        places = (as_path(cheap), as_path(cheap if strong is None else strong))
-        for side, log in zip((CHEAP, STRONG), places, strict=True):
-            told = None if progress is None else _told(progress, SIDES[side])
-            how = replace(reading, diagnose=side == CHEAP)
-            used, rows = _read(log, format, how, results[side], side, workers, pool, told)
-            if strong is None and used != gateway.NAME:
+        logs = (as_path(cheap), as_path(cheap if strong is None else strong))
+        for side, log in zip((CHEAP, STRONG), logs, strict=True):
+            read = _progress_of(progress, SIDES[side])
+            used, rollouts = read_rollouts(log, format, read)
+            if strong is None and used != _GATEWAY:
                 raise InvalidDataError("Strong's log too: only a gateway's log has both", field="strong", value=None)
+            how = replace(reading, diagnose=side == CHEAP)
+            if results[side] is None and workers > 1 and _can_be_shared(log, used):
+                rows = _rows_in_parallel(log, how, side, pool(), workers, read)
+            else:
+                rows = _rows(rollouts, how, side, results[side])
             formats.append(used)
-            store.add(side, _counted(rows, models[side]))
+            store.add(side, _with_same_features(rows))
         store.pair(number_trials=trials == "number")
-        _refuse_nothing(store)
         plan = Plan.of(store, diagnostics, columns)
         if target.suffix.lower() == ".jsonl":
             with atomic_path(target) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as file:
@@ -140,16 +141,19 @@ def import_logs(
             with lines.open("w", encoding="utf-8", newline="\n") as file:
                 tally = write_episodes(store, plan, file)
             _episodes(lines).write(target)
-        report = ImportReport.of(store, plan, tally, Sides(*formats), models)
-    logs = [log for log, used in zip(dict.fromkeys(places), formats, strict=False) if used == gateway.NAME]
-    said = [note for log in logs for note in gateway.notes(log)]
-    return replace(report, notes=(*report.notes, *said)) if said else report
+        notes = [
+            note
+            for log, used in dict(zip(logs, formats, strict=True)).items()
+            if used == _GATEWAY
+            for note in left_out_of_gateway(log)
+        ]
+        return ImportReport.of(store, plan, tally, formats, notes)
 
 
 def episodes_from_logs(
     cheap: str | os.PathLike[str], strong: str | os.PathLike[str] | None = None, **options: object
 ) -> tuple[Episodes, ImportReport]:
-    """Read and pair two logs as `import_logs` does, and give the episodes in memory, with the report."""
+    """Read and pair two logs as `import_logs` does, and return the episodes in memory, with the report."""
     with tempfile.TemporaryDirectory(prefix="bayes-tacit-") as folder:
         file = Path(folder) / "episodes.jsonl"
         report = import_logs(cheap, strong, file, **options)  # type: ignore[arg-type]
@@ -162,69 +166,131 @@ def _episodes(file: Path) -> Episodes:
     return Episodes.read(file)
 
 
-def _told(progress: Progress, side: str) -> Callable[[int], None]:
-    return lambda size: progress(side, size)
+def _progress_of(progress: Callable[[str, int], None] | None, side: str) -> Progress | None:
+    return None if progress is None else lambda size: progress(side, size)
 
 
-def _read(
-    log: Path,
-    format: str,  # noqa: A002  the word of the command line
-    reading: Reading,
-    results: Mapping[str, bool] | None,
-    side: int,
-    workers: int,
-    pool: Callable[[], ProcessPoolExecutor],
-    told: Callable[[int], None] | None,
-) -> tuple[str, Iterator[Placed]]:
-    """Give the name of a log's format, and what is kept of its rollouts."""
-    used, rollouts = read_rollouts(log, format, told)
-    if results is not None:
-        return used, _rows((_judged(place, one, results, side) for place, one in rollouts), reading, side)
-    if workers == 1 or not can_be_shared(log, used):
-        return used, _rows(rollouts, reading, side)
-
-    def alone(start: int, before: int) -> Iterator[Placed]:
-        return _rows(read_on(log, used, start, before), reading, side)
-
-    return used, rows_in_parallel(log, reading, pool(), workers, alone, told)
+# A log in any format, one rollout after the other.
 
 
-def _rows(rollouts: Iterable[tuple[str, Mapping[str, object]]], reading: Reading, side: int) -> Iterator[Placed]:
+def read_rollouts(
+    path: Path,
+    format: str = "auto",  # noqa: A002  the word of the command line
+    progress: Progress | None = None,
+) -> tuple[str, Iterator[tuple[str, Rollout]]]:
+    """Return the name of the format, and an iterator over each rollout with its place.
+
+    Parameters
+    ----------
+    path
+        A file, or a folder of files.
+    format
+        Name of a format, or "auto": the one that the first document is of.
+    progress
+        Called with the bytes that were read since the last call.
+    """
+    validate.choice("format", format, ("auto", *FORMATS))
+    if not path.exists():
+        raise MissingFileError(f"{path}: no such file or folder; expected a log")
+    if format != "auto":
+        return format, _rollouts(FORMATS[format], FORMATS[format].read(path, progress))
+    # In a folder, the names of files say which formats it may be. A file is JSON of any, unless one reads it otherwise.
+    folder = path.is_dir()
+    candidates = [
+        one
+        for one in FORMATS.values()
+        if (
+            next(path.rglob(one.pattern), None) is not None
+            if folder
+            else one.documents is not None and path.match(one.pattern) and one.opens(path)
+        )
+    ]
+    first = None
+    for candidate in candidates or [FORMATS[_GENERIC]]:
+        found = candidate.read(path, progress)
+        first = next(found, None)
+        for one in [candidate] if folder else FORMATS.values():
+            if first is not None and one.recognizes(first.content):
+                return one.name, _rollouts(one, chain([first], found))
+    if first is None:
+        seen = f"{path}: no log that is known in it"
+    elif isinstance(first.content, dict):
+        seen = f"{first.place}: an object with the keys {', '.join(map(str, first.content))[:80]}"
+    else:
+        seen = f"{first.place}: {type(first.content).__name__} {str(first.content)[:40]!r}"
+    raise FileFormatError(
+        f"{seen}; expected one of the formats {', '.join(FORMATS)}, such as an object with task, success and messages "
+        "on each line"
+    )
+
+
+def _rollouts(used: ImportFormat, found: Iterator[Document]) -> Iterator[tuple[str, Rollout]]:
+    empty = True
+    for document in found:
+        place = document.place
+        if not used.recognizes(document.content):
+            raise FileFormatError(f"{place}: not of the format {used.name}{_but(document.content, used)}")
+        try:
+            for inside, rollout in used.rollouts(document):
+                yield f"{place}, {inside}" if inside else place, rollout
+                empty = False
+        except InvalidDataError as error:
+            raise _at(error, error.where or place) from None
+    if empty:
+        raise FileFormatError(f"no rollout in the log; expected at least one of the format {used.name}")
+
+
+def _but(content: object, used: ImportFormat) -> str:
+    """Return what a document is instead, as the end of a sentence."""
+    if used.name == _GENERIC and isinstance(content, dict):
+        return f"; {'messages' if 'task' in content else 'task'} is missing"
+    if not isinstance(content, dict | list):
+        return f"; it is {str(content)[:40]!r}, expected an object"
+    other = next((one.name for one in FORMATS.values() if one.recognizes(content)), None)
+    return "" if other is None else f" as what came before, but {other}: expected one format in a log"
+
+
+def _at(error: InvalidDataError, where: str) -> InvalidDataError:
+    return InvalidDataError(error.expected, episode=error.episode, field=error.field, value=error.value, where=where)
+
+
+def _rows(
+    rollouts: Iterable[tuple[str, Rollout]], reading: Reading, side: int, results: Mapping[str, bool] | None = None
+) -> Iterator[Placed]:
+    """Yield what is kept of the rollouts of a side, with outcomes from elsewhere where there are any."""
     for place, rollout in rollouts:
         if rollout.get("side", SIDES[side]) != SIDES[side]:
             continue  # of a log that has rollouts of both
+        found = rollout
+        if results is not None:
+            task = str(rollout.get("task"))
+            if task not in results:
+                expected = f"a task of --{SIDES[side]}-results"
+                raise InvalidDataError(expected, episode=task, field="task", value=task, where=place)
+            found = {**rollout, "success": results[task]}
         try:
-            yield row_of(rollout, reading), place
+            yield row_of(found, reading), place
         except InvalidDataError as error:
-            where = ", ".join(part for part in (place, error.where) if part)
-            raise InvalidDataError(
-                error.expected, episode=error.episode, field=error.field, value=error.value, where=where
-            ) from None
+            raise _at(error, ", ".join(part for part in (place, error.where) if part)) from None
 
 
-def _counted(rows: Iterator[Placed], models: Counter[str]) -> Iterator[Placed]:
-    """Count who played, and see to it that all rollouts have the same features."""
-    names: KeysView[str] | None = None
+def _with_same_features(rows: Iterator[Placed]) -> Iterator[Placed]:
+    """Pass rows on, and refuse features that not every rollout has, or whose names are taken."""
+    names: Set[str] | None = None
     for row, place in rows:
-        if row[9] is not None or names is not None:
-            names = _same_features(row, names, place, first=not models)
-        models[row[2] or ""] += 1
+        features = row.features or {}
+        if names is None:
+            _check_names(features, "features", place)
+            names = features.keys()
+        if features.keys() != names:
+            expected = f"the features of the first rollout: {', '.join(names) or 'none'}"
+            raise InvalidDataError(expected, episode=row.task, field="features", value=list(features), where=place)
         yield row, place
 
 
-def _same_features(row: Row, names: KeysView[str] | None, place: str, *, first: bool) -> KeysView[str]:
-    """Refuse features that not every rollout has, or whose names are taken."""
-    features = row[9] or {}
-    if first:
-        _check_names(features, "features", place)
-    wanted: Set[str] = features.keys() if first else names or set()
-    if features.keys() != wanted:
-        expected = f"the features of the first rollout: {', '.join(wanted) or 'none'}"
-        raise InvalidDataError(expected, episode=row[0], field="features", value=list(features), where=place)
-    return features.keys()
-
-
-def _check_names(names: Iterable[str], field: str, place: str) -> None:
+def _check_names(names: Collection[str], field: str, place: str) -> None:
+    if not names:
+        return  # without xarray, which takes longer to load than a short log to read
     from bayes_tacit.data.layout import check_name
 
     for name in names:
@@ -234,74 +300,163 @@ def _check_names(names: Iterable[str], field: str, place: str) -> None:
             raise InvalidDataError(expected, field=f"name in {field}", value=name, where=place)
 
 
-def _judged(
-    place: str, rollout: Mapping[str, object], results: Mapping[str, bool], side: int
-) -> tuple[str, Mapping[str, object]]:
-    task = str(rollout.get("task"))
-    if task not in results:
-        expected = f"a task of --{SIDES[side]}-results"
-        raise InvalidDataError(expected, episode=task, field="task", value=task, where=place)
-    return place, {**rollout, "success": results[task]}
+# A large log of the generic format, read by several processes: each takes a portion of the file's lines.
 
 
-def _refuse_nothing(store: Store) -> None:
-    if store.count("SELECT count(*) FROM pair"):
-        return
-    (cheap, _), (strong, _) = store.unpaired(CHEAP), store.unpaired(STRONG)
-    examples = [store.unpaired(side)[1] for side in (CHEAP, STRONG)]
-    raise InvalidDataError(
-        f"tasks that are in both logs; Cheap has {cheap} such as {examples[0][:2]}, Strong {strong} such as "
-        f"{examples[1][:2]}",
-        field="paired tasks",
-        value=0,
-    )
+def _can_be_shared(path: Path, format: str) -> bool:  # noqa: A002  the word of the command line
+    lines = format == _GENERIC and path.is_file() and path.suffix.lower() in LINES
+    return lines and path.stat().st_size >= SMALLEST
+
+
+def _rows_in_parallel(
+    file: Path, reading: Reading, side: int, pool: ProcessPoolExecutor, workers: int, progress: Progress | None
+) -> Iterator[Placed]:
+    """Yield what `_rows` would, in the order of the file."""
+    starts = iter(range(0, file.stat().st_size, PORTION))
+    waiting: deque[tuple[int, Future[tuple[int, list[tuple[Row, int]]] | None]]] = deque()
+    before = 0
+    try:
+        while True:
+            for start in islice(starts, 2 * workers + 1 - len(waiting)):
+                waiting.append((start, submit(pool, rows_between, file, start, start + PORTION, reading)))
+            if not waiting:
+                return
+            start, future = waiting.popleft()
+            found = future.result()
+            if found is None:
+                # Read on in this process, which says what is wrong and on which line.
+                yield from _rows(
+                    _rollouts(FORMATS[_GENERIC], lines_of(file, start=start, before=before)), reading, side
+                )
+                return
+            for row, line in found[1]:
+                yield row, f"{file}:{before + line}"
+            before += found[0]
+            if progress is not None:
+                progress(PORTION)
+    finally:
+        for _, future in waiting:
+            future.cancel()
+
+
+def rows_between(file: Path, start: int, stop: int, reading: Reading) -> tuple[int, list[tuple[Row, int]]] | None:
+    """Read the lines that begin between two bytes; None if anything is wrong with one.
+
+    Returns
+    -------
+    tuple
+        How many lines there are, and what is kept of each rollout, with its line among these.
+    """
+    rows: list[tuple[Row, int]] = []
+    line, at = 0, start
+    try:
+        with file.open("rb") as handle:
+            if start:
+                handle.seek(start - 1)
+                at = start - 1 + len(handle.readline())
+            for raw in handle:
+                if at >= stop:
+                    break
+                at += len(raw)
+                line += 1
+                if raw.isspace():
+                    continue
+                content = json.loads(raw.decode())
+                if not is_generic(content):
+                    return None
+                rows.append((row_of(content, reading), line))
+    except (TacitError, ValueError, RecursionError):
+        return None
+    return line, rows
+
+
+# What the user knows of the tasks besides.
 
 
 def _read_columns(path: Path) -> Columns:
     """Read a table of tasks: a column of numbers is numbers, any other is texts."""
-    regular_file(path, "a table of tasks")
+    header, table = _read_table(path, "a table of tasks")
+    key = "task" if "task" in header else "task_id"
+    names = [name for name in header if name not in ("task", "task_id")]
+    if key not in header or not names:
+        raise FileFormatError(f"{path}: columns are {header}; expected task and at least one more")
+    _check_names(names, "columns", str(path))
+    rows: dict[str, dict[str, str]] = {}
+    for where, row in table:
+        if None in row.values():
+            raise InvalidDataError("as many values as columns", field="row", value=row[key], where=where)
+        if row[key] in rows:
+            raise InvalidDataError("each task once", field="task", value=row[key], where=where)
+        rows[row[key]] = {name: row[name] for name in names}
+    if not rows:
+        raise FileFormatError(f"{path}: no rows; expected a table of tasks")
+    columns: dict[str, dict[str, float | str]] = {task: {} for task in rows}
+    for name in names:
+        numbers = [_number(row[name]) for row in rows.values()]
+        numeric = all(value is not None and math.isfinite(value) for value in numbers)
+        for (task, row), value in zip(rows.items(), numbers, strict=True):
+            # A column of numbers with one that is not finite would pass for texts, and its numbers would be lost.
+            if value is not None and not math.isfinite(value):
+                raise InvalidDataError("a finite number", episode=task, field=name, value=row[name], where=str(path))
+            columns[task][name] = value if numeric and value is not None else row[name]
+    return columns
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _read_results(path: Path) -> dict[str, bool]:
+    """Read who succeeded, by task: a table, or a report of SWE-bench."""
+    if path.suffix.lower() == ".json":
+        return _read_report(path)
+    header, table = _read_table(path, "outcomes by task")
+    if not {"task", "success"} <= set(header):
+        raise FileFormatError(f"{path}: columns are {header}; expected task and success")
+    found: dict[str, bool] = {}
+    for where, row in table:
+        task, word = row["task"], (row["success"] or "").strip().lower()
+        if word not in _SUCCESS:
+            expected = "true or false, or 1 or 0"
+            raise InvalidDataError(expected, episode=task, field="success", value=row["success"], where=where)
+        if task in found:
+            raise InvalidDataError("each task once", episode=task, field="task", value=task, where=where)
+        found[task] = _SUCCESS[word]
+    return found
+
+
+def _read_report(path: Path) -> dict[str, bool]:
+    content = parse_json(regular_file(path, "outcomes by task").read_bytes(), str(path), "a report of SWE-bench")
+    resolved = content.get("resolved_ids", content.get("resolved")) if isinstance(content, dict) else None
+    if not isinstance(resolved, list):
+        raise FileFormatError(f"{path}: has no list resolved_ids; expected a report of SWE-bench")
+    tried: list[object] = []
+    for kind in ("submitted", "completed", "unresolved", "error", "empty_patch", "incomplete"):
+        tasks = content.get(f"{kind}_ids") or []
+        if not isinstance(tasks, list):
+            raise FileFormatError(f"{path}: {kind}_ids is {repr(tasks)[:80]}; expected a list of tasks")
+        tried += tasks
+    for name in (*resolved, *tried):
+        if isinstance(name, bool) or not isinstance(name, str | int):
+            raise FileFormatError(f"{path}: a task is {repr(name)[:80]}; expected a text or a whole number")
+    return {**{str(name): False for name in tried}, **{str(name): True for name in resolved}}
+
+
+def _read_table(path: Path, expected: str) -> tuple[list[str], list[tuple[str, dict[str, Any]]]]:
+    """Read a CSV: its header, and its rows with their places."""
+    regular_file(path, expected)
     try:
         with path.open(encoding="utf-8-sig", newline="") as handle:
             table = csv.DictReader(handle, strict=True)
-            names = [name for name in table.fieldnames or () if name not in ("task", "task_id")]
-            key = next((name for name in ("task", "task_id") if name in (table.fieldnames or ())), None)
-            if key is None or not names:
-                raise FileFormatError(f"{path}: columns are {table.fieldnames}; expected task and at least one more")
-            _check_names(names, "columns", str(path))
-            rows: dict[str, dict[str, str]] = {}
-            for row in table:
-                where = f"{path}:{table.line_num}"
-                if None in row or None in row.values():
-                    raise InvalidDataError("as many values as columns", field="row", value=row.get(key), where=where)
-                if row[key] in rows:
-                    raise InvalidDataError("each task once", field="task", value=row[key], where=where)
-                rows[row[key]] = {name: row[name] for name in names}
+            header = list(table.fieldnames or ())
+            rows = [(f"{path}:{table.line_num}", row) for row in table]
     except (UnicodeDecodeError, csv.Error) as error:
-        raise FileFormatError(f"{path}: not a CSV in UTF-8 ({error}); expected a table of tasks") from None
-    if not rows:
-        raise FileFormatError(f"{path}: no rows; expected a table of tasks")
-    numeric = [name for name in names if all(_is_number(row[name]) for row in rows.values())]
-    for name in names:
-        # A column of numbers with one that is none would pass for texts, and its numbers would be lost.
-        for task, row in rows.items():
-            if name not in numeric and _is_no_number(row[name]):
-                raise InvalidDataError("a finite number", episode=task, field=name, value=row[name], where=str(path))
-    return {
-        task: {name: float(text) if name in numeric else text for name, text in row.items()}
-        for task, row in rows.items()
-    }
-
-
-def _is_no_number(text: str) -> bool:
-    """Tell whether a text is how a number is written that is not finite."""
-    try:
-        return not math.isfinite(float(text))
-    except ValueError:
-        return False
-
-
-def _is_number(text: str) -> bool:
-    try:
-        return math.isfinite(float(text))
-    except ValueError:
-        return False
+        raise FileFormatError(f"{path}: not a CSV in UTF-8 ({error}); expected {expected}") from None
+    for where, row in rows:
+        if None in row:
+            value = row.get("task", row.get("task_id"))
+            raise InvalidDataError("as many values as columns", field="row", value=value, where=where)
+    return header, rows

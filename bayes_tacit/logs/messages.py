@@ -1,8 +1,11 @@
-"""What a message must be, and how that is said when it is not."""
+"""What messages say: their text, how likely their tokens were, whether they report errors, calls that are in words."""
 
 from __future__ import annotations
 
+import ast
+import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,14 +14,31 @@ from bayes_tacit.errors import InvalidDataError
 Message = Mapping[str, Any]
 """A message as OpenAI's chat format has it: `role`, `content`, and for the assistant `tool_calls`."""
 
-ROLES = ("system", "developer", "user", "assistant", "tool", "function")
+CONTENT = "a text, null, or a list of parts such as {'type': 'text', 'text': ...}"
+"""What is expected of a message's content."""
 
-_CALLS = "a list of calls, each with a function that has a name and arguments"
-_CONTENT = "a text, null, or a list of parts such as {'type': 'text', 'text': ...}"
+_WINDOW = 200  # characters at the start and at the end of an answer that are searched for an error
+_OPENING = re.compile(r"[^\w{]*(?:[\w.]*error\b|[\w.]*exception\b|traceback\b|fatal\b|failed\b|failure\b)")
+_ANYWHERE = re.compile(
+    r"traceback \(most recent call last\)|^[\w.]*(?:error|exception): |command not found|no such file or directory"
+    r"|permission denied|syntax error",
+    re.MULTILINE,
+)
+_EXIT = re.compile(r"(?:exit(?:ed with)?[ _-]?(?:code|status)?|return[ _-]?code)[\"'>:=()\s]{0,4}(-?\d+)")
+_FIELD = re.compile(
+    r'"error(?:_message)?"\s*:\s*(?!\s|null|""|false|\[\]|\{\})|"is_error"\s*:\s*true'
+    r'|"status"\s*:\s*"(?:error|failed|failure)"'
+)
+
+# How smolagents sends calls back: at the end of a turn, as a list in Python's notation; then what came of them.
+_CALLING = "Calling tools:\n["
+_ANSWERS = ("Observation:", "Error:", "Call id:")
+_RETRY = "\nNow let's retry: take care not to repeat previous errors!"
+_LONGEST_CALLS = 200_000
 
 
 def text_of(content: object) -> str:
-    """Give the text of a message's content: a text, null, or a list of parts, of which those without text are left out.
+    """Return the text of a message's content: a text, null, or a list of parts, some of which have no text.
 
     Examples
     --------
@@ -31,45 +51,22 @@ def text_of(content: object) -> str:
         return content
     if isinstance(content, list):
         return "".join(_part(part) for part in content)
-    raise InvalidDataError(_CONTENT, field="content", value=content)
+    raise InvalidDataError(CONTENT, field="content", value=content)
 
 
 def _part(part: object) -> str:
     if isinstance(part, str):
         return part
     if not isinstance(part, dict):
-        raise InvalidDataError(_CONTENT, field="part of content", value=part)
+        raise InvalidDataError(CONTENT, field="part of content", value=part)
     text = part.get("text", "")
     if not isinstance(text, str):
         raise InvalidDataError("a text", field="text of a part of content", value=text)
     return text
 
 
-def too_long(text: str, longest: int) -> InvalidDataError:
-    """Say that a message is longer than any message is."""
-    expected = f"at most {longest:,} (was a file logged in place of a message?)"
-    return InvalidDataError(expected, field="number of characters", value=len(text))
-
-
-def check_answer(message: Message, calls: Sequence[object]) -> None:
-    """Refuse a tool's answer that belongs to no call of the turn before it."""
-    if not calls:
-        raise InvalidDataError(
-            "a call by the assistant before a tool's answer", field="role", value=message.get("role")
-        )
-    given = message.get("tool_call_id")
-    if given is not None and given not in calls:
-        expected = f"the id of a call of the turn before: {', '.join(map(repr, calls))}"
-        raise InvalidDataError(expected, field="tool_call_id", value=given)
-
-
-def is_flagged(message: Message) -> bool:
-    """Tell whether a tool's answer is marked as an error beside its text."""
-    return bool(message.get("is_error") or message.get("error") or message.get("status") in ("error", "failed"))
-
-
 def mean_nll(logprobs: object) -> float | None:
-    """Give the mean negative log-likelihood of the tokens, None where there are none.
+    """Return the mean negative log-likelihood of the tokens, None where there are none.
 
     Takes what OpenAI's chat and completion formats have, or the bare numbers.
 
@@ -96,32 +93,98 @@ def mean_nll(logprobs: object) -> float | None:
     return max(total / count, 0.0) if count else None
 
 
-def check_role(role: object) -> None:
-    """Refuse a role that no message has."""
-    if role not in ROLES:
-        raise InvalidDataError(" or ".join(map(repr, ROLES)), field="role", value=role)
+def reports_error(text: str) -> bool:
+    r"""Return whether a tool's answer is an error: it begins with one, a shell says so, or an exit code is not zero.
+
+    Only the first and the last 200 characters are searched, so a word somewhere in a long page does not count, and a
+    long page costs no more than a short one.
+
+    Examples
+    --------
+    >>> [reports_error(text) for text in ("Error: no table", "0 errors", "done\nexit code: 2", "exit code 0")]
+    [True, False, True, False]
+    """
+    start = text.lower() if len(text) <= 2 * _WINDOW else text[:_WINDOW].lower()
+    if _hints(start) and (_OPENING.match(start) is not None or _complains(start)):
+        return True
+    if len(text) <= 2 * _WINDOW:
+        return False
+    end = text[-_WINDOW:].lower()
+    return _hints(end) and _complains(end)
 
 
-def check_call_name(name: object) -> None:
-    """Refuse a call of no tool."""
-    if not isinstance(name, str) or not name:
-        raise InvalidDataError("the name of a tool", field="name of a call", value=name)
+def _hints(seen: str) -> bool:
+    """Return whether a pattern may match: most answers hold none of these, and this is many times faster."""
+    return (
+        "rror" in seen
+        or ("x" in seen and ("exit" in seen or "xception" in seen))
+        or "fa" in seen
+        or "code" in seen
+        or "no such" in seen
+        or "not found" in seen
+        or "denied" in seen
+    )
 
 
-def wrong_message(message: object) -> InvalidDataError:
-    """Say what is wrong with the shape of a message."""
-    if not isinstance(message, Mapping):
-        return InvalidDataError("an object with role and content", field="message", value=message)
-    if "role" not in message:
-        return InvalidDataError(" or ".join(map(repr, ROLES)), field="role", value=None)
-    if message["role"] in ("tool", "function") and "content" not in message:
-        return InvalidDataError(_CONTENT, field="content", value=None)
-    for name in ("tool_calls", "function_call"):
-        if message.get(name):
-            return InvalidDataError(_CALLS, field=name, value=message[name])
-    return InvalidDataError("a message of OpenAI's chat format", field="message", value=message)
+def _complains(seen: str) -> bool:
+    if _ANYWHERE.search(seen) or any(int(code) != 0 for code in _EXIT.findall(seen)):
+        return True
+    return "{" in seen and _FIELD.search(seen) is not None
 
 
-def placed(error: InvalidDataError, number: int) -> InvalidDataError:
-    """Add the number of the message, counted from 0, to an error."""
-    return InvalidDataError(error.expected, field=error.field, value=error.value, where=f"message {number}")
+def spelled_out(messages: Sequence[Message]) -> Sequence[Message]:
+    r"""Return a conversation with its calls as calls, where a client sends them back in words.
+
+    Where no call is in words, the very same list comes back.
+
+    Examples
+    --------
+    >>> turn = "Calling tools:\n[{'id': 'c1', 'function': {'name': 'sql', 'arguments': {'query': 'x'}}}]"
+    >>> found = spelled_out([{"role": "assistant", "content": turn}, {"role": "user", "content": "Observation:\nno"}])
+    >>> found[0]["tool_calls"][0]["function"], found[1]["role"], found[1]["content"]
+    ({'name': 'sql', 'arguments': '{"query": "x"}'}, 'tool', 'no')
+    """
+    plain = list(messages)
+    calls: list[dict[str, Any]] = []
+    found = False
+    for place, message in enumerate(messages):
+        role = message.get("role")
+        if role == "assistant":
+            if message.get("tool_calls"):
+                return messages  # who makes calls as calls makes all of them so
+            calls = _calls_in_words(_text(message))
+            if calls:
+                found = True
+                plain[place] = {**message, "tool_calls": calls}
+        elif role == "user" and calls and (text := _text(message)).startswith(_ANSWERS):
+            plain[place] = {
+                "role": "tool",
+                "tool_call_id": calls[-1]["id"],
+                "content": text.removeprefix("Observation:").lstrip(),
+                "status": "error" if _RETRY in text else "success",
+            }
+    return plain if found else messages
+
+
+def _text(message: Message) -> str:
+    try:
+        return text_of(message.get("content"))
+    except InvalidDataError:
+        return ""  # whoever reads the conversation says what is wrong with it
+
+
+def _calls_in_words(text: str) -> list[dict[str, Any]]:
+    """Read the calls at the end of a turn; none if they are not as smolagents writes them."""
+    start = text.rfind(_CALLING)
+    if start < 0 or len(text) - start > _LONGEST_CALLS:
+        return []
+    calls = []
+    try:
+        for one in ast.literal_eval(text[start + len(_CALLING) - 1 :]):
+            name, arguments = one["function"]["name"], one["function"]["arguments"]
+            named = arguments if isinstance(arguments, dict) else {"input": arguments}
+            function = {"name": str(name), "arguments": json.dumps(named, default=str)}
+            calls.append({"id": str(one["id"]), "function": function})
+    except (ValueError, SyntaxError, TypeError, KeyError, MemoryError, RecursionError):
+        return []
+    return calls

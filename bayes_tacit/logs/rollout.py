@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from bayes_tacit import validate
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.logs.extractor import IDLE, LONGEST_MESSAGE, StepExtractor
+from bayes_tacit.logs.extractor import FLAGS, IDLE, LONGEST_MESSAGE, UNCERTAINTY, StepExtractor
 from bayes_tacit.logs.messages import Message
-from bayes_tacit.logs.recorded import read_steps
 
 Rollout = Mapping[str, Any]
 """A rollout in the generic format: `task`, `messages`, `success` or `score`, and whatever else the log knows.
@@ -32,9 +31,9 @@ Rollout = Mapping[str, Any]
 | `prompt_length`, `n_tools` | beside `steps`: the features that messages and tools would give |
 """
 
+_BARE = 3  # task, messages, and success or score
 _TOKENS = {"input": ("prompt_tokens", "input_tokens"), "output": ("completion_tokens", "output_tokens")}
 _ROUNDING = 1e-9  # a score that was summed up may miss the threshold by so much
-_NON_NEGATIVE = "a finite number >= 0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,29 +55,41 @@ class Reading:
     diagnose: bool = True
 
 
-Row = tuple[
-    str,  # task
-    str | None,  # trial
-    str | None,  # model
-    bool,  # success
-    float | None,  # score
-    bytes,  # flags by step
-    bytes | None,  # mean negative log-likelihood by step, where every step has one
-    int,  # characters of the prompt
-    int | None,  # number of tools
-    Mapping[str, float] | None,  # features of the log
-    float | None,  # input tokens, output tokens and cost of the rollout
-    float | None,
-    float | None,
-    bytes | None,  # the same by step
-    bytes | None,
-    bytes | None,
-]
-"""What is kept of a rollout: a few dozen bytes."""
+class Row(NamedTuple):
+    """What is kept of a rollout: a few dozen bytes.
+
+    Attributes
+    ----------
+    flags
+        One byte a step, with the bits of `FLAGS`.
+    nll
+        Mean negative log-likelihood by step, where every step has one.
+    prompt_length, n_tools, features
+        Features that every conversation has, and those of the log.
+    input_tokens, output_tokens, cost
+        What the rollout used; with `step_` before them, what each step used. Numbers by step are bytes of doubles.
+    """
+
+    task: str
+    trial: str | None
+    model: str | None
+    success: bool
+    score: float | None
+    flags: bytes
+    nll: bytes | None
+    prompt_length: int
+    n_tools: int | None
+    features: Mapping[str, float] | None
+    input_tokens: float | None
+    output_tokens: float | None
+    cost: float | None
+    step_input_tokens: bytes | None
+    step_output_tokens: bytes | None
+    step_cost: bytes | None
 
 
 def row_of(rollout: Rollout, reading: Reading) -> Row:
-    r"""Check a rollout and give what is kept of it.
+    r"""Check a rollout and return what is kept of it.
 
     Raises
     ------
@@ -115,41 +126,43 @@ def _row(rollout: Rollout, task: str, reading: Reading) -> Row:
     extractor = StepExtractor(tools, longest=reading.longest, diagnose=reading.diagnose)
     n_tools = None if tools is None else len(tools)
     if recorded:
-        extractor.flags, extractor.nll, extractor.spent = read_steps(rollout["steps"])
-        extractor.prompt_length, n_tools = (validate.whole(name, rollout.get(name), 0) for name in _COUNTED)
+        _take_steps(extractor, rollout["steps"])
+        extractor.prompt_length = validate.whole("prompt_length", rollout.get("prompt_length"), 0)
+        n_tools = validate.whole("n_tools", rollout.get("n_tools"), 0)
     else:
         extractor.extend(messages)
     if not extractor.flags:
         raise InvalidDataError("at least one turn of the assistant", field="messages", value=len(messages))
-    known = _uncertainty(extractor.nll, extractor.flags) if extractor.nll else None
-    whole: dict[str, float | None] = {"input": None, "output": None, "cost": None}
+    whole: Sequence[float | None] = (None, None, None)
     if usage is not None or cost is not None:
         whole = _spent({"usage": usage, "cost": cost}, "")
-    steps: dict[str, bytes | None] = {}
+    by_step: list[bytes | None] = [None, None, None]
     if extractor.spent:
-        whole, steps = _by_step([extractor.spent.get(step) for step in range(extractor.n_steps)], whole)
-    return (
+        each = [_spent(extractor.spent.get(step) or {}, f" of turn {step}") for step in range(extractor.n_steps)]
+        whole = list(whole)
+        for at, values in enumerate(zip(*each, strict=True)):
+            numbers = [value for value in values if value is not None]
+            if len(numbers) == len(values):
+                by_step[at] = array("d", numbers).tobytes()
+                if whole[at] is None:
+                    whole[at] = math.fsum(numbers)  # the sum that the rollout does not say
+    input_tokens, output_tokens, total = whole
+    return Row(
         task,
         trial,
         model,
         success,
         score,
         bytes(extractor.flags),
-        known,
+        _uncertainty(extractor.nll, extractor.flags) if extractor.nll else None,
         extractor.prompt_length,
         n_tools,
         features,
-        whole["input"],
-        whole["output"],
-        whole["cost"],
-        steps.get("input"),
-        steps.get("output"),
-        steps.get("cost"),
+        input_tokens,
+        output_tokens,
+        total,
+        *by_step,
     )
-
-
-_COUNTED = ("prompt_length", "n_tools")
-_BARE = 3  # task, messages, and success or score
 
 
 def _name(rollout: Rollout, field: str) -> str:
@@ -182,7 +195,7 @@ def _outcome(rollout: Rollout, threshold: float) -> tuple[bool, float | None]:
 
 
 def _tools(tools: object) -> list[str] | None:
-    """Give the names of tools, which may be definitions."""
+    """Return the names of tools, which may be definitions."""
     if tools is None:
         return None
     expected = "a list of names, or of definitions such as {'type': 'function', 'function': {'name': ...}}"
@@ -212,40 +225,54 @@ def _features(features: object) -> Mapping[str, float] | None:
 
 
 def _uncertainty(nll: Mapping[int, float], flags: bytearray) -> bytes | None:
-    """Give the uncertainty of every step, if all are known: of nothing said it is 0."""
+    """Return the uncertainty of every step, if all are known: of nothing said it is 0."""
     values = [nll.get(step, 0.0 if flag & IDLE else None) for step, flag in enumerate(flags)]
     numbers = [value for value in values if value is not None]
     return array("d", numbers).tobytes() if len(numbers) == len(values) else None
 
 
-def _spent(source: Message, where: str) -> dict[str, float | None]:
-    """Give tokens and cost that a message or a rollout says."""
+def _spent(source: Message, where: str) -> tuple[float | None, ...]:
+    """Return input tokens, output tokens and cost that a message or a rollout says."""
     usage, cost = source.get("usage"), source.get("cost")
     if usage is not None and not isinstance(usage, Mapping):
         raise InvalidDataError("an object such as {'prompt_tokens': 10}", field=f"usage{where}", value=usage)
-    found: dict[str, float | None] = {"cost": cost if cost is not None else (usage or {}).get("cost")}
+    usage = usage or {}
+    found = {"cost": cost if cost is not None else usage.get("cost")}
     for kind, names in _TOKENS.items():
-        found[kind] = next((usage[name] for name in names if usage and usage.get(name) is not None), None)
-    for kind, value in found.items():
+        found[f"{kind} tokens"] = next((usage[name] for name in names if usage.get(name) is not None), None)
+    for field, value in found.items():
         if value is None:
             continue
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
-            field = "cost" if kind == "cost" else f"{kind} tokens"
-            raise InvalidDataError(_NON_NEGATIVE, field=f"{field}{where}", value=value)
-        found[kind] = float(value)
-    return found
+            raise InvalidDataError("a finite number >= 0", field=f"{field}{where}", value=value)
+        found[field] = float(value)
+    return found["input tokens"], found["output tokens"], found["cost"]
 
 
-def _by_step(
-    spent: list[Message | None], whole: dict[str, float | None]
-) -> tuple[dict[str, float | None], dict[str, bytes | None]]:
-    """Give what each step spent, where every step says so, and fill in the sums that the rollout does not say."""
-    each = [_spent(one or {}, f" of turn {number}") for number, one in enumerate(spent)]
-    steps: dict[str, bytes | None] = {}
-    for kind in whole:
-        values = [one[kind] for one in each]
-        numbers = [value for value in values if value is not None]
-        if len(numbers) == len(values):
-            steps[kind] = array("d", numbers).tobytes()
-            whole = {**whole, kind: math.fsum(numbers) if whole[kind] is None else whole[kind]}
-    return whole, steps
+def _take_steps(extractor: StepExtractor, steps: object) -> None:
+    """Give an extractor steps whose diagnostics were computed when they were taken, as in a gateway's log."""
+    if not isinstance(steps, list) or not steps:
+        raise InvalidDataError("a list of at least one step", field="steps", value=steps)
+    for number, step in enumerate(steps):
+        where = f"step {number}"
+        values = step.get("diagnostics") if isinstance(step, Mapping) else None
+        if not isinstance(values, Mapping):
+            expected = "an object with diagnostics by name"
+            raise InvalidDataError(expected, field="step", value=step, where=where)
+        flags = 0
+        for name, value in values.items():
+            field = f"diagnostics[{name!r}]"
+            if name in FLAGS:
+                if value not in (0, 1):
+                    raise InvalidDataError("0 or 1", field=field, value=value, where=where)
+                flags |= int(value) << FLAGS.index(name)
+            elif name != UNCERTAINTY:
+                expected = f"one of {', '.join((*FLAGS, UNCERTAINTY))}"
+                raise InvalidDataError(expected, field="diagnostic", value=name, where=where)
+            elif value is not None:
+                if not (isinstance(value, int | float) and 0 <= value < math.inf):
+                    raise InvalidDataError("a finite number >= 0", field=field, value=value, where=where)
+                extractor.nll[number] = float(value)
+        extractor.flags.append(flags)
+        if step.get("usage") is not None or step.get("cost") is not None:
+            extractor.spent[number] = step

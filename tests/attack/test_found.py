@@ -18,8 +18,7 @@ from bayes_tacit.agents.transcript import read_transcript
 from bayes_tacit.errors import FileFormatError, InvalidDataError, TacitError
 from bayes_tacit.logs import import_logs
 from bayes_tacit.logs.documents import Document
-from bayes_tacit.logs.readers import atif, inspect, mini_swe_agent, swe_agent
-from bayes_tacit.logs.results import read_results
+from bayes_tacit.logs.formats import FORMATS
 from bayes_tacit.router import DecisionLog, replay
 from simulations.dabench.questions import read_questions
 
@@ -113,16 +112,16 @@ def test_ids_are_shown_without_what_would_move_the_cursor(tmp_path):
 AGENT_STEP = {"source": "agent", "message": "", "observation": {"results": [{"content": "a"}]}}
 ATIF = {"schema_version": "ATIF-v1.4", "extra": {"task": "a", "success": True}}
 BROKEN = {
-    "a sample that is no object": (inspect, {"samples": [1]}),
-    "samples of no evaluation": (inspect, {"samples": [], "eval": 1}),
-    "usage that is no object": (inspect, {"samples": [{"id": 1, "messages": [], "model_usage": 1}]}),
-    "metrics that are none": (atif, ATIF | {"steps": [AGENT_STEP | {"metrics": 1}]}),
-    "calls that are no list": (atif, ATIF | {"steps": [AGENT_STEP | {"tool_calls": 1}]}),
-    "a result that is no object": (atif, ATIF | {"steps": [AGENT_STEP | {"observation": {"results": [1]}}]}),
-    "statistics that are none": (swe_agent, {"trajectory": [], "info": {"model_stats": 1}}),
-    "settings that are none": (mini_swe_agent, {"messages": [], "info": {"config": 1}}),
+    "a sample that is no object": ("inspect", {"samples": [1]}),
+    "samples of no evaluation": ("inspect", {"samples": [], "eval": 1}),
+    "usage that is no object": ("inspect", {"samples": [{"id": 1, "messages": [], "model_usage": 1}]}),
+    "metrics that are none": ("atif", ATIF | {"steps": [AGENT_STEP | {"metrics": 1}]}),
+    "calls that are no list": ("atif", ATIF | {"steps": [AGENT_STEP | {"tool_calls": 1}]}),
+    "a result that is no object": ("atif", ATIF | {"steps": [AGENT_STEP | {"observation": {"results": [1]}}]}),
+    "statistics that are none": ("swe-agent", {"trajectory": [], "info": {"model_stats": 1}}),
+    "settings that are none": ("mini-swe-agent", {"messages": [], "info": {"config": 1}}),
     "a message with an extra text": (
-        mini_swe_agent,
+        "mini-swe-agent",
         {"messages": [{"role": "assistant", "content": "", "extra": "x"}], "info": {}},
     ),
 }
@@ -130,9 +129,9 @@ BROKEN = {
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_log_with_another_kind_of_value_inside_is_refused(tmp_path, name):
-    reader, content = BROKEN[name]
+    of, content = BROKEN[name]
     with pytest.raises(InvalidDataError, match="expected"):
-        list(reader.rollouts(Document(content, tmp_path / "a.traj.json")))
+        list(FORMATS[of].rollouts(Document(content, tmp_path / "a.traj.json")))
 
 
 @pytest.mark.parametrize(
@@ -146,13 +145,13 @@ def test_a_log_with_another_kind_of_value_inside_is_refused(tmp_path, name):
 def test_a_report_of_outcomes_is_lists_of_tasks_each_once(tmp_path, text):
     (tmp_path / "report.json").write_text(text)
     with pytest.raises(FileFormatError, match=r"report\.json: "):
-        read_results(tmp_path / "report.json")
+        import_logs("c.jsonl", "s.jsonl", tmp_path / "e.jsonl", cheap_results=tmp_path / "report.json")
 
 
 def test_a_table_of_outcomes_has_as_many_values_as_columns(tmp_path):
     (tmp_path / "o.csv").write_text("task,success\na,1,2\n")
     with pytest.raises(InvalidDataError, match=r"o\.csv:2: row is 'a'; expected as many values as columns"):
-        read_results(tmp_path / "o.csv")
+        import_logs("c.jsonl", "s.jsonl", tmp_path / "e.jsonl", cheap_results=tmp_path / "o.csv")
 
 
 @pytest.mark.parametrize("text", ["task,size\na,nan\n", "task,size\na,1e999\n", "task,size\n"])

@@ -12,8 +12,8 @@ from conversations import answer, asked, call, turn
 
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.logs import StepExtractor
-from bayes_tacit.logs.complaints import reports_error
 from bayes_tacit.logs.extractor import FLAGS
+from bayes_tacit.logs.messages import reports_error
 
 
 def extracted(messages, **options):

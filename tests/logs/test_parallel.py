@@ -6,7 +6,7 @@ import pytest
 from conversations import rollout, write
 
 from bayes_tacit.errors import TacitError
-from bayes_tacit.logs import import_logs, parallel
+from bayes_tacit.logs import import_logs, importing
 from bayes_tacit.logs.rollout import Reading, row_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::bayes_tacit.errors.TacitWarning")
@@ -33,7 +33,7 @@ def test_every_line_is_in_one_portion_whatever_their_size(log, size):
     ]
     found, before = [], 0
     for start in range(0, log.stat().st_size, size):
-        lines, rows = parallel._portion(log, start, start + size, Reading())
+        lines, rows = importing.rows_between(log, start, start + size, Reading())
         found += [(row, before + line) for row, line in rows]
         before += lines
     assert found == expected
@@ -41,8 +41,8 @@ def test_every_line_is_in_one_portion_whatever_their_size(log, size):
 
 def test_processes_write_what_one_writes(log, tmp_path, monkeypatch):
     one = import_logs(log, log, tmp_path / "one.jsonl")
-    monkeypatch.setattr(parallel, "SMALLEST", 0)
-    monkeypatch.setattr(parallel, "PORTION", 4000)
+    monkeypatch.setattr(importing, "SMALLEST", 0)
+    monkeypatch.setattr(importing, "PORTION", 4000)
     read = []
     two = import_logs(
         log, log, tmp_path / "two.jsonl", workers=2, progress=lambda side, size: read.append((side, size))
@@ -58,8 +58,8 @@ def test_an_error_is_told_with_its_line_as_by_one_process(tmp_path, monkeypatch)
         path = write(tmp_path / "log.jsonl", *rollouts[:at], broken, *rollouts[at + 1 :])
         said = []
         for smallest in (10**9, 0):
-            monkeypatch.setattr(parallel, "SMALLEST", smallest)
-            monkeypatch.setattr(parallel, "PORTION", 4000)
+            monkeypatch.setattr(importing, "SMALLEST", smallest)
+            monkeypatch.setattr(importing, "PORTION", 4000)
             with pytest.raises(TacitError, match=rf"log\.jsonl:{at + 1}\b") as caught:
                 import_logs(path, path, tmp_path / "out.jsonl", workers=2)
             said.append(str(caught.value))

@@ -6,7 +6,7 @@ import pytest
 
 from bayes_tacit.gateway import Engine, Kept, default_router
 from bayes_tacit.logs.extractor import StepExtractor
-from bayes_tacit.logs.spoken import spelled_out
+from bayes_tacit.logs.messages import spelled_out
 
 TASK = {"role": "user", "content": [{"type": "text", "text": "New task:\nHow many?"}]}
 RETRY = "Now let's retry: take care not to repeat previous errors! If you have retried several times, try another.\n"

@@ -13,11 +13,10 @@ import scipy.stats
 from documents import Document
 
 import bayes_tacit.agents
-import bayes_tacit.logs.readers
-import bayes_tacit.logs.reading
 import bayes_tacit.policies
 import simulations.studies
 from bayes_tacit.errors import TacitWarning
+from bayes_tacit.logs.formats import FORMATS
 from bayes_tacit.model import families, priors
 from bayes_tacit.router.control import Checkpoint
 from simulations.__main__ import main
@@ -26,7 +25,7 @@ from simulations.studies.table_file import TABLE, read_table
 
 ROOT = Path(__file__).parents[2]
 RECIPES = Document(ROOT / "CONTRIBUTING.md")
-PACKAGES = (bayes_tacit.policies, bayes_tacit.agents, bayes_tacit.logs.readers, simulations.studies)
+PACKAGES = (bayes_tacit.policies, bayes_tacit.agents, simulations.studies)
 
 
 @pytest.fixture
@@ -149,11 +148,9 @@ def test_the_benchmark_is_played_and_fitted(overlay, capsys):
         assert episodes.outcomes[number] == f"{pair.cheap.end.success:d}{pair.strong.end.success:d}"
 
 
-def test_the_reader_reads_and_is_recognized(overlay, capsys, monkeypatch):
-    monkeypatch.setattr(bayes_tacit.logs.readers, "READERS", dict(bayes_tacit.logs.readers.READERS))
-    monkeypatch.setattr(bayes_tacit.logs.reading, "READERS", bayes_tacit.logs.readers.READERS)
-    made = follow("Add a reader of logs", capsys)
-    assert "bayes_tacit.logs.readers.diary" in overlay
+def test_the_format_is_recognized_and_read(capsys, monkeypatch):
+    monkeypatch.setitem(FORMATS, "diary", None)  # taken out again at the end
+    made = follow("Add a format of logs", capsys)
     assert made["episodes"].dataset["strong_steps"].item() == 2
 
 

@@ -13,8 +13,8 @@ from bayes_tacit.agents.protocols import Agent, Observation, Proposal, StepResul
 from bayes_tacit.agents.transcript import End, Header, ResetRecord, StepRecord, Transcript
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.files import as_path
+from bayes_tacit.logs import read_rollouts
 from bayes_tacit.logs.messages import text_of
-from bayes_tacit.logs.reading import read_rollouts
 from bayes_tacit.router.control import GO_ON
 
 if TYPE_CHECKING:

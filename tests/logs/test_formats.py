@@ -10,7 +10,7 @@ from conversations import answer, asked, call, rollout, turn, write
 from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingDependencyError
 from bayes_tacit.logs import import_logs, read_rollouts
 from bayes_tacit.logs.extractor import FLAGS
-from bayes_tacit.logs.readers import READERS
+from bayes_tacit.logs.formats import FORMATS
 from bayes_tacit.logs.rollout import Reading, row_of
 
 
@@ -338,6 +338,6 @@ def test_no_reader_takes_another_readers_file():
         "swe-agent": swe_agent(),
         "gateway": {"format": "bayes_tacit.gateway", "session": "a"},
     }
-    assert set(contents) == set(READERS)
+    assert set(contents) == set(FORMATS)
     for name, content in contents.items():
-        assert [one.NAME for one in READERS.values() if one.recognizes(content)] == [name]
+        assert [one.name for one in FORMATS.values() if one.recognizes(content)] == [name]

@@ -1,0 +1,454 @@
+"""Rollouts on disk until they are paired, pairs as lines of episodes, and a report of what they look like."""
+
+from __future__ import annotations
+
+import json
+import math
+import sqlite3
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NamedTuple, TextIO
+
+from bayes_tacit.errors import InvalidDataError
+from bayes_tacit.logs.extractor import FLAGS, UNCERTAINTY
+from bayes_tacit.logs.rollout import Row
+
+CHEAP, STRONG = 0, 1
+SIDES = ("cheap", "strong")
+
+Columns = Mapping[str, Mapping[str, float | str]]
+"""What a user's table says of each task: values by column, by task."""
+
+_SPENT = ("input_tokens", "output_tokens", "cost")
+_CARRIED = tuple(f"{side}_{name}" for name in ("score", *_SPENT) for side in SIDES)
+_STEPS = tuple(f"step_{name}" for name in _SPENT)
+OWN_NAMES = ("prompt_length", "n_tools", "strong_steps", "task", "trial", *_CARRIED, *_STEPS, *FLAGS, UNCERTAINTY)
+"""Names that the importer gives, and a user's columns cannot have."""
+
+_JOINED = "FROM pair JOIN cheap c ON c.id = pair.cheap JOIN strong s ON s.id = pair.strong"
+_WORDS = ("false", "true")
+_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
+
+
+class Sides(NamedTuple):
+    """Something of Cheap's log and of Strong's."""
+
+    cheap: str
+    strong: str
+
+
+@dataclass(frozen=True)
+class Unpaired:
+    """Rollouts of one side without a partner: how many, and the tasks of the first few."""
+
+    count: int
+    examples: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a diagnostic or a feature looks like.
+
+    Attributes
+    ----------
+    least, mean, most
+        Over all steps, or all episodes.
+    episodes
+        Share of the episodes in which a diagnostic is ever above 0; None where it is not counted.
+    """
+
+    name: str
+    least: float
+    mean: float
+    most: float
+    episodes: float | None = None
+
+    @property
+    def constant(self) -> bool:
+        """Whether it never changes."""
+        return self.least == self.most
+
+
+class Store:
+    """A database of rollouts in a temporary file of its own."""
+
+    def __init__(self, path: Path) -> None:
+        self._connection = sqlite3.connect(path)
+        # It is thrown away in the end: nothing has to survive a crash.
+        for setting in ("journal_mode = OFF", "synchronous = OFF", "temp_store = FILE", "cache_size = -32000"):
+            self._connection.execute(f"PRAGMA {setting}")
+        for side in SIDES:
+            columns = ", ".join((*Row._fields, "place"))
+            self._connection.execute(f"CREATE TABLE {side} (id INTEGER PRIMARY KEY, {columns})")
+
+    def add(self, side: int, rows: Iterable[tuple[Row, str]]) -> None:
+        """Put rollouts of one side in, in their order."""
+        columns = (*Row._fields, "place")
+        statement = f"INSERT INTO {SIDES[side]} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
+        features = Row._fields.index("features")
+        values = (
+            (*row, place)
+            if row.features is None
+            else (*row[:features], json.dumps(row.features), *row[features + 1 :], place)
+            for row, place in rows
+        )
+        self._connection.executemany(statement, values)
+        self._connection.commit()
+
+    def pair(self, *, number_trials: bool) -> None:
+        """Find which rollouts belong together: the k-th of a task with the k-th of the same task.
+
+        Raises
+        ------
+        InvalidDataError
+            If a task comes twice on one side and nothing tells its trials apart, unless they are to be numbered; or if
+            there is no pair.
+        """
+        for side in SIDES:
+            self._connection.execute(f"CREATE INDEX {side}_task ON {side} (task, trial)")
+            self._refuse_repeats(side, number_trials)
+        ranked = (
+            "SELECT id, task, row_number() OVER (PARTITION BY task ORDER BY trial IS NULL, length(trial), trial, id) "
+            "AS rank FROM {}"
+        )
+        self._connection.execute(
+            f"CREATE TABLE pair AS SELECT c.id AS cheap, s.id AS strong, c.rank AS rank "
+            f"FROM ({ranked.format('cheap')}) c JOIN ({ranked.format('strong')}) s "
+            "ON c.task = s.task AND c.rank = s.rank ORDER BY c.id"
+        )
+        if not self.value("SELECT count(*) FROM pair"):
+            cheap, strong = self.unpaired(CHEAP), self.unpaired(STRONG)
+            raise InvalidDataError(
+                f"tasks that are in both logs; Cheap has {cheap.count} such as {list(cheap.examples[:2])}, "
+                f"Strong {strong.count} such as {list(strong.examples[:2])}",
+                field="paired tasks",
+                value=0,
+            )
+
+    def _refuse_repeats(self, side: str, number_trials: bool) -> None:
+        numbered = "AND trial IS NOT NULL" if number_trials else ""
+        repeats = self.rows(
+            f"SELECT task, trial, min(id), max(id) FROM {side} WHERE true {numbered} "
+            "GROUP BY task, trial HAVING count(*) > 1 LIMIT 1"
+        )
+        for task, trial, *ids in repeats:
+            places = [self.value(f"SELECT place FROM {side} WHERE id = {identity}") for identity in ids]
+            expected, value = "each trial of a task once", f"{task}, trial {trial}"
+            if trial is None:
+                expected = "each task once in a log, or a trial beside it (or --trials number, to number them in order)"
+                value = task
+            raise InvalidDataError(expected, episode=task, field="task", value=value, where=" and ".join(places))
+
+    def value(self, query: str) -> Any:  # noqa: ANN401  one value
+        """Return the one value of a query."""
+        return next(self.rows(query))[0]
+
+    def rows(self, query: str) -> Iterator[tuple[Any, ...]]:
+        """Return the rows of a query, one at a time."""
+        return self._connection.execute(query)
+
+    def unpaired(self, side: int) -> Unpaired:
+        """Return what of a side has no partner."""
+        name = SIDES[side]
+        missing = f"FROM {name} WHERE id NOT IN (SELECT {name} FROM pair)"
+        few = self.rows(f"SELECT task {missing} ORDER BY id LIMIT 5")
+        return Unpaired(self.value(f"SELECT count(*) {missing}"), tuple(task for (task,) in few))
+
+    def models(self, side: int) -> str:
+        """Return the names of who played a side."""
+        names = [name for (name,) in self.rows(f"SELECT DISTINCT model FROM {SIDES[side]}") if name]
+        return ", ".join(sorted(names))
+
+    def close(self) -> None:
+        """Close the file."""
+        self._connection.close()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What each line holds, which is the same for all of them.
+
+    Attributes
+    ----------
+    flags
+        The diagnostics that are 0 or 1.
+    uncertainty
+        Whether every Cheap step has one.
+    n_tools
+        Whether the log says which tools were offered.
+    carried, steps
+        What is known of at least one rollout, or of its steps.
+    trials
+        Whether a task has several episodes.
+    columns
+        The user's table.
+    """
+
+    flags: tuple[str, ...]
+    uncertainty: bool
+    n_tools: bool
+    carried: tuple[str, ...]
+    steps: tuple[str, ...]
+    trials: bool
+    columns: Columns
+
+    @classmethod
+    def of(cls, store: Store, wanted: Sequence[str] | None, columns: Columns) -> Plan:
+        """Look at what the paired rollouts have."""
+        known = {name: f"count({_column(name)})" for name in _CARRIED}
+        known |= {name: f"count(c.{name})" for name in (*_STEPS, "nll", "n_tools")}
+        (counts,) = store.rows(f"SELECT count(*), max(pair.rank), {', '.join(known.values())} {_JOINED}")
+        total, trials, *found = counts
+        have = dict(zip(known, found, strict=True))
+        names = (*FLAGS, UNCERTAINTY) if wanted is None else tuple(wanted)
+        return cls(
+            flags=tuple(name for name in FLAGS if name in names),
+            uncertainty=UNCERTAINTY in names and have["nll"] == total,
+            n_tools=have["n_tools"] == total,
+            carried=tuple(name for name in _CARRIED if have[name]),
+            steps=tuple(name for name in _STEPS if have[name]),
+            trials=(trials or 1) > 1,
+            columns=columns,
+        )
+
+
+def _column(carried: str) -> str:
+    """Return the column of the query that a carried variable is: cheap_score is c.score."""
+    side, name = carried.split("_", 1)
+    return f"{side[0]}.{name}"
+
+
+@dataclass
+class Range:
+    """The least, the mean and the greatest of some numbers, as they go by."""
+
+    least: float = math.inf
+    most: float = -math.inf
+    total: float = 0.0
+    count: int = 0
+
+    def add(self, values: Sequence[float]) -> None:
+        """Take some more."""
+        self.least, self.most = min(self.least, *values), max(self.most, *values)
+        self.total, self.count = self.total + math.fsum(values), self.count + len(values)
+
+    def shape(self, name: str) -> Shape:
+        """Return them as part of the report."""
+        return Shape(name, self.least, self.total / self.count if self.count else math.nan, self.most)
+
+
+@dataclass
+class Tally:
+    """What is counted while episodes are written."""
+
+    outcomes: Counter[str] = field(default_factory=Counter)
+    flags: Counter[int] = field(default_factory=Counter)
+    episodes_with: Counter[int] = field(default_factory=Counter)
+    uncertainty: Range = field(default_factory=Range)
+    features: dict[str, Range] = field(default_factory=dict)
+    cheap_steps: int = 0
+    strong_steps: int = 0
+
+    def add(self, outcome: str, flags: bytes, strong_steps: int, features: Mapping[str, float]) -> None:
+        """Count an episode."""
+        self.outcomes[outcome] += 1
+        self.cheap_steps += len(flags)
+        self.strong_steps += strong_steps
+        self.flags.update(flags)
+        present = 0
+        for flag in set(flags):
+            present |= flag
+        self.episodes_with[present] += 1
+        for name, value in features.items():
+            if name not in self.features:
+                self.features[name] = Range()
+            self.features[name].add((value,))
+
+
+def write_episodes(store: Store, plan: Plan, file: TextIO) -> Tally:
+    """Write the pairs in the order of Cheap's log, and count."""
+    tally = Tally()
+    bits = [(FLAGS.index(name), json.dumps(name)) for name in plan.flags]
+    # The flags of a step as members of a JSON object, for each value that the byte can have.
+    members = [", ".join([f"{name}: {mask >> bit & 1}" for bit, name in bits]) for mask in range(1 << len(FLAGS))]
+    separator = ", " if bits else ""
+    n_carried = len(plan.carried)
+    more_columns = "".join(f", {name}" for name in (*map(_column, plan.carried), *(f"c.{name}" for name in plan.steps)))
+    query = (
+        "SELECT c.task, pair.rank, c.success, s.success, c.flags, length(s.flags), c.nll, c.prompt_length, c.n_tools, "
+        f"c.features, c.place {more_columns} {_JOINED} ORDER BY pair.rowid"
+    )
+    for task, rank, cheap, strong, flags, strong_steps, nll, length, n_tools, logged, place, *more in store.rows(query):
+        features: dict[str, float] = {"prompt_length": length}
+        if plan.n_tools:
+            features["n_tools"] = n_tools
+        if logged is not None:
+            features |= json.loads(logged)
+        extra: dict[str, Any] = {"strong_steps": strong_steps}
+        if plan.columns:
+            if task not in plan.columns:
+                expected = "a row of that task in the table of --tasks"
+                raise InvalidDataError(expected, episode=task, field="task", value=task, where=place)
+            for name, value in plan.columns[task].items():
+                if isinstance(value, str):
+                    extra[name] = value
+                else:
+                    features[name] = value
+        extra |= zip(plan.carried, more[:n_carried], strict=True)
+        episode = task
+        if plan.trials:
+            episode, extra["task"], extra["trial"] = f"{task}#{rank}", task, rank
+        tally.add(f"{cheap}{strong}", flags, strong_steps, features)
+        if plan.uncertainty:
+            values = array("d", nll)
+            tally.uncertainty.add(values)
+            pairs = zip(flags, values, strict=True)
+            steps = [f'{{{members[flag]}{separator}"{UNCERTAINTY}": {value!r}}}' for flag, value in pairs]
+        else:
+            steps = [f"{{{members[flag]}}}" for flag in flags]
+        if plan.steps:
+            extra["steps"] = _by_step(plan.steps, more[n_carried:], len(flags))
+        file.write(
+            f'{{"episode": {_json(episode)}, "features": {{{_members(features)}}}, '
+            f'"cheap_success": {_WORDS[cheap]}, "strong_success": {_WORDS[strong]}, '
+            f'"diagnostics": [{", ".join(steps)}], {_members(extra)}}}\n'
+        )
+    return tally
+
+
+def _members(values: Mapping[str, Any]) -> str:
+    """Write the members of a JSON object; a lone whole number, the most common case, without the encoder."""
+    if len(values) == 1:
+        ((name, value),) = values.items()
+        if value.__class__ is int:
+            return f'"{name}": {value}'  # the name is one of ours
+    return _json(values)[1:-1]
+
+
+def _by_step(names: Sequence[str], blobs: Sequence[bytes | None], n_steps: int) -> list[dict[str, float | None]]:
+    columns = [[None] * n_steps if blob is None else array("d", blob).tolist() for blob in blobs]
+    return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
+
+
+@dataclass(frozen=True)
+class ImportReport:
+    """What came of two logs; printed, it says so in words.
+
+    Attributes
+    ----------
+    episodes
+        Number of pairs.
+    outcomes
+        Pairs by paired outcome AB.
+    unpaired_cheap, unpaired_strong
+        What could not be paired.
+    diagnostics, features
+        What they look like.
+    carried
+        Variables that go along: by episode, and by step.
+    trials
+        Whether some tasks have several episodes.
+    cheap_steps, strong_steps
+        Mean steps of a rollout.
+    formats, models
+        What the logs were, and who played.
+    notes
+        What else there is to know, one sentence each.
+    """
+
+    episodes: int
+    outcomes: dict[str, int]
+    unpaired_cheap: Unpaired
+    unpaired_strong: Unpaired
+    diagnostics: tuple[Shape, ...]
+    features: tuple[Shape, ...]
+    carried: tuple[str, ...]
+    trials: bool
+    cheap_steps: float
+    strong_steps: float
+    formats: Sides
+    models: Sides
+    notes: tuple[str, ...]
+
+    @classmethod
+    def of(cls, store: Store, plan: Plan, tally: Tally, formats: Sequence[str], notes: Sequence[str]) -> ImportReport:
+        """Put together what was counted."""
+        n = sum(tally.outcomes.values())
+        columns = next(iter(plan.columns.values()), {})
+        texts = (name for name, value in columns.items() if isinstance(value, str))
+        diagnostics = [_shape_of_flag(name, tally, n) for name in plan.flags]
+        if plan.uncertainty:
+            diagnostics.append(tally.uncertainty.shape(UNCERTAINTY))
+        report = cls(
+            episodes=n,
+            outcomes={outcome: tally.outcomes[outcome] for outcome in ("00", "01", "10", "11")},
+            unpaired_cheap=store.unpaired(CHEAP),
+            unpaired_strong=store.unpaired(STRONG),
+            diagnostics=tuple(diagnostics),
+            features=tuple(seen.shape(name) for name, seen in tally.features.items()),
+            carried=("strong_steps", *(("task", "trial") if plan.trials else ()), *texts, *plan.carried, *plan.steps),
+            trials=plan.trials,
+            cheap_steps=tally.cheap_steps / n,
+            strong_steps=tally.strong_steps / n,
+            formats=Sides(*formats),
+            models=Sides(store.models(CHEAP), store.models(STRONG)),
+            notes=(),
+        )
+        without = store.value("SELECT count(*) FROM pair JOIN cheap c ON c.id = pair.cheap WHERE c.nll IS NULL")
+        return replace(report, notes=(*report._remarks(without), *notes))
+
+    def _remarks(self, without: int) -> Iterator[str]:
+        if self.trials:
+            yield "several trials of a task are episodes of their own (task#1, task#2): split them by task"
+        if 0 < without < self.episodes:
+            yield f"uncertainty is left out: {without} Cheap rollouts have steps without log-probabilities"
+        silent = [shape.name for shape in self.diagnostics if shape.constant]
+        if silent:
+            yield f"constant diagnostics, from which nothing can be learned: {', '.join(silent)}"
+        constant = [shape.name for shape in self.features if shape.constant]
+        if constant:
+            yield f"constant features: {', '.join(constant)}"
+        if self.outcomes["01"]:
+            yield (
+                f"no marks: in {self.outcomes['01']} episodes only Strong succeeded, and none says when a handoff was "
+                "due; mark them with bayes-tacit teach, or fit with --unmarked due"
+            )
+
+    def __str__(self) -> str:
+        counts = ", ".join(f"{outcome}: {count}" for outcome, count in self.outcomes.items())
+        played = Sides(*(f" ({names})" if names else "" for names in self.models))
+        lines = [
+            f"{self.episodes} episodes, outcomes AB = {counts}",
+            f"steps: {self.cheap_steps:.1f} of Cheap{played.cheap}, {self.strong_steps:.1f} of "
+            f"Strong{played.strong} in the mean; formats {self.formats.cheap} and {self.formats.strong}",
+        ]
+        for side, other, unpaired in (
+            ("Cheap", "Strong", self.unpaired_cheap),
+            ("Strong", "Cheap", self.unpaired_strong),
+        ):
+            if unpaired.count:
+                few = ", ".join(unpaired.examples) + (", ..." if unpaired.count > len(unpaired.examples) else "")
+                lines.append(f"not paired: {unpaired.count} rollouts of {side} without one of {other} ({few})")
+        width = max(len(shape.name) for shape in (*self.diagnostics, *self.features))
+        lines.append(f"{'diagnostic':<{width}}    mean     max  episodes with it")
+        for shape in self.diagnostics:
+            share = "" if shape.episodes is None else f"{100 * shape.episodes:14.1f}%"
+            constant = "  constant" if shape.constant else ""
+            lines.append(f"{shape.name:<{width}} {shape.mean:7.3f} {shape.most:7.3g} {share}{constant}")
+        lines.append(f"{'feature':<{width}}    mean     min     max")
+        for shape in self.features:
+            constant = "  constant" if shape.constant else ""
+            lines.append(f"{shape.name:<{width}} {shape.mean:7.4g} {shape.least:7.4g} {shape.most:7.4g}{constant}")
+        lines.append(f"carried along: {', '.join(self.carried)}")
+        return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
+
+
+def _shape_of_flag(name: str, tally: Tally, n: int) -> Shape:
+    bit = 1 << FLAGS.index(name)
+    steps = sum(count for flag, count in tally.flags.items() if flag & bit)
+    episodes = sum(count for flag, count in tally.episodes_with.items() if flag & bit)
+    least, most = float(steps == tally.cheap_steps), float(steps > 0)
+    return Shape(name, least, steps / tally.cheap_steps, most, episodes / n)
