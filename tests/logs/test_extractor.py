@@ -13,7 +13,6 @@ from conversations import answer, asked, call, turn
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.logs import StepExtractor
 from bayes_tacit.logs.extractor import FLAGS
-from bayes_tacit.logs.messages import reports_error
 
 
 def extracted(messages, **options):
@@ -90,53 +89,6 @@ def test_cycles_agree_with_a_plain_search():
             halves = [(seen[-2 * n : -n], seen[-n:]) for n in (2, 3) if end >= 2 * n]
             expected.append(float(any(one == two and len(set(two)) > 1 for one, two in halves)))
         assert column("short_cycle", calls(*names)) == expected
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Error executing query: no table t",
-        "sqlite3.OperationalError: near FROM",
-        "Traceback (most recent call last):\n  File x\nKeyError: 1",
-        "bash: foo: command not found",
-        "cat: x: No such file or directory",
-        "output\nExit code: 1",
-        "<returncode>2</returncode>\n<output>\n</output>",
-        '{"output": "", "exit_code": 127}',
-        '{"error": "not allowed"}',
-        '{"status": "error"}',
-        "process exited with code 3",
-        "x" * 5000 + "\nValueError: bad\n",
-        "x" * 5000 + "\n[exit status 1]",
-        "FATAL: no such role",
-        "failed to connect",
-    ],
-)
-def test_errors_are_found_by_their_text(text):
-    assert reports_error(text)
-    assert column("tool_error", [turn(call()), answer(text)]) == [1]
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "[]",
-        "3 rows",
-        "0 errors",
-        "no errors were found",
-        "exit code: 0",
-        "<returncode>0</returncode>\nfine",
-        '{"error": null, "rows": 3}',
-        '{"error": ""}',
-        '{"exit_code": 0, "output": "code 5"}',
-        "return 5 apples",
-        "the code is 17",
-        "x" * 2000 + " error 17 " + "x" * 2000,
-    ],
-)
-def test_no_error_is_seen_where_there_is_none(text):
-    assert not reports_error(text)
 
 
 def test_an_answer_may_be_marked_as_an_error_beside_its_text():

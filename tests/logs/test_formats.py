@@ -1,4 +1,4 @@
-"""Each reader on a small file of the shape that its program writes."""
+"""Each format on a small file of the shape that its program writes."""
 
 import json
 import sys
@@ -15,14 +15,18 @@ from bayes_tacit.logs.rollout import Reading, row_of
 
 
 def read(path, format="auto"):  # noqa: A002
-    """Give the format, and what is kept of each rollout, by task and trial."""
+    """Return the format, and what is kept of each rollout."""
     name, found = read_rollouts(path, format)
     return name, [row_of(one, Reading()) for _, one in found]
 
 
 def steps(row):
-    """Give the names of the diagnostics of each step."""
-    return [{name for bit, name in enumerate(FLAGS) if flag >> bit & 1} for flag in row[5]]
+    """Return the names of the diagnostics of each step."""
+    return [{name for bit, name in enumerate(FLAGS) if flag >> bit & 1} for flag in row.flags]
+
+
+def spent(row):
+    return row.input_tokens, row.output_tokens, row.cost
 
 
 def dump(path, content):
@@ -47,7 +51,7 @@ def test_tau_bench(tmp_path):
     ]
     name, rows = read(dump(tmp_path / "gpt.json", records))
     assert name == "tau-bench"
-    assert [(row[0], row[1], row[3]) for row in rows] == [("0", "0", True), ("0", "1", False)]
+    assert [(row.task, row.trial, row.success) for row in rows] == [("0", "0", True), ("0", "1", False)]
     assert steps(rows[0]) == [{"tool_error"}, set()]
 
 
@@ -94,21 +98,21 @@ def test_atif_in_a_folder_of_trials(tmp_path):
     dump(tmp_path / "job" / "result.json", {"n_total_trials": 2})
     name, rows = read(tmp_path / "job")
     assert name == "atif"
-    assert [(row[0], row[1], row[2], row[3]) for row in rows] == [
+    assert [(row.task, row.trial, row.model, row.success) for row in rows] == [
         ("hello", "hello__0", "small", True),
         ("hello", "hello__1", "small", False),
     ]
     assert steps(rows[0]) == [{"tool_error"}, {"repeated_call"}]
-    assert rows[0][10:13] == (300, 30, 0.75)
-    assert memoryview(rows[0][6]).cast("d").tolist() == [2.0, 0.5]
-    assert memoryview(rows[0][15]).cast("d").tolist() == [0.25, 0.5]
+    assert spent(rows[0]) == (300, 30, 0.75)
+    assert memoryview(rows[0].nll).cast("d").tolist() == [2.0, 0.5]
+    assert memoryview(rows[0].step_cost).cast("d").tolist() == [0.25, 0.5]
 
 
 def test_atif_with_the_outcome_in_each_line(tmp_path):
     lines = [trajectory(extra={"task": name, "success": name == "b"}) for name in "ab"]
     name, rows = read(write(tmp_path / "all.jsonl", *lines))
     assert name == "atif"
-    assert [(row[0], row[3]) for row in rows] == [("a", False), ("b", True)]
+    assert [(row.task, row.success) for row in rows] == [("a", False), ("b", True)]
     with pytest.raises(InvalidDataError, match=r"trajectory.json: outcome is None; expected task and success"):
         read(dump(tmp_path / "x" / "y" / "trajectory.json", trajectory()))
 
@@ -148,16 +152,16 @@ SAMPLES = [
 
 
 def check_inspect(rows):
-    assert [(row[0], row[1], row[3]) for row in rows] == [
+    assert [(row.task, row.trial, row.success) for row in rows] == [
         ("s1", "1", True),
         ("s1", "2", False),
         ("2", "1", True),
         ("3", "1", False),
     ]
     assert steps(rows[0]) == [{"tool_error"}, {"malformed_call"}]
-    assert rows[0][7] == len("What is 1 + 2?")
-    assert rows[0][10:12] == (40, 4)
-    assert rows[0][2] == "mock/model"
+    assert rows[0].prompt_length == len("What is 1 + 2?")
+    assert spent(rows[0]) == (40, 4, None)
+    assert rows[0].model == "mock/model"
 
 
 def test_inspect_as_json(tmp_path):
@@ -237,9 +241,9 @@ def test_mini_swe_agent_with_calls(tmp_path):
     name, found = read_rollouts(tmp_path / "run")
     assert name == "mini-swe-agent"
     rows = [row_of({**one, "success": True}, Reading()) for _, one in found]
-    assert [(row[0], row[2]) for row in rows] == [("a__a-1", "small"), ("b__b-2", "small")]
+    assert [(row.task, row.model) for row in rows] == [("a__a-1", "small"), ("b__b-2", "small")]
     assert steps(rows[0]) == [{"tool_error"}, set()]
-    assert rows[0][10:13] == (20, 10, 1.0)
+    assert spent(rows[0]) == (20, 10, 1.0)
 
 
 def test_mini_swe_agent_with_commands_in_its_text(tmp_path):
@@ -260,7 +264,7 @@ def test_mini_swe_agent_with_commands_in_its_text(tmp_path):
     }
     _, found = read_rollouts(dump(tmp_path / "x.traj.json", content))
     row = row_of({**next(found)[1], "success": False}, Reading())
-    assert row[0] == "x-1"
+    assert row.task == "x-1"
     assert steps(row) == [set(), {"repeated_call", "unchanged_observation"}, set()]
 
 
@@ -291,10 +295,10 @@ def test_swe_agent(tmp_path):
     name, found = read_rollouts(tmp_path)
     assert name == "swe-agent"
     rows = [row_of({**one, "success": True}, Reading()) for _, one in found]
-    assert [row[0] for row in rows] == ["a__a-1", "b__b-2"]
+    assert [row.task for row in rows] == ["a__a-1", "b__b-2"]
     assert steps(rows[0]) == [set(), {"tool_error"}, {"no_action"}]
-    assert rows[0][7] == len("SETTING") + len("ISSUE")
-    assert rows[0][10:13] == (90, 9, 0.4)
+    assert rows[0].prompt_length == len("SETTING") + len("ISSUE")
+    assert spent(rows[0]) == (90, 9, 0.4)
 
 
 def test_outcomes_come_from_a_report_or_a_table_where_the_log_has_none(tmp_path):
@@ -327,7 +331,7 @@ def test_an_unknown_format_names_those_that_are_known(tmp_path):
         read(write(tmp_path / "a.jsonl", rollout("a")), "csv")
 
 
-def test_no_reader_takes_another_readers_file():
+def test_no_format_recognizes_a_document_of_another():
     contents = {
         "openai": rollout("a"),
         "intercode": {"0": {"turn_history": {}}},

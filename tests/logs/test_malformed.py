@@ -1,4 +1,4 @@
-"""Logs that are wrong in two hundred ways: each gives one clear line and exit code 2, and nothing is written."""
+"""Logs that are wrong in hundreds of ways: each gives one clear line and exit code 2, and nothing is written."""
 
 import copy
 import json
@@ -11,7 +11,10 @@ GOOD = [rollout("a", model="m", trial=0), rollout("b", model="m", trial=0), roll
 JUNK = [None, True, 7, 2.5, "text", [], [1], {}, {"a": 1}]
 """A value of every kind."""
 
-NAN, INFINITE = float("nan"), float("inf")
+NAN = float("nan")
+NOT_FINITE = [NAN, float("inf"), -float("inf")]
+TEXTS = ' null "text" [] '
+MANY = 10_000_000
 
 
 def lines(*rollouts):
@@ -19,7 +22,7 @@ def lines(*rollouts):
 
 
 def with_second(**changes):
-    """Give a log whose second rollout is changed; None takes a key away."""
+    """Return a log whose second rollout is changed; ... takes a key away."""
     second = {**copy.deepcopy(GOOD[1]), **changes}
     return lines(GOOD[0], {key: value for key, value in second.items() if value is not ...}, GOOD[2])
 
@@ -35,18 +38,6 @@ def with_turn(**changes):
 def with_answer(**changes):
     whole = {**answer(), **changes}
     return with_messages(asked(), turn(call()), {key: value for key, value in whole.items() if value is not ...})
-
-
-def with_usage(**usage):
-    return with_messages(asked(), turn(call(), usage=usage), answer())
-
-
-def bare(**changes):
-    return with_second(success=..., **changes)
-
-
-def names(junk):
-    return json.dumps(junk)[:20]
 
 
 def line_cases():
@@ -72,7 +63,7 @@ def line_cases():
     ):
         yield f"line is {word!r}", f"{whole[0]}\n{word}\n".encode(), 2
     for junk in JUNK:
-        yield f"line is {names(junk)}", lines(GOOD[0], junk), 2
+        yield f"line is {json.dumps(junk)}", lines(GOOD[0], junk), 2
     yield "two objects on a line", f"{whole[0]}\n{whole[1]} {whole[2]}\n".encode(), 2
     yield "not UTF-8", f"{whole[0]}\n".encode() + b'{"task": "\xff\xfe"}\n', 2
     yield "nested too deeply", f"{whole[0]}\n".encode() + b"[" * 200_000 + b"\n", 2
@@ -86,91 +77,66 @@ def line_cases():
     yield "first line is no rollout", lines({"hello": 1}, *GOOD), 1
 
 
+CHANGED = {
+    # what is changed: how, the kinds of JUNK that are right there, and more values that are not
+    "task": (lambda junk: with_second(task=junk), ' 7 "text" ', ["", "\ud800"]),
+    "success": (lambda junk: with_second(success=junk), " true ", []),
+    "messages": (lambda junk: with_second(messages=junk), "", []),
+    "score": (lambda junk: with_second(success=..., score=junk), " 7 2.5 ", NOT_FINITE),
+    "trial": (lambda junk: with_second(trial=junk), ' null 7 "text" ', []),
+    "model": (lambda junk: with_second(model=junk), ' null 7 "text" ', []),
+    "tools": (lambda junk: with_second(tools=junk), " null [] ", [[{"type": "function"}], [""]]),
+    "usage": (lambda junk: with_second(usage=junk), ' null {} {"a":1} ', []),
+    "features": (lambda junk: with_second(features=junk), " null {} ", []),
+    "a feature": (lambda junk: with_second(features={"x": junk}), " true 7 2.5 ", NOT_FINITE),
+    "cost": (lambda junk: with_second(cost=junk), " null 7 2.5 ", [*NOT_FINITE, -1]),
+    "input tokens": (lambda junk: with_second(usage={"input_tokens": junk}), " null 7 2.5 ", [*NOT_FINITE, -5]),
+    "usage of a turn": (lambda junk: with_turn(usage=junk), ' null {} {"a":1} ', []),
+    "tokens of a turn": (lambda junk: with_turn(usage={"prompt_tokens": junk}), " null 7 2.5 ", NOT_FINITE),
+    "cost of a turn": (lambda junk: with_turn(cost=junk), " null 7 2.5 ", []),
+    "message": (lambda junk: with_messages(asked(), junk, turn(call())), "", []),
+    "role": (lambda junk: with_messages({"role": junk, "content": "x"}, turn(call())), "", ["x" * MANY]),
+    "prompt": (lambda junk: with_messages({"role": "user", "content": junk}, turn(call())), TEXTS, ["x" * MANY]),
+    "content of a turn": (lambda junk: with_turn(content=junk), TEXTS, ["x" * MANY]),
+    "content of an answer": (lambda junk: with_answer(content=junk), TEXTS, ["x" * MANY, ...]),
+    "a part": (lambda junk: with_answer(content=[{"type": "text", "text": junk}]), ' "text" ', ["x" * MANY]),
+    "tool_calls": (lambda junk: with_turn(tool_calls=junk), " null [] {} ", []),
+    "a call": (lambda junk: with_turn(tool_calls=[junk]), "", []),
+    "function": (lambda junk: with_turn(tool_calls=[{"id": "1", "function": junk}]), "", []),
+    "name of a call": (
+        lambda junk: with_turn(tool_calls=[{"id": "1", "function": {"name": junk, "arguments": "{}"}}]),
+        ' "text" ',
+        [""],
+    ),
+    "tool_call_id": (lambda junk: with_answer(tool_call_id=junk), " null ", []),
+    "logprobs": (lambda junk: with_turn(logprobs=junk), ' null [] {} {"a":1} ', []),
+    "logprob": (
+        lambda junk: with_turn(logprobs={"content": [{"token": "a", "logprob": junk}]}),
+        " null ",
+        [*NOT_FINITE, 0.5],
+    ),
+}
+
+
 def field_cases():
-    """Rollouts whose fields are missing or of another kind."""
+    """Rollouts and messages whose fields are missing or of another kind."""
     for key in ("task", "messages", "success"):
         yield f"no {key}", with_second(**{key: ...}), 2
-    for junk in JUNK:
-        if not isinstance(junk, int | str) or isinstance(junk, bool):
-            yield f"task {names(junk)}", with_second(task=junk), 2
-        if junk not in (None, True) and junk != 1:
-            yield f"success {names(junk)}", with_second(success=junk), 2
-        yield f"messages {names(junk)}", with_second(messages=junk), 2
-        if (junk is not None and not isinstance(junk, int | float)) or junk is True:
-            yield f"score {names(junk)}", bare(score=junk), 2
-        if junk is not None and (isinstance(junk, bool) or not isinstance(junk, int | str)):
-            yield f"trial {names(junk)}", with_second(trial=junk), 2
-            yield f"model {names(junk)}", with_second(model=junk), 2
-        if junk is not None and not isinstance(junk, list):
-            yield f"tools {names(junk)}", with_second(tools=junk), 2
-        if junk is not None and not isinstance(junk, dict):
-            yield f"usage {names(junk)}", with_second(usage=junk), 2
-            yield f"features {names(junk)}", with_second(features=junk), 2
-        if junk is not None and (isinstance(junk, bool) or not isinstance(junk, int | float)):
-            yield f"cost {names(junk)}", with_second(cost=junk), 2
-            yield f"input tokens {names(junk)}", with_second(usage={"input_tokens": junk}), 2
-        if junk is not None and (not isinstance(junk, bool | int | float)):
-            yield f"feature {names(junk)}", with_second(features={"x": junk}), 2
-    for bad in (NAN, INFINITE, -INFINITE):
-        yield f"score {bad}", bare(score=bad), 2
-        yield f"cost {bad}", with_second(cost=bad), 2
-        yield f"feature {bad}", with_second(features={"x": bad}), 2
-        yield f"tokens {bad}", with_usage(prompt_tokens=bad), 2
+    for what, (change, right, more) in CHANGED.items():
+        for junk in JUNK:
+            word = json.dumps(junk, separators=(",", ":"))
+            if f" {word} " not in right:
+                yield f"{what} {word}", change(junk), 2
+        for bad in more:
+            yield f"{what} {bad!r:.20}", change(bad), 2
     yield "score 1e999", lines(GOOD[0]) + b'{"task": "b", "score": 1e999, "messages": []}\n', 2
-    yield "task is empty", with_second(task=""), 2
-    yield "task that no file can hold", with_second(task="\ud800"), 2
-    yield "negative cost", with_second(cost=-1), 2
-    yield "negative tokens", with_usage(completion_tokens=-5), 2
-    yield "cost of a message is a text", with_turn(cost="free"), 2
-    yield "usage of a message is a list", with_turn(usage=[]), 2
-    yield "tools without names", with_second(tools=[{"type": "function"}]), 2
-    yield "tools that are numbers", with_second(tools=[1]), 2
-    yield "tools with an empty name", with_second(tools=[""]), 2
     yield "another feature than before", lines({**GOOD[0], "features": {"x": 1}}, {**GOOD[1], "features": {"y": 1}}), 2
     yield "no features after some", lines({**GOOD[0], "features": {"x": 1}}, GOOD[1]), 2
-
-
-def message_cases():
-    """Messages that are none, or that do not follow from those before."""
-    for junk in JUNK:
-        yield f"message {names(junk)}", with_messages(asked(), junk, turn(call())), 2
-        yield f"role {names(junk)}", with_messages({"role": junk, "content": "x"}, turn(call())), 2
-        if junk not in (None, []) and not isinstance(junk, str):
-            yield (
-                f"content of the user {names(junk)}",
-                with_messages({"role": "user", "content": junk}, turn(call())),
-                2,
-            )
-            yield f"content of a turn {names(junk)}", with_turn(content=junk), 2
-            yield f"content of an answer {names(junk)}", with_answer(content=junk), 2
-            yield f"text of a part {names(junk)}", with_answer(content=[{"type": "text", "text": junk}]), 2
-        if junk:
-            yield f"tool_calls {names(junk)}", with_turn(tool_calls=junk), 2
-        yield f"a call {names(junk)}", with_turn(tool_calls=[junk]), 2
-        yield f"function {names(junk)}", with_turn(tool_calls=[{"id": "1", "function": junk}]), 2
-        if not (isinstance(junk, str) and junk):
-            function = {"name": junk, "arguments": "{}"}
-            yield f"name of a call {names(junk)}", with_turn(tool_calls=[{"id": "1", "function": function}]), 2
-        if junk is not None:
-            yield f"tool_call_id {names(junk)}", with_answer(tool_call_id=junk), 2
-        if junk is not None and junk not in ([], {}, {"a": 1}):
-            yield f"logprobs {names(junk)}", with_turn(logprobs=junk), 2
-        if junk is not None and not isinstance(junk, dict):
-            yield f"logprob {names(junk)}", with_turn(logprobs={"content": [{"token": "a", "logprob": junk}]}), 2
-    for bad in (NAN, -INFINITE, INFINITE, 0.5):
-        yield f"logprob {bad}", with_turn(logprobs=[bad]), 2
     yield "an answer first", with_messages(answer(), turn(call())), 2
     yield "an answer to no call", with_messages(asked(), turn(text="hi"), answer()), 2
     yield "an answer to a call of an earlier turn", with_messages(turn(call()), turn(text="hi"), answer()), 2
     yield "an answer to another call", with_messages(turn(call(identity="1")), answer(identity="2")), 2
     yield "no turn of the assistant", with_messages(asked(), asked()), 2
-    yield "no message", with_messages(), 2
-    yield "an answer without content", with_answer(content=...), 2
-    yield "a message of 10 MB", with_answer(content="x" * 10_000_000), 2
-    yield "a prompt of 10 MB", with_messages(asked("x" * 10_000_000), turn(call())), 2
-    yield "a turn of 10 MB", with_turn(content="x" * 10_000_000), 2
-    yield "a part of 10 MB", with_answer(content=[{"type": "text", "text": "x" * 10_000_000}]), 2
-    yield "a role of 10 MB", with_messages({"role": "x" * 10_000_000}), 2
 
 
 def log_cases():
@@ -196,12 +162,7 @@ def log_cases():
     yield "Inspect without scores", lines({"eval": {}, "samples": [{"id": 1, "epoch": 1, "messages": []}]}), 1
 
 
-CASES = [*line_cases(), *field_cases(), *message_cases(), *log_cases()]
-
-
-def test_there_are_two_hundred_of_them_and_no_two_are_the_same():
-    assert len({name for name, *_ in CASES}) == len(CASES) >= 200
-    assert len({content for _, content, _ in CASES}) >= 200
+CASES = [*line_cases(), *field_cases(), *log_cases()]
 
 
 @pytest.mark.parametrize(

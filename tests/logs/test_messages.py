@@ -1,12 +1,10 @@
-"""Calls that a client sends back as text are read as the calls that they were."""
-
-from __future__ import annotations
+"""Errors are found in what tools answer, and calls in words are read as the calls that they were."""
 
 import pytest
 
 from bayes_tacit.gateway import Engine, Kept, default_router
-from bayes_tacit.logs.extractor import StepExtractor
-from bayes_tacit.logs.messages import spelled_out
+from bayes_tacit.logs import StepExtractor
+from bayes_tacit.logs.messages import reports_error, spelled_out
 
 TASK = {"role": "user", "content": [{"type": "text", "text": "New task:\nHow many?"}]}
 RETRY = "Now let's retry: take care not to repeat previous errors! If you have retried several times, try another.\n"
@@ -65,3 +63,49 @@ def test_the_engine_hands_such_a_session_off():
         engine.served(kept, ruling, ruling.side)
         messages += turn(number, "same", "Observation:\nError: no such table: rows")
     assert sides == ["cheap", "cheap", "strong", "strong"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Error executing query: no table t",
+        "sqlite3.OperationalError: near FROM",
+        "Traceback (most recent call last):\n  File x\nKeyError: 1",
+        "bash: foo: command not found",
+        "cat: x: No such file or directory",
+        "output\nExit code: 1",
+        "<returncode>2</returncode>\n<output>\n</output>",
+        '{"output": "", "exit_code": 127}',
+        '{"error": "not allowed"}',
+        '{"status": "error"}',
+        "process exited with code 3",
+        "x" * 5000 + "\nValueError: bad\n",
+        "x" * 5000 + "\n[exit status 1]",
+        "FATAL: no such role",
+        "failed to connect",
+    ],
+)
+def test_errors_are_found_by_their_text(text):
+    assert reports_error(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "3 rows",
+        "0 errors",
+        "no errors were found",
+        "exit code: 0",
+        "<returncode>0</returncode>\nfine",
+        '{"error": null, "rows": 3}',
+        '{"error": ""}',
+        '{"exit_code": 0, "output": "code 5"}',
+        "return 5 apples",
+        "the code is 17",
+        "x" * 2000 + " error 17 " + "x" * 2000,
+    ],
+)
+def test_no_error_is_seen_where_there_is_none(text):
+    assert not reports_error(text)
