@@ -199,8 +199,36 @@ def temporary_folder(name: str) -> Iterator[Path]:
         _remove(folder)
 
 
+def writable_page(path: str | os.PathLike[str], *, overwrite: bool = True) -> Path:
+    """Return the path of a page, .html or .htm, if it can be written there."""
+    target = as_path(path)
+    folder = target.resolve().parent
+    if target.suffix not in (".html", ".htm"):
+        raise FileFormatError(f"{target}: suffix is {target.suffix!r}; expected .html or .htm")
+    if target.is_dir():
+        raise FileFormatError(f"{target}: is a folder; expected a file to write")
+    if not folder.is_dir():
+        raise MissingFileError(f"{target.parent}: no such folder; expected the folder in which to write {target.name}")
+    if target.exists() and not overwrite:
+        raise FileFormatError(f"{target}: exists; expected a new name, or overwrite=True")
+    if not os.access(folder, os.W_OK):
+        raise FileFormatError(f"{target}: cannot be written (no permission in {folder})")
+    return target
+
+
+def save_page(target: Path, page: str) -> None:
+    """Write a page; it appears under its name only once it is complete."""
+    try:
+        with atomic_path(target) as temporary:
+            temporary.write_text(page, encoding="utf-8")
+    except MissingFileError:
+        raise
+    except OSError as error:
+        raise FileFormatError(f"{target}: cannot be written ({error.strerror})") from error
+
+
 def is_store(path: Path) -> bool:
-    """Tell whether a folder is empty, or a Zarr store or Parquet tables and nothing else: what may be replaced."""
+    """Check whether a folder is empty, or a Zarr store or Parquet tables and nothing else: what may be replaced."""
     entries = list(path.iterdir()) if path.is_dir() else []
     zarr = all(entry.name == "zarr.json" or (entry / "zarr.json").is_file() for entry in entries)
     parquet = all(entry.suffix == ".parquet" and entry.is_file() for entry in entries)

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from bayes_tacit import Episodes, load_example, sample_posterior
 from bayes_tacit.files import atomic_path
 from bayes_tacit.review.plots import plot_handoff_score
-from bayes_tacit.review.plots.style import DECISION, house_style
+from bayes_tacit.review.style import DECISION, house_style
 
 PICTURE = Path(__file__).parent / "handoff.png"
 TRAINING_EPISODES = 150

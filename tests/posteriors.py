@@ -47,3 +47,12 @@ def random_posterior(
     )
     tree.attrs = {"family": family, "timing": "post_action"}
     return tree
+
+
+def changed(tree: xr.DataTree, group: str, **variables: object) -> xr.DataTree:
+    """Copy a posterior and replace some variables of a group by values of the same shape."""
+    out = tree.copy()
+    dataset = tree[group].to_dataset()
+    replaced = {name: (dataset[name].dims, np.asarray(values)) for name, values in variables.items()}
+    out[group] = xr.DataTree(dataset.assign(replaced))
+    return out

@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 from bayes_tacit.agents.scored import recorded_scores
 from bayes_tacit.agents.transcript.record import Transcript
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.review.plots.played import draw_played
-from bayes_tacit.review.plots.style import shortened
+from bayes_tacit.review.plots import draw_played
+from bayes_tacit.review.style import shortened
 
 __all__ = ["plot_episode"]
 

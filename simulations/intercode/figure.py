@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from bayes_tacit.review.plots.policies import policy_style
+from bayes_tacit.review.style import policy_style
 from simulations.intercode.uncertainty import Tally
 from simulations.studies.figures import figure_file, legend_beside
 

@@ -8,7 +8,7 @@ import pandas as pd
 
 from bayes_tacit.policies import success_cost_curve
 from bayes_tacit.policies.base import Searching
-from bayes_tacit.review.plots.policies import policy_style
+from bayes_tacit.review.style import policy_style
 from simulations.played.experiment import Experiment
 from simulations.played.policies import DUE
 from simulations.played.story import Words

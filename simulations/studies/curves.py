@@ -9,7 +9,7 @@ import pandas as pd
 
 from bayes_tacit.data.costs import AVERAGES
 from bayes_tacit.policies import success_cost_curve
-from bayes_tacit.review.plots.policies import policy_style
+from bayes_tacit.review.style import policy_style
 from simulations.mechanism import calibration
 from simulations.mechanism.optimal import optimal_reference
 from simulations.mechanism.world import SIZES

@@ -12,7 +12,7 @@ from bayes_tacit.decisions.selection import Choice
 from bayes_tacit.errors import InvalidDataError, TacitWarning
 from bayes_tacit.policies import Policy, World
 from bayes_tacit.policies.base import FittedPolicy, chosen
-from bayes_tacit.review.plots.policies import policy_style
+from bayes_tacit.review.style import policy_style
 from simulations.mechanism import calibration
 from simulations.mechanism.random_mechanisms import random_mechanism
 from simulations.mechanism.world import SIZES

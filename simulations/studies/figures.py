@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from bayes_tacit.review.plots.style import house_style
+from bayes_tacit.review.style import house_style
 from simulations.studies.tables import mean_and_half_width
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")

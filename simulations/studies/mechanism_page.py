@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from bayes_tacit.review.plots.policies import policy_style
+from bayes_tacit.review.style import policy_style
 from simulations import published
 from simulations.mechanism import calibration
 from simulations.mechanism.targets import PAPER

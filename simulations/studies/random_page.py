@@ -11,7 +11,7 @@ from scipy import stats
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.model_selection import KFold, cross_val_predict
 
-from bayes_tacit.review.plots.policies import policy_style
+from bayes_tacit.review.style import policy_style
 from simulations.mechanism.random_mechanisms import CHEAP_RATE, STRONG_RATE
 from simulations.studies.contest import (
     ALARM,

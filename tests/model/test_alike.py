@@ -10,7 +10,7 @@ from bayes_tacit import Episodes, fit_map
 from bayes_tacit.errors import TacitWarning
 from bayes_tacit.model.evidence import collect_evidence
 from bayes_tacit.model.evidence.alike import LEAST_SPREAD
-from bayes_tacit.review.checks.crossing_steps import _alike
+from bayes_tacit.review.crossings import _alike
 from simulations.studies.unmarked_truths import TASKS, TRUTH
 
 TOLD = "no threshold is bounded from both sides"

@@ -20,7 +20,7 @@ from bayes_tacit.cli import app
 MACHINE_PATH = re.compile(r"(?<![\w.])/(home|root|tmp|work|usr|opt|var|Users|private)/|[A-Z]:\\Users")
 WARNING = re.compile(r"\b\w*Warning\b|\bDeprecated\b|Traceback", re.IGNORECASE)
 REPOSITORY = ("models", "simulations")
-STYLES = ("bayes_tacit.review.plots.style", "bayes_tacit.review.plots.policies")
+STYLES = ("bayes_tacit.review.style",)
 """How figures look is one for all, also for figures that a notebook draws itself."""
 
 LARGEST = 3_500_000

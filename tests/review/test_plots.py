@@ -1,26 +1,36 @@
+"""Plots draw the numbers that they stand for, legibly, on a page and on a phone."""
+
+from __future__ import annotations
+
+import itertools
+
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex
 from posteriors import random_posterior
 
 from bayes_tacit import credible_band, fit_map, handoff_score, incidence
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.estimates.map_fit.intervals import weight_interval
+from bayes_tacit.review import figures, style
 from bayes_tacit.review.plots import (
     plot_calibration,
     plot_crossing_steps,
     plot_handoff_score,
     plot_handoff_scores,
     plot_weights,
-    style,
 )
 from bayes_tacit.review.predictions import crossed_by_step, incidence_calibration
+from bayes_tacit.review.style import NARROW, WIDE, lazily, narrowly, regridded
 
 WITH_WINDOW = "task-0001"
 WITHOUT_WINDOW = "task-0000"
+NAMES = ["gamma0", "gamma[needs_tool]", "place in the threshold's distribution", "w[uncertainty]"]
 
 
 @pytest.fixture(autouse=True)
@@ -48,19 +58,19 @@ def outline(band):
 
 
 def shown_texts(figure):
-    """Every text that is drawn; Matplotlib keeps tick labels beyond the axes without drawing them."""
+    """Every text that is drawn, with its place; Matplotlib keeps tick labels beyond the axes without drawing them."""
+    FigureCanvasAgg(figure).draw()
     hidden = set()
     for axis in (axis for ax in figure.axes for axis in (ax.xaxis, ax.yaxis)):
         low, high = sorted(axis.get_view_interval())
         hidden |= {tick.label1 for tick in axis.get_major_ticks() if not low <= tick.get_loc() <= high}
-    texts = figure.findobj(mpl.text.Text)
-    return [text for text in texts if text.get_text().strip() and text.get_visible() and text not in hidden]
+    texts = [text for text in figure.findobj(mpl.text.Text) if text.get_text().strip() and text.get_visible()]
+    return [(text, text.get_window_extent()) for text in texts if text not in hidden]
 
 
 def fits_in_its_figure(figure):
     """Whether no text leaves the figure and no two texts overlap."""
-    figure.canvas.draw()
-    boxes = [text.get_window_extent(figure.canvas.get_renderer()) for text in shown_texts(figure)]
+    boxes = [box for _, box in shown_texts(figure)]
     width, height = figure.bbox.max
     inside = all(box.x0 >= -1 and box.y0 >= -1 and box.x1 <= width + 1 and box.y1 <= height + 1 for box in boxes)
     return inside and not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
@@ -263,3 +273,65 @@ def test_what_cannot_be_drawn_is_refused(example, example_fit):
         plot_weights(example_fit, probability=2)
     with pytest.raises(InvalidDataError, match="expected a group 'posterior'"):
         plot_weights(xr.DataTree())
+
+
+def rows(**columns: float) -> pd.DataFrame:
+    return pd.DataFrame({name: np.linspace(0.5, 1, 4) * size for name, size in columns.items()}, index=NAMES)
+
+
+def by_bins(**columns: float) -> pd.DataFrame:
+    return rows(**columns).assign(
+        by=["predicted pi", "predicted pi", "entities", "place in the threshold's distribution"]
+    )
+
+
+SHARES = {"position": 1, "lower": 0.2, "upper": 0.9, "predicted": 0.5, "observed_least": 0.4, "observed_most": 0.6}
+DRAWN = {
+    "sampler": lambda: figures.draw_sampler(rows(rhat=1.002, ess_bulk=8000, ess_tail=4000), 1.01, 400),
+    "map": lambda: figures.draw_map_agreement(rows(z=0.3), 1.73),
+    "prior": lambda: figures.draw_prior_sensitivity(rows(prior=0.01, likelihood=0.1), 0.05),
+    "coefficients": lambda: figures.draw_coefficients(rows(mean=0.5, lower=0.2, upper=1)),
+    "structure": lambda: figures.draw_structure(by_bins(z=3), 3.9),
+    "incidence": lambda: figures.draw_incidence(
+        by_bins(middle=0.9, predicted=0.5, lower=0.3, upper=0.8, observed=0.6), "predicted pi"
+    ),
+    "crossing": lambda: figures.draw_crossing_steps(rows(**SHARES), pd.Series([0.01, -0.01], index=[0.3, 0.6]), 0.02),
+}
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_on_a_phone_no_text_is_cut_off_at_the_sides(name):
+    with narrowly():
+        figure = lazily(DRAWN[name])()
+    assert figure.get_figwidth() == NARROW
+    texts = shown_texts(figure)
+    assert len(texts) > 4
+    for text, box in texts:
+        assert box.x0 >= -1, text.get_text()
+        assert box.x1 <= figure.bbox.width + 1, text.get_text()
+    panels = [axis.get_window_extent() for axis in figure.axes if axis.axison]
+    assert not any(one.overlaps(other) for one, other in itertools.combinations(panels, 2))
+
+
+def test_outside_of_a_phone_figures_are_as_wide_as_the_page():
+    assert lazily(DRAWN["sampler"])().get_figwidth() == WIDE
+
+
+def test_rank_plots_have_one_scale_that_is_written_and_keep_it_on_a_phone(tree):
+    figure = lazily(figures.draw_ranks, tree)()
+    panels = [axis for axis in figure.axes if axis.lines]
+    assert len(panels) == 13
+    figure.canvas.draw()
+    departures = [np.abs(line.get_ydata()).max() for axis in panels for line in axis.lines]
+    assert len({axis.get_ylim() for axis in panels}) == 1
+    assert max(departures) <= panels[0].get_ylim()[1] <= 2 * max(departures)
+    for axis in panels:
+        assert len([label for label in axis.get_yticklabels() if label.get_text()]) >= 3
+        assert [text.get_text()[:4] for text in axis.texts] == ["p = "]
+    height = panels[0].get_window_extent().height
+    narrow = regridded(figure)
+    narrow.canvas.draw()
+    assert narrow.get_figwidth() == NARROW
+    columns = {round(axis.get_window_extent().x0) for axis in narrow.axes}
+    assert len(columns) == 2
+    assert panels[0].get_window_extent().height > 0.7 * height

@@ -1,12 +1,31 @@
+"""What a fit predicts: bins, incidence, crossings by step, bands, residuals."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from posteriors import random_posterior
 from scipy import stats
 from simulate import quietly, simulate_model
 
 from bayes_tacit import Episodes, fit_map, handoff_score, incidence
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.review.predictions import crossed_by_step, incidence_calibration
+from bayes_tacit.review.predictions import (
+    Residuals,
+    crossed_by_step,
+    cut,
+    envelope,
+    evenly,
+    incidence_calibration,
+    log_mass,
+    span,
+)
+
+VALUES = st.lists(st.integers(-5, 5), min_size=1, max_size=60).map(lambda given: np.array(given, dtype=float))
 
 
 @pytest.fixture(scope="module")
@@ -117,3 +136,69 @@ def test_wrong_settings_are_refused(fit, episodes):
     untimed: Episodes = episodes.take(np.flatnonzero(~episodes.dataset["strong_success"].values))
     with pytest.raises(InvalidDataError, match=r"timed episodes is \[\]; expected some with a teacher window"):
         crossed_by_step(fit, untimed)
+
+
+@given(VALUES, st.integers(1, 8))
+def test_every_value_is_in_one_bin_and_bins_rise(values, count):
+    members = list(cut(values, evenly(count)))
+    assert np.stack(members).sum(axis=0).tolist() == [1] * len(values)
+    assert len(members) <= count
+    assert all(mask.any() for mask in members)
+    assert all(values[low].max() < values[high].min() for low, high in pairwise(members))
+
+
+@given(VALUES, st.integers(1, 8))
+def test_a_bin_ends_at_the_first_value_by_which_its_part_of_all_is_reached(values, count):
+    distinct = np.unique(values)
+    found = [values[mask].max() for mask in cut(values, evenly(count))]
+    if len(distinct) <= count:
+        assert found == distinct.tolist()
+        return
+    reached = [min(v for v in distinct if (values <= v).sum() >= q * len(values) - 1e-9) for q in evenly(count)]
+    assert found == sorted({*reached, distinct[-1]})
+
+
+def test_what_has_no_weight_is_in_no_bin_and_moves_no_end():
+    values, weight = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 9.0]), np.array([1.0, 1.0, 0.0, 1.0, 1.0, 0.0])
+    low, high = cut(values, evenly(2), weight)
+    assert values[low].tolist() == [1, 2]
+    assert values[high].tolist() == [4, 5]
+
+
+def test_values_that_differ_by_rounding_are_one_and_named_once():
+    values = np.array([0.1 + 0.2, 0.3, -1e-17, 0.0])
+    assert [span(values[mask]) for mask in cut(values, evenly(5))] == ["0", "0.3"]
+
+
+def test_an_envelope_holds_what_it_says(rng):
+    band = envelope(rng.binomial(50, [0.02, 0.5, 0.97], size=(2000, 3)) / 50)
+    fresh = rng.binomial(50, [0.02, 0.5, 0.97], size=(5000, 3)) / 50
+    inside = ((fresh >= band.lower - 1e-9) & (fresh <= band.upper + 1e-9)).all(axis=1).mean()
+    assert inside >= 0.98
+    assert np.all(band.lower >= 0)
+    assert np.all(band.upper <= 1)
+    assert band.p_value(np.array([0.02, 0.5, 0.97])) > 0.5
+    assert band.p_value(np.array([0.02, 0.9, 0.97])) < 0.001
+
+
+def test_log_mass_is_that_of_the_window():
+    crossed = np.array([[0.1, 0.3, 0.7]] * 3)
+    first, last, n_steps = np.array([0, 2, 3]), np.array([1, 2, 3]), np.array([3, 3, 3])
+    assert np.exp(log_mass(crossed, first, last, n_steps)) == pytest.approx([0.3, 0.4, 0.3])
+
+
+def test_residuals_have_mean_zero_whatever_the_windows(rng):
+    """Crossings drawn from F itself, marked by windows of up to three steps from a fixed partition."""
+    n, horizon = 20_000, 9
+    crossed = np.cumsum(rng.dirichlet(np.ones(horizon + 1), size=n), axis=1)[:, :-1]
+    n_steps = rng.integers(4, horizon + 1, size=n)
+    step = (crossed < rng.random((n, 1))).sum(axis=1)
+    never = step >= n_steps
+    first = np.where(never, n_steps, step // 3 * 3)
+    last = np.where(never, n_steps, np.minimum(first + 2, n_steps - 1))
+    found = Residuals.of(crossed, first, last, n_steps)
+    difference = found.difference
+    for t in range(horizon):
+        error = difference[:, t].std() / np.sqrt(n)
+        assert abs(difference[:, t].mean()) < 4 * error, t
+    assert found.observed.sum() == pytest.approx((~never).sum())

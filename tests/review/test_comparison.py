@@ -1,10 +1,12 @@
-"""A posterior with a learned memory, sampled: what it says of the memory, and beside the paper's model."""
+"""Leave-one-out, models side by side, and a learned memory beside the paper's."""
+
+from __future__ import annotations
 
 import numpy as np
 import pytest
 import xarray as xr
 from kept import KeptPosteriors
-from posteriors import random_posterior
+from posteriors import changed, random_posterior
 from simulate import simulate_model
 
 from bayes_tacit import (
@@ -20,12 +22,115 @@ from bayes_tacit import (
 )
 from bayes_tacit.errors import FileFormatError, InvalidDataError
 from bayes_tacit.estimates.posterior import paper_memory, with_paper_memory
+from bayes_tacit.estimates.posterior.log_likelihood import pointwise_log_likelihood
+from bayes_tacit.model.evidence import collect_evidence
+from bayes_tacit.model.families.lognormal import LOGNORMAL
 from bayes_tacit.model.priors import WeaklyInformativePrior, prior_to_json
-from bayes_tacit.review.checks import check_beside_paper, check_by_likelihood, check_memory
-from bayes_tacit.review.checks.paper_memory import can_be_asked
+from bayes_tacit.review.checks import check_beside_paper, check_by_likelihood, check_loo, check_memory
+from bayes_tacit.review.comparison import can_be_asked
 
 RHO = 0.5
 SHORT = {"draws": 300, "tune": 300, "chains": 2, "seed": 3, "predictive_draws": 20}
+
+
+@pytest.mark.parametrize(
+    "tail",
+    [
+        pytest.param(lambda rng, shape: -rng.exponential(size=shape), id="k near 1"),
+        pytest.param(lambda rng, shape: -np.exp(2 * rng.normal(size=shape)), id="k not estimable"),
+    ],
+)
+def test_loo_fails_and_names_the_episode_that_decides_the_fit(posterior, rng, tail):
+    total = posterior["log_likelihood"]["total"].values.copy()
+    total[:, :, 17] = tail(rng, total.shape[:2])
+    result = check_loo(changed(posterior, "log_likelihood", total=total))
+    assert result.passed is False
+    assert "1 of 1200 episodes, worst for task-0017" in result.sentence
+    assert result.table.index[0] == "task-0017"
+    assert result.figure().axes[0].texts[0].get_text() == "task-0017"
+
+
+def test_loo_refuses_an_infinite_likelihood(posterior):
+    total = posterior["log_likelihood"]["total"].values.copy()
+    total[0, 0, 17] = -np.inf
+    with pytest.raises(InvalidDataError, match="task-0017"):
+        check_loo(changed(posterior, "log_likelihood", total=total))
+
+
+def without_feature(tree: xr.DataTree, episodes: Episodes, feature: str) -> xr.DataTree:
+    """The same posterior with a feature's effects taken out, and the likelihood that it then has."""
+    dataset = tree["posterior"].to_dataset()
+    keep = (dataset["feature"] != feature).astype(float)
+    smaller = dataset.assign(gamma=dataset["gamma"] * keep, beta=dataset["beta"] * keep)
+    smaller = smaller.transpose("chain", "draw", ...)
+    out = tree.copy()
+    out["posterior"] = xr.DataTree(smaller)
+    out["log_likelihood"] = xr.DataTree(pointwise_log_likelihood(smaller, collect_evidence(episodes), LOGNORMAL))
+    return out
+
+
+def test_chains_that_do_not_move_fail_the_check_instead_of_ending_the_program(posterior):
+    total = posterior["log_likelihood"]["total"]
+    stuck = total.isel(draw=[0]).reindex(draw=total["draw"], method="ffill")
+    result = check_loo(changed(posterior, "log_likelihood", total=stuck.values))
+    assert not result.passed
+    assert result.sentence.startswith("PSIS-LOO cannot be computed")
+    assert "sample again" in result.advice
+
+
+def test_comparison_prefers_the_model_with_the_feature_that_matters(posterior, example):
+    result = compare_models(
+        {"without": without_feature(posterior, example, "subgoals"), "with": posterior, "again": posterior}
+    )
+    assert result.passed is None
+    assert set(result.table.index[:2]) == {"with", "again"}
+    assert result.table["elpd_diff"]["without"] < -50
+    assert "predicts better than without by" in result.sentence
+    assert "cannot be told from" in result.sentence
+    assert result.figure().axes[0].has_data()
+
+
+def test_comparison_does_not_depend_on_the_order_of_the_episodes(posterior):
+    turned = posterior.copy()
+    for group in ("log_likelihood", "constant_data"):
+        turned[group] = xr.DataTree(posterior[group].to_dataset().isel(episode=slice(None, None, -1)))
+    result = compare_models({"one": posterior, "other": turned})
+    assert np.allclose(result.table["dse"], 0, atol=1e-9)
+
+
+def test_comparison_says_which_model_has_unreliable_estimates(posterior, rng):
+    total = posterior["log_likelihood"]["total"].values.copy()
+    total[:, :, 17] = -np.exp(2 * rng.normal(size=total.shape[:2]))
+    result = compare_models({"good": posterior, "bad": changed(posterior, "log_likelihood", total=total)})
+    assert "in bad:" in result.advice
+    assert result.table["high_k"].to_dict() == {"good": 0, "bad": 1}
+
+
+def test_comparison_refuses_models_of_other_data(posterior):
+    constant = posterior["constant_data"]
+    outcome, window = constant["strong_outcome"].values.copy(), constant["window_end"].values.copy()
+    outcome[5], window[3] = 1 - outcome[5], window[3] + 1
+    other_outcomes = changed(posterior, "constant_data", strong_outcome=outcome)
+    other_windows = changed(posterior, "constant_data", window_end=window)
+    fewer = posterior.copy()
+    fewer["constant_data"] = xr.DataTree(constant.to_dataset().isel(episode=slice(1, None)))
+    with pytest.raises(InvalidDataError, match="episode 'task-0005': strong_success in 'b'"):
+        compare_models({"a": posterior, "b": other_outcomes})
+    with pytest.raises(InvalidDataError, match="teacher windows in 'b'"):
+        compare_models({"a": posterior, "b": other_windows})
+    with pytest.raises(InvalidDataError, match="one has 'task-0000', the other does not"):
+        compare_models({"a": posterior, "b": fewer})
+    with pytest.raises(InvalidDataError, match="two or more"):
+        compare_models({"a": posterior})
+
+
+def test_advice_never_names_the_family_that_is_in_use(posterior, rng):
+    total = posterior["log_likelihood"]["total"].values.copy()
+    total[:, :, 17] = -rng.exponential(size=total.shape[:2])
+    for family, said in (("lognormal", True), ("loglogistic", False)):
+        tree = changed(posterior, "log_likelihood", total=total)
+        tree.attrs = {**posterior.attrs, "family": family}
+        assert ("log-logistic" in check_loo(tree).advice) is said
 
 
 @pytest.fixture(scope="module")

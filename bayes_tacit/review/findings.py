@@ -1,10 +1,10 @@
-"""What a check gives back, and what all checks ask of a posterior."""
+"""What checks find: one result a check, the verdict over all of them, and what they ask of a posterior."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pandas as pd
@@ -14,12 +14,15 @@ from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.model.design import Design
 from bayes_tacit.model.evidence import collect_evidence
-from bayes_tacit.model.families import FAMILIES
 from bayes_tacit.model.settings import settings_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+MANY = 3
+"""Failed checks that are too many for trust of any kind."""
+FEWEST_DRAWS = 200
+"""Predictive draws below which a 1% tail is not known well enough to judge by: two draws are expected in it."""
 DESCRIPTIONS = {
     "strong_outcome": "strong_success",
     "features": "the features",
@@ -52,7 +55,7 @@ class CheckResult:
     p_value
         How often chance alone is as far off, where the check is a comparison with chance.
     hint
-        Whether it only tells something besides, and does not count in the verdict.
+        Whether it is only a remark, and does not count in the verdict.
 
     Examples
     --------
@@ -72,7 +75,7 @@ class CheckResult:
 
     @property
     def status(self) -> str:
-        """Give "passed", "failed" or "not judged"."""
+        """Return "passed", "failed" or "not judged"."""
         return {True: "passed", False: "failed", None: "not judged"}[self.passed]
 
     def __str__(self) -> str:
@@ -82,31 +85,82 @@ class CheckResult:
     __repr__ = __str__
 
 
+@dataclass(frozen=True)
+class Headline:
+    """The verdict on everything; the report, the command line and a notebook show the same.
+
+    Attributes
+    ----------
+    level
+        "good"; "warning", if the draws can be trusted and the model fits, but something needs care; or "bad".
+    sentence
+        Why, in one sentence or two.
+    """
+
+    level: Literal["good", "warning", "bad"]
+    sentence: str
+
+    @property
+    def words(self) -> str:
+        """What to do with the posterior, in a few words."""
+        return {"good": "Trust it.", "warning": "Trust it with care.", "bad": "Do not trust it yet."}[self.level]
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing failed and nothing was left open."""
+        return self.level == "good"
+
+    def __str__(self) -> str:
+        return f"{self.words} {self.sentence}"
+
+
+def headline(results: Sequence[CheckResult]) -> Headline:
+    """Sum up the checks, of which the first is that of the sampler.
+
+    It is "bad" if the sampler's check failed, if one did that compares the model's predictions with the data, or if
+    three did; "warning" if another one failed or could not be judged; else "good". Hints do not count.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> sampler = CheckResult("Sampler", True, pd.DataFrame(), "The chains agree.")
+    >>> off = CheckResult("Leave-one-out", False, pd.DataFrame(), "An episode decides the fit.")
+    >>> print(headline([sampler, off]))
+    Trust it with care. The chains agree. But 1 of 1 checks of the model failed (Leave-one-out).
+    """
+    sampler, *rest = results
+    others = [result for result in rest if not result.hint]
+    if sampler.passed is False:
+        return Headline("bad", sampler.sentence)
+    agreement = sampler.sentence.removesuffix(".")
+    failed = [result for result in others if result.passed is False]
+    unjudged = [result.name for result in others if result.passed is None]
+    if failed:
+        names = ", ".join(result.name for result in failed)
+        count = f"{agreement}. But {len(failed)} of {len(others)} checks of the model failed ({names})."
+        decisive = [result for result in failed if result.decisive]
+        if decisive:
+            return Headline("bad", f"{decisive[0].sentence} {count}")
+        return Headline("bad" if len(failed) >= MANY else "warning", count)
+    if unjudged:
+        return Headline("warning", f"{agreement}. But {', '.join(unjudged)} could not be judged.")
+    return Headline("good", f"{agreement}. All {len(others)} checks of the model passed.")
+
+
+def too_few(name: str, draws: np.ndarray) -> CheckResult:
+    """Return the result of a check that has not enough predictive draws to judge by."""
+    sentence = f"There are {len(draws)} predictive draws, too few to judge by."
+    advice = f"Sample again with `predictive_draws` (and `draws`) of at least {FEWEST_DRAWS}."
+    return CheckResult(name, None, pd.DataFrame(), sentence, advice)
+
+
 def group_of(tree: xr.DataTree, name: str) -> xr.Dataset:
-    """Give a group of a posterior, or say that it is missing."""
+    """Return a group of a posterior; refuse a tree that has none of that name."""
     if name not in tree.children:
         raise InvalidDataError(
             f"a group {name!r}, as sample_posterior gives it", field="groups of the tree", value=list(tree.children)
         )
     return tree[name].to_dataset()
-
-
-def replicates_of(tree: xr.DataTree) -> xr.Dataset:
-    """Give drawn outcomes `strong_success` and crossing steps `threshold`; older files have them elsewhere."""
-    earlier = "posterior_predictive" in tree.children and "threshold" in tree["posterior_predictive"]
-    return group_of(tree, "posterior_predictive" if earlier and "replicates" not in tree.children else "replicates")
-
-
-def other_families(family: str) -> str:
-    """Name the threshold families that are not in use.
-
-    Examples
-    --------
-    >>> other_families("lognormal")
-    'log-logistic, Weibull or log-gamma'
-    """
-    *first, last = (other.label for name, other in FAMILIES.items() if name != family)
-    return f"{', '.join(first)} or {last}"
 
 
 def require_same_data(tree: xr.DataTree, episodes: Episodes) -> None:
@@ -131,11 +185,10 @@ def require_same_data(tree: xr.DataTree, episodes: Episodes) -> None:
         expected = f"{', '.join(map(repr, absent))} among them, as sample_posterior gives it"
         raise InvalidDataError(expected, field="variables of constant_data", value=list(constant.data_vars))
     _require_same_ids(constant["episode"].values.tolist(), episodes.ids.tolist())
-    weights = constant["w"].values if "w" in constant else None
     evidence = collect_evidence(
         episodes,
         timing=settings["timing"],
-        weights=weights,
+        weights=constant["w"].values if "w" in constant else None,
         memory=settings.get("memory", 1.0),
         clock=clock,
         unmarked=settings.get("unmarked", "outcome"),

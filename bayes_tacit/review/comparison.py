@@ -1,0 +1,440 @@
+"""How well models predict: leave-one-out, models side by side, and the memory that they need."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import arviz_stats
+import numpy as np
+import pandas as pd
+import xarray as xr
+from scipy import stats
+
+from bayes_tacit.data.episodes import Episodes
+from bayes_tacit.errors import ConvergenceError, EvidenceError, InvalidDataError, TacitError, TacitWarning
+from bayes_tacit.estimates.map_fit import MapFit, fit_map
+from bayes_tacit.estimates.posterior.completion import completed
+from bayes_tacit.estimates.posterior.log_prior import prior_of
+from bayes_tacit.model.design import Design
+from bayes_tacit.model.families.loglogistic import LOGLOGISTIC
+from bayes_tacit.model.memory import CLOCK
+from bayes_tacit.model.priors import WeaklyInformativePrior
+from bayes_tacit.model.settings import settings_of
+from bayes_tacit.review import figures
+from bayes_tacit.review.findings import CheckResult, group_of
+from bayes_tacit.review.style import lazily
+
+LOO, COMPARISON, MEMORY = "Leave-one-out", "Model comparison", "Memory"
+BESIDE_PAPER, BY_LIKELIHOOD = "Memory beside the paper's", "Memory by likelihood"
+LARGEST_K = 0.7
+SHOWN = 10
+CLEAR = 2.0
+"""Standard errors of the difference beyond which one model is said to predict better."""
+SMALL = 4.0
+"""Difference in elpd below which models predict alike, and its standard error is too small (Sivula et al., 2020)."""
+PROBABILITY = 0.9
+FULL = 0.95
+"""Memories above it count as the paper's: a tenth of a sign is left after 45 steps or more."""
+FEWER = 10.0
+"""By how much the data must thin out the prior above `FULL` before the paper's assumption is said not to hold."""
+NARROWED = 0.8
+"""Largest sd of the posterior, as a part of the prior's, at which the data are said to know the memory."""
+PAPER = "rho = 1"
+GAIN = 1.92
+"""Gain in log likelihood that one more number brings by chance in 5% of the cases: half of chi-square's 3.84."""
+
+
+def check_loo(tree: xr.DataTree) -> CheckResult:
+    """Estimate leave-one-out predictive accuracy (PSIS-LOO), and name the episodes for which it cannot be trusted.
+
+    The unit that is left out is the episode: its outcome and, if it is timed, its window together. The Pareto k of an
+    episode says how much the posterior would change without it. It passes if no k is above 0.7, beyond which the
+    importance-sampling estimate of that episode is unreliable (Vehtari, Gelman and Gabry, 2017).
+
+    Parameters
+    ----------
+    tree
+        A posterior with `log_likelihood`.
+    """
+    try:
+        elpd = _loo(tree)
+    except TacitError:
+        raise
+    except ValueError as error:
+        # ArviZ cannot fit the tail of weights that hardly differ, which chains that do not move give.
+        sentence = f"PSIS-LOO cannot be computed from these draws: {error}"
+        return CheckResult(
+            LOO, False, pd.DataFrame(), sentence, "Look at the sampler's verdict first, and sample again."
+        )
+    k = _pareto_k(elpd)
+    order = k.sort_values(ascending=False).index[:SHOWN]
+    timed = set(group_of(tree, "log_likelihood")["timed"].values.tolist())
+    table = pd.DataFrame(
+        {
+            "pareto_k": k[order],
+            "elpd": elpd.elpd_i.to_series()[order],
+            "timed": [episode in timed for episode in order],
+        },
+        index=pd.Index(order, name="episode"),
+    )
+    bad = k[k > LARGEST_K].sort_values(ascending=False)
+    summary = f"elpd {elpd.elpd:.1f} (se {elpd.se:.1f}), {elpd.p:.1f} effective parameters"
+    if bad.empty:
+        sentence = f"{summary}; no episode decides the fit: Pareto k is at most {k.max():.2f} (limit {LARGEST_K})."
+        return CheckResult(LOO, True, table, sentence, figure=lazily(figures.draw_loo, k, LARGEST_K))
+    worst = ", ".join(f"{episode} ({value:.2f})" for episode, value in bad.head(5).items())
+    sentence = (
+        f"{summary}, not to be trusted: Pareto k is above {LARGEST_K} for {len(bad)} of {len(k)} episodes, worst for "
+        f"{worst}."
+    )
+    normal = tree.attrs.get("family") != LOGLOGISTIC.name
+    heavier = "try the log-logistic family, whose tails forgive a far window; or " if normal else ""
+    advice = (
+        "Look at those episodes first: a wrong window or outcome, or an extreme feature, would do this. If they are "
+        f"right, {heavier}refit without them, and see what moves."
+    )
+    return CheckResult(LOO, False, table, sentence, advice, lazily(figures.draw_loo, k, LARGEST_K))
+
+
+def _loo(tree: xr.DataTree) -> Any:  # noqa: ANN401  arviz_stats is untyped
+    total = group_of(tree, "log_likelihood")["total"]
+    finite = np.isfinite(total.transpose("chain", "draw", "episode").values).all(axis=(0, 1))
+    if not finite.all():
+        episode = total["episode"].values[~finite][0]
+        raise InvalidDataError(
+            "finite values in every draw", episode=episode, field="log_likelihood['total']", value="not finite"
+        )
+    # Large Pareto k are in the result.
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Estimated shape parameter of Pareto distribution")
+        return arviz_stats.loo(tree, var_name="total", pointwise=True)
+
+
+def _pareto_k(elpd: Any) -> pd.Series:  # noqa: ANN401
+    # Infinite where the weights are so uneven that it cannot be estimated.
+    return elpd.pareto_k.to_series().fillna(np.inf)
+
+
+def compare_models(trees: Mapping[str, xr.DataTree]) -> CheckResult:
+    """Compare models of the same episodes by leave-one-out predictive accuracy.
+
+    The models may differ in features, diagnostics, weights, prior, threshold family, memory and clock. They must have
+    seen the same outcomes and the same windows: a difference in elpd between other data means nothing. A model is said
+    to predict worse than the best one if the difference is more than 4 and more than two of its standard errors.
+
+    A window in which some model sees no risk has no mass under it, and is dropped there if it is not refused
+    (`zero_mass="drop_window"`). Such episodes are left out for all models, and counted. That flatters the model that
+    dropped them: to compare on all episodes, give every model a clock.
+
+    Parameters
+    ----------
+    trees
+        Two or more posteriors, by the name to show for each.
+
+    Returns
+    -------
+    CheckResult
+        `passed` is None. `table` has one row a model, best first: `elpd`, `se`, `elpd_diff` from the best and its
+        `dse`, stacking `weight`, effective parameters `p`, and the number of episodes with a Pareto k above 0.7.
+
+    Examples
+    --------
+    >>> compare_models({"all features": tree, "without subgoals": smaller})  # doctest: +SKIP
+    """
+    if len(trees) < 2:
+        raise InvalidDataError("two or more posteriors", field="models to compare", value=list(trees))
+    trees = {name: completed(tree) for name, tree in trees.items()}
+    names = list(trees)
+    for name in names[1:]:
+        _require_same_outcomes(names[0], trees[names[0]], name, trees[name])
+    all_ids = group_of(trees[names[0]], "log_likelihood")["episode"].values
+    dropped = _dropped(trees)
+    ids = all_ids[[episode not in dropped for episode in all_ids.tolist()]]
+    if not len(ids):
+        raise InvalidDataError("some episodes whose windows all models use", field="episodes to compare on", value=0)
+    found = {name: _loo(_with_episodes(tree, ids)) for name, tree in trees.items()}
+    table = _table(found)
+    unreliable = table.index[table["high_k"] > 0].tolist()
+    advice = (
+        f"Pareto k is above {LARGEST_K} in {', '.join(map(str, unreliable))}: run check_loo on it, and mind that its "
+        "elpd is probably too high."
+        if unreliable
+        else ""
+    )
+    sentence = _sentence(table)
+    if dropped:
+        without = ", ".join(dict.fromkeys(name for names in dropped.values() for name in names))
+        sentence += (
+            f" Left out are {len(dropped)} of {len(all_ids)} episodes, such as {next(iter(dropped))!r}, whose windows "
+            f"have no mass in {without}, which flatters it; with clock=True in every model all episodes count."
+        )
+    return CheckResult(COMPARISON, None, table, sentence, advice, lazily(figures.draw_comparison, table))
+
+
+def _dropped(trees: Mapping[str, xr.DataTree]) -> dict[object, list[str]]:
+    """Return the episodes that have a window in some models and none in others, with the names of the others."""
+    windows = {name: _windows(tree) for name, tree in trees.items()}
+    bounded = dict.fromkeys(episode for tree in trees.values() for episode in _bounded_above(tree))
+    without = {episode: [name for name, found in windows.items() if episode not in found] for episode in bounded}
+    return {episode: names for episode, names in without.items() if names}
+
+
+def _with_episodes(tree: xr.DataTree, ids: np.ndarray) -> xr.DataTree:
+    # What LOO reads, with the episodes in a common order.
+    return xr.DataTree.from_dict(
+        {
+            "posterior": group_of(tree, "posterior"),
+            "log_likelihood": group_of(tree, "log_likelihood")[["total", "timed"]].sel(episode=ids),
+        }
+    )
+
+
+def _require_same_outcomes(reference: str, one: xr.DataTree, name: str, other: xr.DataTree) -> None:
+    for setting, default in (("unmarked", "outcome"), ("timing", "post_action")):
+        read, also = (tree.attrs.get(setting, default) for tree in (one, other))
+        if read != also:
+            raise InvalidDataError(
+                f"{read!r} as in {reference!r}: what the windows say is not the same otherwise",
+                field=f"{setting} in {name!r}",
+                value=also,
+            )
+    for what, by_id in (("strong_success", _outcomes), ("teacher windows", _windows)):
+        expected, given = by_id(one), by_id(other)
+        if what == "strong_success" and expected.keys() != given.keys():
+            odd = sorted(expected.keys() ^ given.keys(), key=str)[0]
+            raise InvalidDataError(
+                f"the episodes of {reference!r} ({len(expected)}; one has {odd!r}, the other does not)",
+                field=f"number of episodes in {name!r}",
+                value=len(given),
+            )
+        for episode, value in expected.items():
+            if episode in given and given[episode] != value:
+                raise InvalidDataError(
+                    f"{value} as in {reference!r}: only models of the same data can be compared",
+                    episode=episode,
+                    field=f"{what} in {name!r}",
+                    value=given[episode],
+                )
+
+
+def _outcomes(tree: xr.DataTree) -> dict[object, int]:
+    outcome = group_of(tree, "constant_data")["strong_outcome"]
+    return dict(zip(outcome["episode"].values.tolist(), outcome.values.tolist(), strict=True))
+
+
+def _windows(tree: xr.DataTree) -> dict[object, tuple[int, int]]:
+    constant = group_of(tree, "constant_data")
+    bounds = zip(constant["window_start"].values.tolist(), constant["window_end"].values.tolist(), strict=True)
+    return dict(zip(constant["timed"].values.tolist(), bounds, strict=True))
+
+
+def _bounded_above(tree: xr.DataTree) -> list[object]:
+    # Those with a window that ends; of those without an upper end, one that saw no risk says nothing.
+    constant = group_of(tree, "constant_data")
+    timed: list[object] = constant["timed"].values.tolist()
+    return timed[: int(constant["n_left"]) + int(constant["n_interval"])]
+
+
+def _table(found: dict[str, Any]) -> pd.DataFrame:
+    with warnings.catch_warnings():
+        # Of equal models, the difference has no standard error to divide by.
+        warnings.filterwarnings("ignore", message="invalid value encountered", category=RuntimeWarning)
+        compared = arviz_stats.compare(found, round_to="none")
+    table = compared[["elpd", "se", "elpd_diff", "dse", "weight", "p"]].astype(float)
+    table["high_k"] = [int((_pareto_k(found[name]) > LARGEST_K).sum()) for name in table.index]
+    return table.rename_axis("model")
+
+
+def _sentence(table: pd.DataFrame) -> str:
+    best = table.index[0]
+    others = table.iloc[1:]
+    worse = others[(others["elpd_diff"].abs() > SMALL) & (others["elpd_diff"].abs() > CLEAR * others["dse"])]
+    alike = others.index.difference(worse.index, sort=False)
+    parts = []
+    if len(worse):
+        listed = "; ".join(f"{name} by {-row['elpd_diff']:.1f} (se {row['dse']:.1f})" for name, row in worse.iterrows())
+        parts.append(f"{best} predicts better than {listed}")
+    if len(alike):
+        parts.append(f"{', '.join(map(str, alike))} cannot be told from {best}")
+    return "; ".join(parts) + "."
+
+
+def check_memory(tree: xr.DataTree) -> CheckResult:
+    r"""Check a learned memory, rho, and the paper's rho = 1 against the data.
+
+    The paper's R(t) is a sum, so it forgets nothing. That assumption is said not to hold if the posterior puts less
+    than a tenth of what the prior does on memories above 0.95, and to hold if it puts more there than the prior.
+
+    It passes if the posterior of rho is narrower than its prior (sd at most 0.8 of it), whatever the memory; otherwise
+    it is not judged, since the data say too little. What the paper's model loses in prediction, `compare_models` says.
+
+    Parameters
+    ----------
+    tree
+        A posterior that was sampled with `memory="learned"`.
+    """
+    posterior = group_of(tree, "posterior")
+    if "rho" not in posterior:
+        expected = "a posterior with a learned memory: sample_posterior(..., memory='learned', clock=True)"
+        raise InvalidDataError(expected, field="memory", value=tree.attrs.get("memory", 1.0))
+    rho = posterior["rho"].values.ravel()
+    own = prior_of(tree)
+    prior = stats.beta(*(getattr(own, name, 1.0) for name in ("memory_kept", "memory_lost")))
+    tails = [(1 - PROBABILITY) / 2, (1 + PROBABILITY) / 2]
+    lower, upper = np.quantile(rho, tails)
+    full, before = float((rho > FULL).mean()), float(prior.sf(FULL))
+    table = pd.DataFrame(
+        [
+            [rho.mean(), rho.std(), lower, upper, full],
+            [prior.mean(), prior.std(), *prior.ppf(tails), before],
+        ],
+        index=pd.Index(["posterior", "prior"], name="rho"),
+        columns=["mean", "sd", f"{tails[0]:.0%}", f"{tails[1]:.0%}", f"above {FULL}"],
+    )
+    mean, known = float(rho.mean()), bool(rho.std() <= NARROWED * prior.std())
+    sentence = (
+        f"rho is {mean:.2f} ({PROBABILITY:.0%} between {lower:.2f} and {upper:.2f}): {_left(mean)}. "
+        f"{_verdict(full, before)}: {full:.1%} of its posterior is above {FULL}, and {before:.1%} of its prior."
+    )
+    advice = (
+        "" if known else "The data say little of the memory: hold it fixed (1 is the paper's), or collect more marks."
+    )
+    return CheckResult(
+        MEMORY, True if known else None, table, sentence, advice, lazily(figures.draw_memory, rho, prior.pdf)
+    )
+
+
+def _left(rho: float) -> str:
+    after = np.log(0.5) / np.log(rho) if 0 < rho < 1 else 0.0
+    return (
+        f"half of a sign is forgotten after {after:.1f} steps" if after >= 1 else "most of a sign is gone a step later"
+    )
+
+
+def _verdict(posterior: float, prior: float) -> str:
+    subject = "The paper's assumption that nothing is forgotten (rho = 1)"
+    if posterior < prior / FEWER:
+        return f"{subject} does not hold on these data"
+    if posterior > prior:
+        return f"{subject} agrees with these data"
+    return f"{subject} can be neither upheld nor ruled out by these data"
+
+
+def check_beside_paper(tree: xr.DataTree, paper: xr.DataTree) -> CheckResult:
+    """Compare a posterior whose memory is learned, or held below 1, with that of the paper's rho = 1 by LOO.
+
+    Both must have seen the same outcomes and windows; where a window has no mass in one of them, its episode is left
+    out for both and counted. With a clock in both there are none.
+
+    Parameters
+    ----------
+    tree
+        A posterior with another memory than 1.
+    paper
+        That of the same model with `memory=1`; `bayes_tacit.estimates.posterior.with_paper_memory` samples it.
+
+    Returns
+    -------
+    CheckResult
+        As `compare_models` gives it; there is nothing to pass.
+    """
+    own, other = (settings_of(each).get("memory", 1.0) for each in (tree, paper))
+    if other != 1 or own == 1:
+        expected = "a posterior with memory 1, to compare one with another memory with"
+        raise InvalidDataError(expected, field="memories", value=[own, other])
+    name = "learned memory" if own == "learned" else f"rho = {own:g}"
+    found = compare_models({name: tree, PAPER: paper})
+    loss = float(found.table["elpd"][name] - found.table["elpd"][PAPER])
+    error = float(found.table["dse"].max())
+    by = f"{abs(loss):.1f} (se {error:.1f})"
+    sentence = f"{name} predicts {'better' if loss > 0 else 'worse'} than {PAPER} by {by} in leave-one-out elpd"
+    clocks = {int(settings_of(each).get("clock", 0)) for each in (tree, paper)}
+    if len(clocks) > 1:
+        sentence += "; one of them has a clock besides, so the difference is not the memory's alone"
+    return replace(found, name=BESIDE_PAPER, sentence=f"{sentence}: {found.sentence}", hint=True)
+
+
+def check_by_likelihood(tree: xr.DataTree, episodes: Episodes) -> CheckResult:
+    """Check by the likelihood of the same evidence whether another memory than the paper's explains it better.
+
+    It is a hint that costs no sampling: penalized point estimates at many memories, the paper's among them, each with a
+    clock. So every window has mass at every memory, and the same outcomes and windows are explained by all of them.
+
+    Parameters
+    ----------
+    tree
+        A posterior with `memory=1` and learned weights.
+    episodes
+        Those it was fitted on.
+
+    Returns
+    -------
+    CheckResult
+        A hint: it passes if no memory gains more than chance does, and is not judged otherwise. `table` has one row a
+        memory: its log likelihood minus the paper's.
+    """
+    prior = prior_of(tree)
+    slope = prior.incidence_slope if isinstance(prior, WeaklyInformativePrior) else 1.0
+    ridge = 1 / (2 * len(episodes) * slope**2)
+    try:
+        fit = quiet_fit(tree, episodes, ridge=ridge, restarts=1, memory="profile", clock=True)
+    except (ConvergenceError, EvidenceError) as error:
+        return CheckResult(
+            BY_LIKELIHOOD, None, pd.DataFrame(), f"There is no point estimate to ask: {error}", hint=True
+        )
+    return _preferred(fit, len(episodes))
+
+
+def quiet_fit(tree: xr.DataTree, episodes: Episodes, **options: Any) -> MapFit:  # noqa: ANN401  as for fit_map
+    """Fit the model of a posterior by `fit_map`, without warnings: what they tell shows in the posterior itself."""
+    settings = settings_of(tree)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TacitWarning)
+        return fit_map(
+            episodes,
+            floor=None,
+            family=settings["family"],
+            timing=settings["timing"],
+            unmarked=settings.get("unmarked", "outcome"),
+            features=Design.from_json(settings["design"]) if "design" in settings else None,
+            **options,
+        )
+
+
+def can_be_asked(tree: xr.DataTree) -> bool:
+    """Check that `check_by_likelihood` applies: the paper's memory is in use, and a clock's weight can join."""
+    settings = settings_of(tree)
+    learned = "w" in group_of(tree, "posterior")
+    weighed = group_of(tree, "posterior" if learned else "constant_data")["diagnostic"].values.tolist()
+    own = weighed[:-1] if settings.get("clock") else weighed
+    plain = settings.get("memory", 1.0) == 1 and settings.get("groups") is None
+    return plain and (learned or len(weighed) == 1) and CLOCK not in own
+
+
+def _preferred(fit: MapFit, n: int) -> CheckResult:
+    gains = pd.Series({point.memory: -n * point.objective for point in fit.profile or ()})
+    gains -= gains[1.0]
+    gain = float(gains[fit.memory])
+    table = pd.DataFrame({"log likelihood": gains}).rename_axis("rho")
+    rounded = table[[memory in (1.0, fit.memory) or round(10 * memory, 9) % 1 == 0 for memory in table.index]]
+    drawn = lazily(figures.draw_memory_profile, gains, GAIN)
+    beside = "with a clock in all of them, so that the same windows count"
+    if gain <= GAIN:
+        where = (
+            "the paper's rho = 1"
+            if fit.memory == 1
+            else f"rho = {fit.memory:g}, by {gain:.1f} above the paper's rho = 1, which chance may give (limit {GAIN})"
+        )
+        sentence = (
+            f"The likelihood of outcomes and windows is highest at {where} ({beside}); nothing speaks against rho = 1."
+        )
+        return CheckResult(BY_LIKELIHOOD, True, rounded, sentence, figure=drawn, hint=True)
+    sentence = (
+        f"The likelihood of outcomes and windows is highest at rho = {fit.memory:g}, {gain:.1f} above the paper's "
+        f"rho = 1, where chance gives more than {GAIN} in 5% of the cases ({beside})."
+    )
+    advice = 'Past signs seem to fade: sample with memory="learned" and clock=True, whose report compares both by LOO.'
+    return CheckResult(BY_LIKELIHOOD, None, rounded, sentence, advice, drawn, hint=True)

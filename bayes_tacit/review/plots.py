@@ -1,0 +1,545 @@
+"""Plots for users: scores along episodes, what was learned, operating points, bounds and recommendations.
+
+Every function draws on the axes or figure that it is passed, or on new ones, and returns them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator, PercentFormatter
+
+from bayes_tacit import validate
+from bayes_tacit.data.episodes import Episodes
+from bayes_tacit.data.timing import mark_moves_by
+from bayes_tacit.decisions.bounds import Bounds, Suggestion
+from bayes_tacit.decisions.selection.choice import Choice, Points, column, table_of
+from bayes_tacit.decisions.selection.points import efficient_frontier
+from bayes_tacit.errors import InvalidDataError
+from bayes_tacit.estimates.map_fit import MapFit
+from bayes_tacit.estimates.map_fit.intervals import weight_interval
+from bayes_tacit.policies import Recommendation
+from bayes_tacit.review import style
+from bayes_tacit.review.predictions import crossed_by_step, incidence_calibration, incidence_of
+from bayes_tacit.review.style import house_style, policy_style
+from bayes_tacit.scores.bands import credible_band
+from bayes_tacit.scores.score import handoff_score
+from bayes_tacit.scores.sources import as_draws
+from bayes_tacit.scores.ties import reached_from
+
+__all__ = [
+    "house_style",
+    "plot_bounds",
+    "plot_calibration",
+    "plot_crossing_steps",
+    "plot_handoff_score",
+    "plot_handoff_scores",
+    "plot_operating_points",
+    "plot_recommendation",
+    "plot_weights",
+    "policy_style",
+]
+
+MOST_PANELS = 40
+TROUBLE = LinearSegmentedColormap.from_list("trouble", ["#FFFFFF", style.DECISION])
+
+X_LABEL = "step (checkpoints, counted from 0)"
+Y_LABEL = "handoff score q(t) (probability)"
+
+
+def plot_handoff_score(
+    fit_or_tree: MapFit | xr.DataTree,
+    episodes: Episodes,
+    episode: object,
+    *,
+    alpha: float | None = None,
+    probability: float = 0.9,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the handoff score of one episode.
+
+    Parameters
+    ----------
+    fit_or_tree
+        A fit, or a posterior, whose mean score is then drawn with a credible band.
+    episodes, episode
+        Some episodes, and the id of the one to draw.
+    alpha
+        Decision threshold; where the score first reaches it is marked.
+    probability
+        Mass of the band.
+    ax
+        Axes to draw on; new ones by default.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        With the score, the incidence pi that it stays under, and the teacher window if there is one.
+
+    Examples
+    --------
+    >>> from bayes_tacit import fit_map, load_example
+    >>> episodes = load_example()
+    >>> plot_handoff_score(fit_map(episodes), episodes, "task-0001", alpha=0.3).get_title(loc="left")
+    'task-0001'
+    """
+    chosen = episodes.select([episode])
+    paint = _painter(fit_or_tree, chosen, alpha, probability)
+    with house_style():
+        ax = style.axes_or_new(ax)
+        paint(ax, 0)
+        ax.set(xlabel=X_LABEL, ylabel=Y_LABEL)
+        ax.set_title(style.shortened(str(chosen.ids[0]), 60), parse_math=False)
+        style.legend_below(ax)
+    return ax
+
+
+def plot_handoff_scores(
+    fit_or_tree: MapFit | xr.DataTree,
+    episodes: Episodes,
+    ids: Sequence[object] | None = None,
+    *,
+    alpha: float | None = None,
+    probability: float = 0.9,
+    columns: int = 3,
+) -> Figure:
+    """Draw the handoff scores of several episodes, a small panel each.
+
+    Parameters
+    ----------
+    fit_or_tree, episodes, alpha, probability
+        As for `plot_handoff_score`.
+    ids
+        The episodes to draw; the first nine by default.
+    columns
+        Panels in a row.
+
+    Examples
+    --------
+    >>> from bayes_tacit import fit_map, load_example
+    >>> episodes = load_example()
+    >>> figure = plot_handoff_scores(fit_map(episodes), episodes, ["task-0001", "task-0002"], alpha=0.3)
+    >>> [ax.get_title(loc="left") for ax in figure.axes]
+    ['task-0001', 'task-0002']
+    """
+    validate.whole("columns", columns, 1)
+    chosen = episodes.take(slice(9)) if ids is None else episodes.select(ids)
+    if len(chosen) > MOST_PANELS:
+        raise InvalidDataError(f"at most {MOST_PANELS}", field="number of episodes to draw", value=len(chosen))
+    paint = _painter(fit_or_tree, chosen, alpha, probability)
+    columns = min(columns, len(chosen))
+    rows = -(-len(chosen) // columns)
+    with house_style():
+        size = (max(2.6 * columns, 4.6), 1.8 * rows + 1.0)
+        figure, grid = plt.subplots(rows, columns, sharex=True, sharey=True, squeeze=False, figsize=size)
+        for i, ax in enumerate(grid.flat):
+            if i >= len(chosen):
+                ax.remove()
+                continue
+            paint(ax, i)
+            ax.set_title(style.shortened(str(chosen.ids[i]), 26), parse_math=False)
+            if i >= len(chosen) - columns:
+                ax.tick_params(labelbottom=True)
+        figure.supxlabel(X_LABEL, fontsize=10)
+        figure.supylabel(Y_LABEL, fontsize=10)
+        style.joint_legend(figure, "outside upper center")
+    return figure
+
+
+def _painter(
+    fit_or_tree: MapFit | xr.DataTree, episodes: Episodes, alpha: float | None, probability: float
+) -> Callable[[Axes, int], None]:
+    """Compute the scores of episodes, and return what draws the one at a position."""
+    fitted = as_draws(fit_or_tree)
+    band = None if isinstance(fit_or_tree, MapFit) else credible_band(fit_or_tree, episodes, probability=probability)
+    center = handoff_score(fit_or_tree, episodes).values if band is None else band["mean"].values
+    ceiling = incidence_of(fitted, episodes)
+    shift = mark_moves_by(fitted.timing)
+    first, last = (episodes.dataset[name].values + shift for name in ("window_start", "window_end"))
+    if alpha is not None:
+        validate.threshold("alpha", alpha)
+
+    def paint(ax: Axes, i: int) -> None:
+        steps = np.arange(episodes.n_steps[i])
+        q = center[i, : len(steps)]
+        if not np.isnan(first[i]):
+            low, high = float(first[i]) - 0.5, float(last[i]) + 0.5
+            ax.axvspan(low, high, color=style.WINDOW, alpha=0.25, linewidth=0, label="teacher window")
+        if band is not None:
+            lower, upper = (band[side].values[i, : len(steps)] for side in ("lower", "upper"))
+            label = f"{100 * probability:.4g}% band"
+            ax.fill_between(steps, lower, upper, color=style.SCORE, alpha=style.BAND_OPACITY, linewidth=0, label=label)
+        ax.plot(steps, q, "o-", color=style.SCORE, label="q(t)" if band is None else "mean of q(t)")
+        ax.axhline(float(ceiling[i]), color=style.CEILING, linestyle=":", label=r"incidence $\pi$")
+        if alpha is not None:
+            ax.axhline(alpha, color=style.DECISION, linestyle="--", linewidth=1.2, label=rf"$\alpha$ = {alpha:.3g}")
+            for t in np.flatnonzero(q >= reached_from(alpha))[:1]:
+                ax.plot([t], [q[t]], "D", color=style.DECISION, markersize=8, label="first crossing", zorder=3)
+        ax.set_ylim(0, 1)
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+
+    return paint
+
+
+def plot_weights(fit_or_tree: MapFit | xr.DataTree, *, probability: float = 0.9, ax: Axes | None = None) -> Axes:
+    """Draw the weights of the diagnostics with their intervals.
+
+    Parameters
+    ----------
+    fit_or_tree
+        A posterior: means with equal-tailed intervals. A fit: estimates with intervals that are normal on the logit
+        scale, as in its table, and none where there is no standard error.
+    probability
+        Mass of the intervals.
+    ax
+        Axes to draw on; new ones by default.
+
+    Examples
+    --------
+    >>> from bayes_tacit import fit_map, load_example
+    >>> ax = plot_weights(fit_map(load_example()))
+    >>> [label.get_text() for label in ax.get_yticklabels()]
+    ['repeat', 'uncertainty', 'stalled', 'invalid']
+    """
+    validate.probability("probability", probability)
+    fitted = as_draws(fit_or_tree)
+    w = fitted.draws.w
+    if isinstance(fit_or_tree, MapFit):
+        lower, upper = weight_interval(w[0], fit_or_tree.standard_errors["w"], probability)
+    else:
+        lower, upper = np.quantile(w, [(1 - probability) / 2, (1 + probability) / 2], axis=0)
+    center = w.mean(axis=0)
+    position = np.arange(len(center))
+    with house_style():
+        ax = style.axes_or_new(ax)
+        ax.hlines(position, lower, upper, color=style.SCORE, linewidth=2.5, label=f"{100 * probability:.4g}% interval")
+        label = "estimate" if isinstance(fit_or_tree, MapFit) else "posterior mean"
+        ax.plot(center, position, "o", color=style.SCORE, markersize=7, markeredgecolor="white", label=label)
+        ax.axvline(1 / len(center), color=style.CEILING, linestyle=":", label="equal weights")
+        ax.set_yticks(position, fitted.weight_names, parse_math=False)
+        ax.set_ylim(len(center) - 0.5, -0.5)
+        ax.set_xlim(left=0)
+        ax.grid(visible=False, axis="y")
+        ax.set(xlabel="weight w (no unit; the weights sum to 1)", ylabel="diagnostic")
+        style.legend_below(ax)
+    return ax
+
+
+def plot_calibration(
+    fit_or_tree: MapFit | xr.DataTree,
+    episodes: Episodes,
+    *,
+    bins: int = 10,
+    probability: float = 0.9,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw how often Strong succeeded against the predicted probability, by bins of the prediction.
+
+    Numbers and parameters are those of `bayes_tacit.review.predictions.incidence_calibration`. A calibrated incidence
+    follows the diagonal.
+
+    Examples
+    --------
+    >>> from bayes_tacit import fit_map, load_example
+    >>> episodes = load_example()
+    >>> plot_calibration(fit_map(episodes), episodes, bins=5).get_title(loc="left")
+    '5 bins of 235 to 252 episodes'
+    """
+    table = incidence_calibration(fit_or_tree, episodes, bins=bins, probability=probability)
+    reach = np.abs(table[["lower", "upper"]].to_numpy().T - table["observed"].to_numpy())
+    with house_style():
+        ax = style.axes_or_new(ax, figsize=(4.8, 4.8))
+        ax.plot([0, 1], [0, 1], color=style.CEILING, linestyle=":", label="calibrated")
+        label = f"observed, {100 * probability:.4g}% interval"
+        ax.errorbar(
+            table["predicted"], table["observed"], yerr=reach, fmt="o", color=style.SCORE, elinewidth=1.4, label=label
+        )
+        ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
+        ax.set(xlabel=r"predicted incidence $\pi$ (probability)", ylabel="share of episodes where Strong succeeds")
+        smallest, largest = table["episodes"].min(), table["episodes"].max()
+        count = f"{smallest:,}" if smallest == largest else f"{smallest:,} to {largest:,}"
+        ax.set_title(f"{len(table)} bins of {count} episodes")
+        ax.legend(loc="upper left")
+    return ax
+
+
+def plot_crossing_steps(
+    fit_or_tree: MapFit | xr.DataTree,
+    episodes: Episodes,
+    *,
+    probability: float = 0.9,
+    replicates: int = 200,
+    seed: int = 0,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the share of timed episodes that have crossed their threshold by each step, observed and predicted.
+
+    Numbers and parameters are those of `bayes_tacit.review.predictions.crossed_by_step`. The observed share is known
+    up to the teacher windows: it lies between the share whose window has ended and the share whose window has begun.
+
+    Examples
+    --------
+    >>> from bayes_tacit import fit_map, load_example
+    >>> episodes = load_example()
+    >>> plot_crossing_steps(fit_map(episodes), episodes).get_ylabel()
+    'share of timed episodes that have crossed'
+    """
+    table = crossed_by_step(fit_or_tree, episodes, probability=probability, replicates=replicates, seed=seed)
+    with house_style():
+        ax = style.axes_or_new(ax)
+        label = f"predicted, {100 * probability:.4g}% interval"
+        ax.fill_between(
+            table.index,
+            table["lower"],
+            table["upper"],
+            color=style.PREDICTED,
+            alpha=style.BAND_OPACITY,
+            linewidth=0,
+            label=label,
+        )
+        ax.plot(table.index, table["predicted"], color=style.PREDICTED, label="predicted mean")
+        ax.plot(
+            table.index, table["began"], color=style.OBSERVED, linewidth=1.1, linestyle="--", label="window has begun"
+        )
+        ax.plot(table.index, table["ended"], color=style.OBSERVED, linewidth=1.1, label="window has ended")
+        ax.set_ylim(0, 1)
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+        ax.set(xlabel="step (checkpoints, counted from 0)", ylabel="share of timed episodes that have crossed")
+        ax.legend(loc="upper left")
+    return ax
+
+
+def plot_operating_points(
+    points: Points,
+    choice: Choice | None = None,
+    *,
+    label: str = "candidates",
+    color: str = style.SCORE,
+    frontier: bool = True,
+    unit: str = "",
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw success against cost for every candidate.
+
+    Parameters
+    ----------
+    points
+        As for `choose`. They are joined by rising alpha, or by rising cost where there is none.
+    choice
+        The chosen candidate, which is ringed; its cap is drawn as a line.
+    label, color
+        Of the curve. Several policies can be drawn on the same axes.
+    frontier
+        Whether to draw the efficient frontier, the most success that the candidates give at each cost.
+    unit
+        Unit of the cost.
+    ax
+        Axes to draw on; new ones by default.
+
+    Examples
+    --------
+    >>> points = {"alpha": [0.1, 0.2, 0.3], "success": [0.8, 0.7, 0.6], "cost": [19, 16, 12]}
+    >>> from bayes_tacit.decisions.selection import choose
+    >>> ax = plot_operating_points(points, choose(points, cap=16), unit="4B calls")
+    >>> ax.get_xlabel(), ax.get_ylabel()
+    ('mean cost of an episode (4B calls)', 'success (share of episodes)')
+    """
+    table = table_of(points)
+    success, cost = column(table, "success"), column(table, "cost")
+    order = np.argsort(column(table, "alpha", missing=True) if "alpha" in table else cost, kind="stable")
+    with house_style():
+        ax = style.axes_or_new(ax)
+        if frontier:
+            best = efficient_frontier(table)
+            # Between two points the budget buys no more than the cheaper one.
+            ax.step(best["cost"], best["success"], where="post", color=style.PREDICTED, linewidth=5, alpha=0.35)
+            ax.lines[-1].set_label("efficient frontier")
+        ax.plot(cost[order], success[order], "o-", color=color, linewidth=1.2, markersize=5, label=label)
+        if choice is not None:
+            cap = f"cap {choice.cap:.4g}"
+            # Policies under the same cap share its line.
+            if cap not in ax.get_legend_handles_labels()[1]:
+                ax.axvline(choice.cap, color=style.CEILING, linestyle="--", linewidth=1.2, label=cap)
+            name = f"{label}, chosen" + (rf", $\alpha$ = {choice.alpha:.3g}" if "alpha" in choice.point else "")
+            at = [choice.cost], [choice.success]
+            ax.plot(*at, "o", mfc="none", mec=style.DECISION, mew=2, ms=13, zorder=4, label=name)
+        ax.yaxis.set_major_formatter(PercentFormatter(1))
+        ax.margins(0.08)
+        ax.set(xlabel="mean cost of an episode" + (f" ({unit})" if unit else ""), ylabel="success (share of episodes)")
+        # Two columns, because names of policies are long.
+        style.legend_below(ax, columns=2)
+    return ax
+
+
+def plot_bounds(
+    bounds: Bounds, suggestion: Suggestion | None = None, *, unit: str = "", figure: Figure | None = None
+) -> Figure:
+    """Draw between which bounds success and cost of every threshold lie, for certain and if the assumptions hold.
+
+    Parameters
+    ----------
+    bounds
+        From `bounds_from_logs`. A cost without an upper bound is not drawn.
+    suggestion
+        The threshold that was taken, which is drawn as a line, and the cap.
+    unit
+        Unit of the cost.
+    figure
+        Figure to draw on; a new one by default.
+    """
+    with house_style():
+        out = plt.figure(figsize=(9.6, 4.6), layout="constrained") if figure is None else figure
+        left, right = out.subplots(1, 2)
+        tables = ((bounds.certain, 0.18, "certain"), (bounds.narrowed, 0.45, "if the assumptions hold"))
+        for axis, name in ((left, "success"), (right, "cost")):
+            for table, opacity, label in tables:
+                shown = table.sort_values("alpha")
+                low, high = shown[f"{name}_low"], shown[f"{name}_high"]
+                shade = {"color": style.SCORE, "alpha": opacity, "linewidth": 0, "label": label}
+                axis.fill_between(shown["alpha"], low, high, where=np.isfinite(high), **shade)
+            if suggestion is not None:
+                label = rf"$\alpha$ = {suggestion.alpha:.3g}"
+                axis.axvline(suggestion.alpha, color=style.DECISION, linestyle="--", linewidth=1.2, label=label)
+            axis.set_xlabel(r"threshold $\alpha$")
+        left.axhline(bounds.cheap_success, color=style.CEILING, linestyle=":", label="Pure Cheap")
+        left.axhline(bounds.strong_success, color=style.OBSERVED, linestyle=":", label="Pure Strong")
+        left.yaxis.set_major_formatter(PercentFormatter(1))
+        left.set(ylabel="success (share of episodes)", ylim=(0, 1))
+        right.axhline(bounds.cheap_cost, color=style.CEILING, linestyle=":")
+        if bounds.strong_cost_low == bounds.strong_cost_high:
+            right.axhline(bounds.strong_cost_low, color=style.OBSERVED, linestyle=":")
+        if suggestion is not None:
+            right.axhline(suggestion.cap, color=style.DECISION, linewidth=1.2, label=f"cap {suggestion.cap:.4g}")
+        right.set(ylabel="mean cost of an episode" + (f" ({unit})" if unit else ""))
+        right.set_ylim(bottom=0)
+        style.joint_legend(out, "outside lower center")
+    return out
+
+
+def plot_recommendation(result: Recommendation, *, unit: str = "", figure: Figure | None = None) -> Figure:
+    """Draw held-out success with its interval for every policy, and success against cost of the recommended one.
+
+    Parameters
+    ----------
+    result
+        What `recommend` returned; with `frontier=7`, say, also what it gives at that many budgets.
+    unit
+        Unit of the cost.
+    figure
+        Figure to draw on; a new one by default.
+    """
+    with house_style():
+        both = result.frontier is not None
+        out = plt.figure(figsize=(11.5 if both else 7.0, 5.0), layout="constrained") if figure is None else figure
+        axes = out.subplots(1, 2 if both else 1, squeeze=False)[0]
+        _forest(axes[0], result)
+        if both:
+            _frontier(axes[1], result, unit)
+    return out
+
+
+def _forest(ax: Axes, result: Recommendation) -> None:
+    table = result.table.sort_values("success")
+    for place, (_, row) in enumerate(table.iterrows()):
+        color, marker = policy_style(row["policy"])
+        success = float(row["success"])
+        error = [[success - float(row["success_lower"])], [float(row["success_upper"]) - success]]
+        ax.errorbar([success], [place], xerr=error, color=color, marker=marker, ls="", capsize=3, markersize=7)
+        if row["policy"] == result.name:
+            ax.plot([success], [place], "o", mfc="none", mec=style.DECISION, mew=2, ms=15, zorder=4)
+    names = [f"{name}  (cost {cost:.4g})" for name, cost in zip(table["policy"], table["cost"], strict=True)]
+    ax.set_yticks(range(len(names)), names)
+    ax.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+    ax.set(xlabel="success on tasks not chosen on", title=f"under a cap of {result.cap:.4g}; ringed: recommended")
+
+
+def _frontier(ax: Axes, result: Recommendation, unit: str) -> None:
+    frontier = result.frontier
+    assert frontier is not None
+    color, marker = policy_style(result.name)
+    cost, success = frontier["cost"], frontier["success"]
+    ax.fill_between(cost, frontier["success_lower"], frontier["success_upper"], color=color, alpha=0.2, linewidth=0)
+    ax.plot(cost, success, color=color, marker=marker, markersize=6)
+    ax.axvline(result.cap, color=style.CEILING, linestyle="--", linewidth=1.2)
+    ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+    label = "mean cost of an episode" + (f" ({unit})" if unit else "")
+    ax.set(xlabel=label, ylabel="success on tasks not chosen on", title=f"{result.name} at other budgets")
+
+
+def draw_played(
+    scores: pd.DataFrame, diagnostics: pd.DataFrame, strong: Sequence[int], last: int, title: str
+) -> Figure:
+    """Draw the score of an episode over the diagnostics of the same steps.
+
+    Parameters
+    ----------
+    scores
+        By step: `score`, `lower` and `upper` (missing where there is no band) and `alpha`.
+    diagnostics
+        By step, one column each.
+    strong
+        Steps at which Strong acted.
+    last
+        The last step of the episode.
+    title
+        What to write above it.
+    """
+    names = list(diagnostics.columns)
+    with house_style():
+        size = (8.4, 3.1 + 0.22 * len(names))
+        heights = [2.4, 0.22 * len(names)]
+        figure, (above, below) = plt.subplots(2, 1, sharex=True, figsize=size, height_ratios=heights)
+        _draw_scores(above, scores, strong)
+        _draw_diagnostics(below, diagnostics, last)
+        above.set_title(title, parse_math=False)
+        figure.legend(loc="outside lower center", ncols=5)
+    return figure
+
+
+def _draw_scores(ax: Axes, scores: pd.DataFrame, strong: Sequence[int]) -> None:
+    if strong:
+        ax.axvspan(
+            min(strong) - 0.5,
+            max(strong) + 0.5,
+            color=policy_style("Pure Strong").color,
+            alpha=0.18,
+            linewidth=0,
+            label="Strong acts",
+        )
+    banded = scores.dropna(subset=["lower", "upper"])
+    if len(banded):
+        edges = banded["lower"].astype(float), banded["upper"].astype(float)
+        ax.fill_between(
+            banded.index, *edges, color=style.SCORE, alpha=style.BAND_OPACITY, linewidth=0, label="90% band"
+        )
+    ax.plot(scores.index, scores["score"], "o-", color=style.SCORE, label="q(t)")
+    alpha = float(scores["alpha"].iloc[0])
+    ax.axhline(alpha, color=style.DECISION, linestyle="--", linewidth=1.2, label=rf"$\alpha$ = {alpha:.3g}")
+    crossed = scores[scores["score"] >= scores["alpha"]]
+    if len(crossed):
+        first = crossed.index[:1], crossed["score"].iloc[:1]
+        ax.plot(*first, "D", color=style.DECISION, markersize=8, label="first crossing", zorder=3)
+    ax.set(ylim=(0, 1), ylabel="handoff score q(t)\n(probability)")
+
+
+def _draw_diagnostics(ax: Axes, diagnostics: pd.DataFrame, last: int) -> None:
+    names, end = list(diagnostics.columns), int(diagnostics.index.max())
+    values = diagnostics.reindex(range(end + 1)).to_numpy(float).T
+    edges = np.arange(values.shape[1] + 1) - 0.5
+    most = max(1.0, float(np.nanmax(values)))
+    rows = np.arange(len(names) + 1) - 0.5
+    ax.pcolormesh(edges, rows, values, cmap=TROUBLE, vmin=0, vmax=most, edgecolors="#E4E4E4", linewidth=0.4)
+    ax.set_yticks(range(len(names)), [name.replace("_", " ") for name in names], parse_math=False)
+    ax.set_ylim(len(names) - 0.5, -0.5)
+    ax.tick_params(axis="y", length=0)
+    ax.grid(visible=False)
+    ax.set_xlim(-0.5, max(last, end) + 0.5)
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    ax.set_xlabel("step (counted from 0)")

@@ -1,0 +1,408 @@
+"""The report: a posterior, its checks and its scores as one HTML file that needs nothing else."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from matplotlib.figure import Figure
+
+from bayes_tacit import validate
+from bayes_tacit.data.episodes import Episodes
+from bayes_tacit.data.validation import OUTCOME_MEANINGS
+from bayes_tacit.errors import InvalidDataError
+from bayes_tacit.estimates.map_fit import MapFit
+from bayes_tacit.estimates.posterior.completion import completed
+from bayes_tacit.estimates.posterior.log_prior import prior_of
+from bayes_tacit.files import save_page, writable_page
+from bayes_tacit.html.pieces import Missing, Picture, table_of
+from bayes_tacit.html.rendering import render
+from bayes_tacit.model.design import Design
+from bayes_tacit.model.families import family_named
+from bayes_tacit.review import figures
+from bayes_tacit.review.checks import run_checks
+from bayes_tacit.review.findings import CheckResult, headline
+from bayes_tacit.review.style import embedded, lazily, redrawn, regridded
+from bayes_tacit.scores.bands import crossing_probability
+from bayes_tacit.scores.score import incidence
+
+PARTS = {
+    "verdict": "Verdict",
+    "to-do": "What to do",
+    "parameters": "Parameters",
+    "scores": "Handoff scores",
+    "checks": "Checks",
+    "sampling": "Sampling",
+    "data": "Data",
+    "provenance": "Provenance",
+}
+"""The sections, in their order."""
+PROBABILITY = 0.9
+MOST_SHOWN = 40
+UNMARKED = {"due": "due by the end of the rollout", "outcome": "its outcome alone"}
+FORMATS = {"elpd": ".2f", "expected": ".1f", "pareto_k": ".2f", "z": ".2f", "middle": ".3g"}
+
+
+def report(
+    tree: xr.DataTree,
+    episodes: Episodes,
+    path: str | os.PathLike[str],
+    *,
+    fit: MapFit | None = None,
+    alpha: float | None = None,
+    chosen: Iterable[object] | None = None,
+    title: str | None = None,
+    overwrite: bool = True,
+    results: Sequence[CheckResult] | None = None,
+    paper: xr.DataTree | None = None,
+) -> Path:
+    """Write a report on a posterior: one HTML file that needs neither a network nor other files.
+
+    It holds the verdict in one sentence, what to do about each warning, the parameters with a forest plot, the
+    handoff scores of some episodes, every check (see `run_checks`), trace, rank and energy plots, a summary of the
+    data, and where all of it came from. Of draws that are not to be trusted it says what could not be computed.
+
+    Parameters
+    ----------
+    tree
+        A posterior as `sample_posterior` gives it.
+    episodes
+        The episodes that it was fitted on.
+    path
+        The file to write, .html or .htm. It appears under its name only once it is complete.
+    fit
+        The point estimate to compare with; by default one is made.
+    alpha
+        A decision threshold to draw into the scores.
+    chosen
+        Ids of the episodes whose scores are drawn; by default a few that differ.
+    title
+        Heading of the report.
+    overwrite
+        Whether an existing file may be replaced.
+    results
+        What `run_checks` gave for the same posterior and episodes, if it was run already.
+    paper
+        The posterior of the same model with the paper's memory, to compare one with another memory with by LOO; as for
+        `run_checks`.
+
+    Returns
+    -------
+    pathlib.Path
+        The file.
+
+    Raises
+    ------
+    InvalidDataError
+        If the tree is no posterior of this model or was fitted on other episodes, or an id is unknown.
+    FileFormatError
+        If the file cannot be written.
+
+    Examples
+    --------
+    >>> from bayes_tacit import load_example, report, sample_posterior
+    >>> episodes = load_example()
+    >>> report(sample_posterior(episodes), episodes, "report.html", alpha=0.3)  # doctest: +SKIP
+    """
+    target = writable_page(path, overwrite=overwrite)
+    tree = completed(tree, episodes)
+    if alpha is not None:
+        validate.threshold("alpha", alpha)
+    shown = episodes.select(shown_episodes(episodes, chosen))
+    results = run_checks(tree, episodes, fit, paper) if results is None else results
+    counts = f"{len(episodes):,} episodes, {tree['constant_data'].sizes['timed']:,} of them timed"
+    written = f"Written by bayes_tacit {version('bayes_tacit')} at {datetime.now(UTC):%Y-%m-%d %H:%M} UTC."
+    sick = results[0].passed is False
+    page = render(
+        "report.html",
+        title="Posterior of the handoff model" if title is None else title,
+        subtitle=f"{counts}. {written}",
+        parts=PARTS,
+        headline=headline(results),
+        checks=_checks(results, sick=sick),
+        parameters=_parameters(tree, parameter_table(tree, results[0].table), sick=sick),
+        scores=_scores(tree, shown, alpha, sick=sick),
+        sampling=_sampling(tree, sick=sick),
+        data=_data(episodes),
+        provenance=_provenance(tree),
+    )
+    save_page(target, page)
+    return target
+
+
+def _parameters(tree: xr.DataTree, summary: pd.DataFrame, *, sick: bool) -> dict[str, object]:
+    ends = {"lower": f"{(1 - PROBABILITY) / 2:.0%}", "upper": f"{(1 + PROBABILITY) / 2:.0%}"}
+    shown = summary.rename(columns={**ends, "rhat": "R-hat", "ess_bulk": "bulk ESS", "ess_tail": "tail ESS"})
+    formats = {"R-hat": ".3f", "bulk ESS": ",.0f", "tail ESS": ",.0f"}
+    caption = (
+        f"Posterior mean, sd and {PROBABILITY:.0%} equal-tailed interval; gamma and beta of a feature are per sd of it"
+    )
+    pictures = [
+        _picture(
+            lazily(figures.draw_weight_intervals, tree),
+            f"Forest plot: the posterior mean of each diagnostic's weight with its {PROBABILITY:.0%} interval.",
+            "Weights of the diagnostics.",
+            sick=sick,
+        ),
+        _picture(
+            lazily(figures.draw_coefficients, summary),
+            f"Forest plot: the posterior mean of every other parameter with its {PROBABILITY:.0%} interval.",
+            "The other parameters.",
+            sick=sick,
+        ),
+    ]
+    return {"table": table_of(shown, caption, formats=formats), "pictures": pictures}
+
+
+def _scores(tree: xr.DataTree, episodes: Episodes, alpha: float | None, *, sick: bool) -> dict[str, object]:
+    shown = _attempt(lambda: chosen_table(tree, episodes, alpha), "Handoff scores", sick=sick)
+    decision = "" if alpha is None else f" and where its mean first reaches alpha = {alpha:.3g}"
+    lead = (
+        f"q(t) is the probability that Strong succeeds and the threshold was crossed by step t. Shown are its "
+        f"posterior mean with a {PROBABILITY:.0%} band, its ceiling pi, the teacher's window where there is "
+        f"one{decision}. AB tells who solves the task alone: A is 1 where Cheap does, B is 1 where Strong does."
+    )
+    if isinstance(shown, Missing):
+        return {"lead": lead, "pictures": [], "table": shown}
+    pictures = []
+    for episode, (_, row) in zip(episodes.ids.tolist(), shown.iterrows(), strict=True):
+        name = f"{episode}, AB = {row['AB']}"
+        alt = (
+            f"Handoff score of episode {episode} (AB = {row['AB']}) over its {row['steps']} steps with a "
+            f"{PROBABILITY:.0%} band; teacher window: {row['teacher window']}."
+        )
+        pictures.append(
+            _picture(lazily(figures.draw_score, tree, episodes, episode, alpha, name), alt, narrow="same", sick=sick)
+        )
+    caption = "The episodes shown" + ("" if alpha is None else f", and when they are handed over at {alpha:.3g}")
+    return {"lead": lead, "pictures": pictures, "table": table_of(shown, caption)}
+
+
+def _checks(results: Sequence[CheckResult], *, sick: bool) -> list[dict[str, object]]:
+    return [
+        {
+            "result": result,
+            "picture": None
+            if result.figure is None
+            else _picture(result.figure, f"Figure of the check {result.name}: {result.sentence}", sick=sick),
+            "table": None
+            if result.table.empty or number == 0
+            else table_of(
+                result.table,
+                f"{result.name}: the numbers",
+                formats=FORMATS,
+                labelled=result.table.index.name is not None,
+            ),
+        }
+        for number, result in enumerate(results)
+    ]
+
+
+def _sampling(tree: xr.DataTree, *, sick: bool) -> list[Picture | Missing]:
+    return [
+        _picture(
+            lazily(figures.draw_traces, tree),
+            "Trace plots: every parameter along the draws of each chain.",
+            "Traces. Each chain has a colour; chains that sampled well look alike and have no trend.",
+            kind="png",
+            narrow="regridded",
+            sick=sick,
+        ),
+        _picture(
+            lazily(figures.draw_ranks, tree),
+            "Rank plots: for every parameter, how the ranks of each chain's draws depart from uniform.",
+            "Ranks, as the difference from uniform. Lines that stay near zero mean that the chains agree; p is that of "
+            "a test of it.",
+            kind="png",
+            narrow="regridded",
+            sick=sick,
+        ),
+        _picture(
+            lazily(figures.draw_energy, tree),
+            "Energy plot: the marginal energy and its changes from draw to draw, and the BFMI of each chain.",
+            "Energy. Both distributions alike, and BFMI right of the dashed line, mean that the tails were explored.",
+            narrow="same",
+            sick=sick,
+        ),
+    ]
+
+
+def _data(episodes: Episodes) -> dict[str, object]:
+    summary = episodes.summary()
+    outcomes = pd.DataFrame(
+        {
+            "meaning": [OUTCOME_MEANINGS[outcome] for outcome in summary.outcomes],
+            "episodes": list(summary.outcomes.values()),
+            "share": [f"{count / summary.n_episodes:.1%}" for count in summary.outcomes.values()],
+        },
+        index=pd.Index(list(summary.outcomes), name="AB"),
+    )
+    timing = pd.DataFrame(
+        {"episodes": [summary.one_step_windows, summary.range_windows, summary.without_window, summary.right_censored]},
+        index=pd.Index(
+            ["01, window of one step", "01, window of several steps", "01, no window", "11, crosses past the end"],
+            name="what is known of the threshold",
+        ),
+    )
+    features = pd.DataFrame(
+        [(f.mean, f.sd, f.min, f.max) for f in summary.features],
+        columns=["mean", "sd", "min", "max"],
+        index=pd.Index([f.name for f in summary.features], name="feature"),
+    )
+    diagnostics = pd.DataFrame(
+        {"mean": [d.mean for d in summary.diagnostics], "nonzero": [f"{d.nonzero:.1%}" for d in summary.diagnostics]},
+        index=pd.Index([d.name for d in summary.diagnostics], name="diagnostic"),
+    )
+    general = dict.fromkeys(("mean", "sd", "min", "max"), ".4g")
+    tables = [
+        table_of(outcomes, "Outcomes of Cheap (A) and Strong (B)"),
+        table_of(timing, "Evidence about the threshold"),
+        *([table_of(features, "Task features, before standardization", formats=general)] if len(features) else []),
+        table_of(diagnostics, "Diagnostics, over all steps", formats=general),
+    ]
+    lead = f"{summary.n_episodes:,} episodes; number of steps {summary.steps}."
+    return {"lead": lead, "tables": tables, "notes": summary.notes}
+
+
+def _provenance(tree: xr.DataTree) -> dict[str, object]:
+    attrs = {str(name): value for name, value in tree.attrs.items()}
+    rho = attrs.get("memory", 1.0)
+    memory = "all of the past counts (1)" if rho == 1 else f"{rho}"
+    made = {"Features": Design.from_json(attrs["design"]).formula} if "design" in attrs else {}
+    if attrs.get("groups") is not None:
+        made["Groups"] = f"{attrs['groups']}, with partially pooled intercepts"
+    return {
+        "Threshold family": family_named(attrs["family"]).label,
+        "Timing": attrs["timing"],
+        "Memory": f"{memory}, with a clock" if attrs.get("clock") else memory,
+        "AB = 01 without a window": UNMARKED[attrs.get("unmarked", "outcome")],
+        "Prior": str(prior_of(tree)),
+        "Weights": "learned" if "w" in tree["posterior"] else "fixed",
+        **made,
+        "Sampler": str(attrs["sampler"])
+        + (f", target acceptance {attrs['target_accept']:g}" if "target_accept" in attrs else ""),
+        "Chains": f"{attrs['chains']} of {attrs['draws']:,} draws"
+        + (f" after {attrs['tune']:,} of tuning" if "tune" in attrs else ""),
+        "Seed": attrs.get("seed", "not known"),
+        "Sampled": attrs["created_at"],
+        "Versions": ", ".join(
+            f"{name.removesuffix('_version')} {value}"
+            for name, value in attrs.items()
+            if name.endswith("_version") and name != "schema_version"
+        ),
+        "Data fingerprint": attrs["data_fingerprint"],
+    }
+
+
+def _picture(
+    draw: Callable[[], Figure],
+    alt: str,
+    caption: str = "",
+    *,
+    kind: Literal["svg", "png"] = "svg",
+    narrow: Literal["redrawn", "regridded", "same"] = "redrawn",
+    sick: bool,
+) -> Picture | Missing:
+    on_phone = {"redrawn": redrawn(draw), "regridded": regridded, "same": None}[narrow]
+    what = alt.split(":")[0].rstrip(".")
+    return _attempt(lambda: embedded(draw, alt, caption, kind=kind, narrow=on_phone), what, sick=sick)
+
+
+def _attempt[T](make: Callable[[], T], what: str, *, sick: bool) -> T | Missing:
+    # Sick draws break arithmetic and libraries in ways that are not ours to list: the page says what could not be made.
+    # Of sound ones an error is a defect, and is raised.
+    if not sick:
+        return make()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return make()
+    except Exception as error:
+        return Missing(what, (str(error) or type(error).__name__).rstrip("."))
+
+
+def parameter_table(tree: xr.DataTree, diagnostics: pd.DataFrame) -> pd.DataFrame:
+    """Return mean, sd and equal-tailed interval of every parameter beside the sampler's diagnostics, weights first."""
+    posterior = tree["posterior"].to_dataset()
+    tail = (1 - PROBABILITY) / 2
+    rows = {}
+    for name in ("w", "gamma0", "gamma", "beta0", "beta", "s"):
+        if name not in posterior:
+            continue
+        array = posterior[name].transpose("chain", "draw", ...)
+        labels = [name] if array.ndim == 2 else [f"{name}[{label}]" for label in array[array.dims[2]].values]
+        values = array.values.reshape(array.shape[0] * array.shape[1], -1)
+        for label, column in zip(labels, values.T, strict=True):
+            rows[label] = [column.mean(), column.std(ddof=1), *np.quantile(column, [tail, 1 - tail])]
+    table = pd.DataFrame.from_dict(rows, orient="index", columns=["mean", "sd", "lower", "upper"])
+    return table.join(diagnostics).rename_axis("parameter")
+
+
+def shown_episodes(episodes: Episodes, chosen: Iterable[object] | None) -> list[object]:
+    """Return the ids of the episodes to show: `chosen`, or some that differ.
+
+    By default they are three with a window (early, halfway and late in the rollout), two with AB = 11 (a short and a
+    long rollout) and one with AB = 00, as far as there are such.
+    """
+    ids = episodes.ids.tolist()
+    if chosen is not None:
+        wanted = [chosen] if isinstance(chosen, str) else list(chosen)
+        unknown = [episode for episode in wanted if episode not in set(ids)]
+        if unknown:
+            raise InvalidDataError(f"ids of the episodes, such as {ids[0]!r}", field="chosen", value=unknown)
+        if len(wanted) > MOST_SHOWN:
+            raise InvalidDataError(f"at most {MOST_SHOWN}", field="number of chosen episodes", value=len(wanted))
+        return list(dict.fromkeys(wanted))
+    place = episodes.dataset["window_start"].values / episodes.n_steps
+    outcomes = episodes.outcomes
+    picked = [
+        *_spread(np.flatnonzero(episodes.has_window), place, (0.1, 0.5, 0.9)),
+        *_spread(np.flatnonzero(outcomes == "11"), episodes.n_steps, (0.25, 0.75)),
+        *_spread(np.flatnonzero(outcomes == "00"), episodes.n_steps, (0.5,)),
+    ]
+    return [ids[position] for position in dict.fromkeys(picked)]
+
+
+def chosen_table(tree: xr.DataTree, episodes: Episodes, alpha: float | None) -> pd.DataFrame:
+    """Return a table of the episodes that are shown, and of when each would be handed over at `alpha`."""
+    start, end = (episodes.dataset[name].values for name in ("window_start", "window_end"))
+    table = pd.DataFrame(
+        {
+            "AB": episodes.outcomes,
+            "steps": episodes.n_steps,
+            "teacher window": [_window(*bounds) for bounds in zip(start, end, strict=True)],
+            "mean pi": incidence(tree, episodes).mean(("chain", "draw")).values,
+        },
+        index=pd.Index(list(map(str, episodes.ids)), name="episode"),
+    )
+    if alpha is not None:
+        crossing = crossing_probability(tree, episodes, alpha)
+        by_step = crossing["by_step"].fillna(1.0).values
+        never = crossing["never"].values
+        table["likely handoff"] = [
+            "never" if share >= 0.5 else f"step {int((row < 0.5).sum())}"
+            for row, share in zip(by_step, never, strict=True)
+        ]
+        table["P(no handoff)"] = never
+    return table
+
+
+def _spread(positions: np.ndarray, by: np.ndarray, quantiles: tuple[float, ...]) -> list[int]:
+    if not len(positions):
+        return []
+    order = positions[np.argsort(by[positions], kind="stable")]
+    return [int(order[round(q * (len(order) - 1))]) for q in quantiles]
+
+
+def _window(start: float, end: float) -> str:
+    if np.isnan(start):
+        return "none"
+    return f"step {start:.0f}" if start == end else f"steps {start:.0f} to {end:.0f}"
