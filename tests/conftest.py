@@ -129,7 +129,7 @@ def rng() -> np.random.Generator:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call():
-    """Where the kernel lacks walls of the sandbox, what needs them is skipped, with the reason in words."""
+    """Where bubblewrap is missing or does not work, what needs the sandbox is skipped, with the reason in words."""
     try:
         return (yield)
     except TacitError as error:

@@ -55,7 +55,7 @@ class Playing:
     strong_key: Annotated[str | None, typer.Option(help="Environment variable that holds its key.")] = None
     unsafe_sandbox: Annotated[
         bool,
-        typer.Option("--unsafe-sandbox", help="Run agents' code also where this system lacks a wall of the sandbox."),
+        typer.Option("--unsafe-sandbox", help="Run agents' code without a sandbox where none can be made."),
     ] = False
     cost: Annotated[str, typer.Option(help="What calls cost, in calls of the 4B model: 4b, or 9b for a 9B Cheap.")] = (
         "4b"

@@ -10,11 +10,10 @@ from simulations.dabench.replies import Reply, read_reply
 from simulations.dabench.sandbox import (
     Limits,
     Run,
+    Sandbox,
     SandboxError,
-    check_walls,
+    check_sandbox,
     run_code,
-    standing_walls,
-    wall_builder,
 )
 
 __all__ = [
@@ -27,16 +26,15 @@ __all__ = [
     "Question",
     "Reply",
     "Run",
+    "Sandbox",
     "SandboxError",
     "ToolEnvironment",
     "benchmark",
-    "check_walls",
+    "check_sandbox",
     "dabench_prompt",
     "extract_answers",
     "is_correct",
     "read_questions",
     "read_reply",
     "run_code",
-    "standing_walls",
-    "wall_builder",
 ]

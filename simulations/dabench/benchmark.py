@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -18,7 +17,7 @@ from simulations.dabench.analyst import CarefulAnalyst, HastyAnalyst
 from simulations.dabench.environment import ToolEnvironment, dabench_prompt
 from simulations.dabench.extractor import DABenchExtractor
 from simulations.dabench.questions import Question, read_questions
-from simulations.dabench.sandbox import DEFAULT_LIMITS, Limits, check_walls
+from simulations.dabench.sandbox import DEFAULT_LIMITS, Limits, check_sandbox
 
 
 @dataclass(frozen=True)
@@ -32,26 +31,22 @@ class DABench:
     limits
         What a call may use.
     unsafe
-        Run code also where this system lacks walls that `run_code` names.
-    warm
-        Fork calls from a process that has imported the numeric libraries, which takes a tenth of the time; see
-        `run_code`.
+        Run code without a sandbox where bubblewrap is missing.
     """
 
     folder: str | os.PathLike[str]
     limits: Limits = DEFAULT_LIMITS
     unsafe: bool = False
-    warm: bool = False
     timing: ClassVar[Timing] = "proposal"
 
     def tasks(self) -> list[Question]:
         """List the questions, in order of id."""
         return sorted(read_questions(self.folder), key=lambda question: (len(question.id), question.id))
 
-    def environment(self, task: Question) -> AbstractContextManager[ToolEnvironment]:
-        """Open a question; each call runs in a sandbox, and where walls of it are missing, none is opened."""
-        check_walls(unsafe=self.unsafe)
-        return nullcontext(ToolEnvironment(task, self.folder, self.limits, unsafe=self.unsafe, warm=self.warm))
+    def environment(self, task: Question) -> ToolEnvironment:
+        """Open a question; its code runs in a sandbox, and where there is none, no question is opened."""
+        check_sandbox(unsafe=self.unsafe)
+        return ToolEnvironment(task, self.folder, self.limits, unsafe=self.unsafe)
 
     def extractor(self, task: Question, budget: Budget, *, descriptors: bool = False) -> DABenchExtractor:
         """Give the two features and the eight diagnostics, and the task router's descriptors if wanted."""
@@ -63,7 +58,7 @@ def _open(data: Path | None, split: str | None, unsafe: bool) -> DABench:  # noq
     folder = data or os.environ.get("DABENCH_DATA")
     if not folder:
         raise MissingFileError("no folder of DABench: pass --data, or set the variable DABENCH_DATA")
-    check_walls(unsafe=unsafe)
+    check_sandbox(unsafe=unsafe)
     return DABench(folder, unsafe=unsafe)
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from importlib.resources import files
+from typing import Self
 
 from bayes_tacit.agents.endpoint import Prompt
 from bayes_tacit.agents.protocols import Observation, StepResult
 from simulations.dabench.answers import is_correct
 from simulations.dabench.questions import Question, table_path
 from simulations.dabench.replies import read_reply
-from simulations.dabench.sandbox import DEFAULT_LIMITS, Limits, Run, run_code
+from simulations.dabench.sandbox import DEFAULT_LIMITS, Limits, Run, Sandbox
 
 RAN, FAILED, NOT_UNDERSTOOD = "[ran]", "[failed]", "[not understood]"
 """First line of an observation: the code ran, it raised or was stopped, or the reply was neither code nor answer."""
@@ -37,9 +38,7 @@ class ToolEnvironment:
     limits
         What a call may use.
     unsafe
-        Run code also where this system lacks walls that `run_code` names; else it raises `SandboxError`.
-    warm
-        Fork calls from a process that has imported the numeric libraries; see `run_code`.
+        Run code without a sandbox where bubblewrap is missing; else that raises `SandboxError`.
     """
 
     def __init__(
@@ -49,13 +48,9 @@ class ToolEnvironment:
         limits: Limits = DEFAULT_LIMITS,
         *,
         unsafe: bool = False,
-        warm: bool = False,
     ) -> None:
         self._question = question
-        self._table = table_path(folder, question)
-        self._limits = limits
-        self._unsafe = unsafe
-        self._warm = warm
+        self._sandbox = Sandbox((table_path(folder, question),), limits, unsafe=unsafe)
         self._earlier: list[str] = []
         self._known: dict[tuple[str, ...], Run] = {}
 
@@ -63,6 +58,12 @@ class ToolEnvironment:
     def calls(self) -> int:
         """How many calls the sandbox was asked to run since this was opened; what was remembered is not counted."""
         return len(self._known)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._sandbox.close()
 
     def reset(self) -> Observation:
         """Begin with nothing run."""
@@ -86,9 +87,7 @@ class ToolEnvironment:
     def _run(self, code: str) -> Run:
         calls = (*self._earlier, code)
         if calls not in self._known:
-            self._known[calls] = run_code(
-                code, (self._table,), self._earlier, self._limits, unsafe=self._unsafe, warm=self._warm
-            )
+            self._known[calls] = self._sandbox.run(code, self._earlier)
         return self._known[calls]
 
     def _seen(self, text: str) -> Observation:

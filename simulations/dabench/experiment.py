@@ -131,9 +131,9 @@ def dabench_setup(
     workers: int = 1,
     report: Report | None = None,
 ) -> Setup[Question]:
-    """Say how DABench is played: in a warm sandbox, with decisions at proposals."""
+    """Say how DABench is played: in its sandbox, with decisions at proposals."""
     home = Path(folder)
-    benchmark = CountedDABench(DABench(Path(data), warm=True), home)
+    benchmark = CountedDABench(DABench(Path(data)), home)
     return Setup(
         benchmark,
         players,

@@ -1,4 +1,4 @@
-"""Running an agent's Python in a process of its own, behind the walls that the kernel has."""
+"""Running an agent's Python in a sandbox that bubblewrap makes."""
 
 from __future__ import annotations
 
@@ -7,26 +7,27 @@ import json
 import os
 import select
 import shutil
-import signal
 import subprocess
 import sys
+import sysconfig
 import tempfile
+import threading
+import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
-from typing import IO, Literal
+from typing import IO, Literal, Self
 
 from bayes_tacit import validate
 from bayes_tacit.errors import TacitError, TacitWarning
 from bayes_tacit.files import temporary_folder
-from simulations.dabench import sandbox_bubblewrap as bubblewrap
-from simulations.dabench.warm import warm_process
 
-RUNNER = Path(__file__).with_name("sandbox_runner.py")
+type End = Literal["ran", "raised", "stopped", "killed"]
 
-WALLS = ("namespaces", "files", "user", "landlock", "seccomp")
+ENDS: tuple[End, ...] = ("ran", "raised", "stopped", "killed")
+SCRIPT = Path(__file__).with_name("sandbox_inside.py")
 
 
 @dataclass(frozen=True)
@@ -36,11 +37,11 @@ class Limits:
     Attributes
     ----------
     seconds
-        On the clock, the start of Python and earlier calls included.
+        On the clock, earlier calls that are run again included.
     memory
         Bytes of address space.
     file_bytes
-        Of one file, the output among them.
+        Of one file, the output among them; the working folder holds eight times as much.
     output
         Letters of output that are kept, half of them from its end.
     """
@@ -64,7 +65,7 @@ DEFAULT_LIMITS = Limits()
 class Run:
     """What came of a call: how it ended, and the first and last of what it printed."""
 
-    end: Literal["ran", "raised", "stopped", "killed"]
+    end: End
     output: str
 
     @property
@@ -74,269 +75,280 @@ class Run:
 
 
 class SandboxError(TacitError, RuntimeError):
-    """The system lacks some of the walls that agents' code is run behind; `missing` names them."""
+    """Bubblewrap is not installed or does not work here, so that agents' code is not run; `reason` says which."""
 
-    def __init__(self, missing: Sequence[str]) -> None:
-        standing = [wall for wall in WALLS if wall not in missing]
-        hint = "" if bubblewrap.installed() or missing[0] != WALLS[0] else "; bubblewrap, if installed, may raise some"
+    def __init__(self, reason: str) -> None:
         super().__init__(
-            f"agents' code is not run: this system has no {', '.join(missing)} for the sandbox (of its walls stand "
-            f"{', '.join(standing) or 'none'}{hint}); expected all, or to be told to run it without (--unsafe-sandbox)"
+            f"agents' code is not run: {reason}; expected bubblewrap for the sandbox (Debian's package is "
+            "bubblewrap), or --unsafe-sandbox to run the code without"
         )
-        self.missing = tuple(missing)
+        self.reason = reason
 
     def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self.missing,)
+        return type(self), (self.reason,)
+
+
+class Sandbox:
+    """Runs Python on some tables, each call in a process of its own, behind one wall that bubblewrap makes.
+
+    The wall stands from the first call until `close`, for as long as one question is worked on. In it a Python waits
+    that has the numeric libraries, and forks for each call. A call finds read-only copies of the tables and nothing
+    else in its working folder; nothing comes out of it but its output and how it ended.
+
+    =============  =====================================================================================================
+    out of reach   because
+    =============  =====================================================================================================
+    files          Python's library and the system's are there, read-only, and the working folder, in memory.
+    the network    There is no interface.
+    processes      Only those of the sandbox can be seen. All are ended after each call, and with this program.
+    privileges     None, nor can any be gained; the user is nobody.
+    =============  =====================================================================================================
+
+    Limits of the kernel hold for address space, CPU time, size and number of files; a call is one process with one
+    thread. It has no environment variables of ours and no standard input.
+
+    What is not defended against: faults in the kernel; what can be told from timing; the use of as much CPU time and
+    memory as a call may take, and of the kernel's memory that no limit counts, such as System V segments. Code that
+    sets out to can forge its own output and how it ended, and leave something for later calls on the same question:
+    that deceives nobody but itself. For code of an enemy use a virtual machine.
+
+    Parameters
+    ----------
+    tables
+        Files to copy into the working folder.
+    limits
+        What a call may use.
+    unsafe
+        Where bubblewrap is missing, run the code in a plain process, with the limits alone.
+    """
+
+    def __init__(self, tables: Sequence[Path] = (), limits: Limits = DEFAULT_LIMITS, *, unsafe: bool = False) -> None:
+        self._tables = tuple(Path(table) for table in tables)
+        self._limits = limits
+        self._unsafe = unsafe
+        self._lock = threading.Lock()
+        self._process: Waiting | None = None
+        self._open = contextlib.ExitStack()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def run(self, code: str, earlier: Sequence[str] = ()) -> Run:
+        """Run code.
+
+        Parameters
+        ----------
+        code
+            Python. If its last line is an expression, its value is printed, as in a notebook.
+        earlier
+            Code that is run first, in the same namespace, without output.
+
+        Raises
+        ------
+        SandboxError
+            Where bubblewrap is missing or does not work.
+        """
+        with self._lock:
+            try:
+                process = self._started()
+                process.stdin.write(json.dumps({"earlier": list(earlier), "code": code}).encode() + b"\n")
+                process.stdin.flush()
+                # Letters outside ASCII take six or twelve bytes.
+                line = _line(process, self._limits.seconds + PATIENCE, 12 * self._limits.output + 2000)
+                answer = json.loads(line)
+                return Run(ENDS[ENDS.index(answer["end"])], str(answer["output"]))
+            except SandboxError:
+                raise
+            except (OSError, ValueError, KeyError, TypeError):
+                # Whatever waits inside is gone, or no longer itself.
+                self.close()
+                return Run("killed", "The process was killed: it went beyond its limits.")
+            except BaseException:
+                self.close()
+                raise
+
+    def close(self) -> None:
+        """End the wall and all processes behind it."""
+        self._open.close()
+        self._process = None
+
+    def _started(self) -> Waiting:
+        if self._process is not None and self._process.poll() is None:
+            return self._process
+        self.close()
+        walled = _obstacle() is None
+        if not walled and not self._unsafe:
+            raise SandboxError(_obstacle() or "")
+        folder = INSIDE
+        if not walled:
+            folder = str(self._open.enter_context(temporary_folder(FOLDER)))
+            for table in self._tables:
+                Path(shutil.copyfile(table, Path(folder, table.name))).chmod(0o444)
+        self._process = self._open.enter_context(_started(self._tables, self._limits, folder, walled=walled))
+        return self._process
 
 
 def run_code(
     code: str,
-    tables: Sequence[Path],
+    tables: Sequence[Path] = (),
     earlier: Sequence[str] = (),
     limits: Limits = DEFAULT_LIMITS,
     *,
     unsafe: bool = False,
-    warm: bool = False,
 ) -> Run:
-    """Run code in a new process, in a folder of its own that holds read-only copies of the tables.
+    r"""Run code in a sandbox of its own; see `Sandbox`.
 
-    The folder and every process that was started are gone afterwards, also where this program is killed meanwhile;
-    nothing is read back but the output.
+    Examples
+    --------
+    >>> run_code("1 + 1", unsafe=True).output
+    '2\n'
+    """
+    with Sandbox(tables, limits, unsafe=unsafe) as sandbox:
+        return sandbox.run(code, earlier)
 
-    Walls of the Linux kernel stand between the code and the machine:
 
-    ============  ======================================================================================================
-    wall          what it keeps out
-    ============  ======================================================================================================
-    `namespaces`  A network without any interface; a process namespace, whose init ends all that is left in it; a host
-                  name, System V memory, queues and mounts of its own.
-    `files`       A file system that holds Python's library and the system's, read-only, and a small working folder in
-                  memory. Nothing else has a name there, so its modes, times and attributes cannot be changed either.
-    `user`        No capabilities; the user nobody where this program is run by root, else this program's own user in a
-                  user namespace. No new privileges.
-    `landlock`    Files outside, refused once more; and, from the versions of Landlock on that know them, TCP (4) and
-                  signals to others (6).
-    `seccomp`     Only the system calls that Python's numeric libraries need: no new process or program, no socket of
-                  any kind, nothing done to other processes, no limits, priorities or modes set, no locks on whole
-                  files. On x86_64 and aarch64.
-    ============  ======================================================================================================
-
-    The first two are raised by bubblewrap where it is installed and this program is not run by root, else by this
-    program itself, as root or in a user namespace: `wall_builder` says which. The rest is always its own.
-
-    Besides there are limits of CPU time, memory, file size, open files and threads, no environment variables of ours,
-    no standard input, and an audit hook in Python that refuses the usual things in clear words. The hook is a courtesy:
-    it can be defeated from Python.
-
-    What is not defended against: faults in the kernel; the use of as much CPU time and memory as a call may take; what
-    can be told from timing; the reading of the libraries, and of what kind of machine it is, how large and how busy.
-    Code that sets out to can also forge its own output and how it ended, which deceives nobody but itself. With
-    `unsafe`, where walls are missing, that much more. For code of an enemy use a virtual machine.
-
-    Parameters
-    ----------
-    code
-        Python. If its last line is an expression, its value is printed, as in a notebook.
-    tables
-        Files to copy into the folder.
-    earlier
-        Code that is run first, in the same namespace, without output.
-    limits
-        What it may use.
-    unsafe
-        Run the code also where walls are missing.
-    warm
-        Fork the new process from one that waits with NumPy, pandas and SciPy, instead of starting Python: a call then
-        takes a tenth of the time. The walls are the same, and nothing goes from one call to the next: what waits never
-        sees code or a table. But all calls have its layout of memory. Where bubblewrap raises walls, or is told to be
-        unsafe, Python is started.
+def check_sandbox(*, unsafe: bool = False) -> None:
+    """Refuse to run agents' code where there is no sandbox, before anything is played; with `unsafe`, warn.
 
     Raises
     ------
     SandboxError
-        Where walls are missing, unless it is told to be unsafe.
+        Where bubblewrap is missing or does not work.
     """
-    with temporary_folder(FOLDER) as home, tempfile.TemporaryFile() as out:
-        root, folder = home / "root", home / "work"
-        root.mkdir()
-        folder.mkdir()
-        for table in tables:
-            copy = folder / Path(table).name
-            shutil.copyfile(table, copy)
-            copy.chmod(0o444)
-        job = {
-            "folder": str(folder),
-            "root": str(root),
-            "parent": os.getpid(),
-            "unsafe": unsafe,
-            "earlier": list(earlier),
-            "code": code,
-            "limits": asdict(limits),
-            "raised": wall_builder() == bubblewrap.NAME,
-        }
-        ended: tuple[int, bool] | None = None
-        said: list[str] = []
-        if warm and not unsafe and not job["raised"]:
-            ended, said = _reported_by(partial(warm_process(RUNNER, ENVIRONMENT).call, job, limits.seconds, out))
-        if ended is None:
-            # Nothing of a call that nobody finished is to be read.
-            out.seek(0)
-            out.truncate()
-            (status, stopped), said = _reported_by(partial(_run_to_end, home, folder, job, limits, out))
-        else:
-            status, stopped = ended
-        output = _shortened(out, limits.output)
-    missing = said[0].split() if said else []
-    if missing and not unsafe:
-        raise SandboxError(missing)
-    if stopped:
-        return Run("stopped", f"{output}\nStopped after {limits.seconds:g} s.".lstrip())
-    if said[1:] == [RAN]:
-        return Run("ran", output)
-    if said[1:] == [RAISED]:
-        return Run("raised", output)
-    if said and status < KILLED:
-        return Run("raised", f"{output}\nThe process ended before the code did.".lstrip())
-    return Run("killed", f"{output}\nThe process was killed: it went beyond its limits.".lstrip())
+    obstacle = _obstacle()
+    if obstacle and not unsafe:
+        raise SandboxError(obstacle)
+    if obstacle:
+        warnings.warn(f"agents' code is run without a sandbox: {obstacle}", TacitWarning, stacklevel=2)
 
 
-def standing_walls() -> dict[str, bool]:
-    """Give the walls that `run_code` names, and whether each stands on this system.
+FOLDER, INSIDE = "bayes-tacit-tool", "/tool"
+"""The working folder, without and within the sandbox."""
 
-    Examples
-    --------
-    >>> list(standing_walls())
-    ['namespaces', 'files', 'user', 'landlock', 'seccomp']
-    """
-    try:
-        run = run_code("", ())
-    except SandboxError as error:
-        return {wall: wall not in error.missing for wall in WALLS}
-    return dict.fromkeys(WALLS, run.ok)
-
-
-def check_walls(*, unsafe: bool = False) -> None:
-    """Refuse, before anything is played, to run code where walls are missing; where it is told to, warn.
-
-    Raises
-    ------
-    SandboxError
-        Where walls are missing, unless it is told to be unsafe.
-    """
-    missing = _missing()
-    if missing and not unsafe:
-        raise SandboxError(missing)
-    if missing:
-        stand = ", ".join(wall for wall in WALLS if wall not in missing) or "none"
-        text = f"agents' code is run in an unsafe sandbox, without {', '.join(missing)}; of its walls stand {stand}"
-        warnings.warn(text, TacitWarning, stacklevel=2)
-
-
-def wall_builder() -> str:
-    """Say who raises the namespaces and the file system: "bubblewrap", or "bayes_tacit" itself.
-
-    Examples
-    --------
-    >>> wall_builder() in ("bubblewrap", "bayes_tacit")
-    True
-    """
-    return bubblewrap.NAME if os.getuid() != 0 and bubblewrap.works() else "bayes_tacit"
-
-
-FOLDER = "bayes-tacit-tool"
-
-RAN, RAISED = "ran", "raised"
-"""What the runner reports at the end, on a pipe, after a first line with the walls that are missing."""
-
-PATIENCE = 5.0
-"""Seconds until processes that were killed must be gone."""
-
-KILLED = 128
-"""Exit codes from here on stand for signals."""
-
+SYSTEM = (
+    *("/usr/lib", "/usr/lib64", "/usr/local/lib", "/lib", "/lib64"),
+    *("/usr/share/zoneinfo", "/etc/localtime", "/sys/devices/system/cpu"),
+)
+DEVICES = ("/dev/null", "/dev/urandom", "/dev/random")
+NOBODY = "65534"
 ENVIRONMENT = {
     "LANG": "C.UTF-8",
     **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"),
 }
-"""Environment variables of a call."""
+PATIENCE = 30.0
+"""Seconds beyond those of a call until there must be an answer."""
+
+
+class Waiting(subprocess.Popen[bytes]):
+    """The process that waits for calls: lines go in and come out."""
+
+    stdin: IO[bytes]
+    stdout: IO[bytes]
 
 
 @cache
-def _missing() -> tuple[str, ...]:
-    return tuple(wall for wall, stands in standing_walls().items() if not stands)
-
-
-def _reported_by[T](run: Callable[[int], T]) -> tuple[T, list[str]]:
-    """Run something that reports on a pipe; give what it gives, and the lines of the report."""
-    report, reporting = os.pipe()
+def _obstacle() -> str | None:
+    """Return why there can be no sandbox here, if so."""
+    if shutil.which("bwrap") is None:
+        return "bubblewrap (bwrap) is not installed"
     try:
-        result = run(reporting)
-    finally:
-        os.close(reporting)
-        said = _reported(report)
-    return result, said
+        with _started((), DEFAULT_LIMITS, INSIDE, walled=True):
+            return None
+    except OSError as error:
+        return f"bubblewrap does not work here ({error})"
 
 
-def _run_to_end(
-    home: Path, folder: Path, job: dict[str, object], limits: Limits, out: IO[bytes], reporting: int
-) -> tuple[int, bool]:
-    """Start Python for a call, and wait for its end; give its exit code, and whether it was stopped."""
-    walls, script = list[str](), str(RUNNER)
-    if job["raised"]:
-        walls = bubblewrap.command(folder, RUNNER, 8 * limits.file_bytes)
-        script = f"{bubblewrap.RUNNER}/{RUNNER.name}"
-    process = subprocess.Popen(
-        [*walls, sys.executable, "-I", "-B", script, str(home), str(reporting)],
-        stdin=subprocess.PIPE,
-        stdout=out,
-        stderr=subprocess.DEVNULL,
-        cwd=folder,
-        env=ENVIRONMENT,
-        start_new_session=True,
-        pass_fds=(reporting,),
-    )
-    stopped = False
-    try:
-        process.communicate(json.dumps(job).encode(), timeout=limits.seconds)
-    except subprocess.TimeoutExpired:
-        stopped = True
-    finally:
-        _kill(process)
-    return process.returncode, stopped
+@contextlib.contextmanager
+def _started(tables: Sequence[Path], limits: Limits, folder: str, *, walled: bool) -> Iterator[Waiting]:
+    """Start what waits for calls; it is gone at the end."""
+    with contextlib.ExitStack() as files:
+        copies = {table.name: files.enter_context(table.open("rb")).fileno() for table in tables}
+        errors = files.enter_context(tempfile.TemporaryFile())
+        settings = {"folder": folder, "tables": list(copies), "limits": asdict(limits)}
+        process = Waiting(
+            [
+                *(_bubblewrap(copies, 8 * limits.file_bytes) if walled else ()),
+                *(sys.executable, "-I", "-B", f"/{SCRIPT.name}" if walled else str(SCRIPT), json.dumps(settings)),
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            cwd="/",
+            env=ENVIRONMENT,
+            start_new_session=True,
+            pass_fds=tuple(copies.values()),
+        )
+        try:
+            if _line(process, PATIENCE, 100) != b"ready\n":
+                errors.seek(0)
+                raise OSError(errors.read(500).decode("utf-8", "replace").strip() or "it did not start")
+            yield process
+        finally:
+            process.kill()
+            process.wait()
+            for stream in (process.stdin, process.stdout):
+                with contextlib.suppress(OSError):
+                    stream.close()
 
 
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    """Have the first process end the others and itself; then kill whatever is left of its group."""
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.terminate()
-        process.wait(2)
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.kill()
-    if process.stdin is not None:
-        process.stdin.close()
-    process.wait()
+def _bubblewrap(tables: dict[str, int], room: int) -> list[str]:
+    """Return the words before a program that make bubblewrap run it behind the wall.
+
+    Parameters
+    ----------
+    tables
+        Descriptors of files to copy into the working folder.
+    room
+        Bytes that it may hold beside them.
+    """
+    words = [
+        shutil.which("bwrap") or "bwrap",
+        "--unshare-ipc",
+        "--unshare-pid",
+        "--unshare-net",
+        "--unshare-uts",
+        "--unshare-cgroup-try",
+    ]
+    words += ["--as-pid-1", "--die-with-parent", "--new-session", "--hostname", "tool", "--proc", "/proc"]
+    words += ["--cap-drop", "ALL"]
+    if os.getuid() == 0:
+        # For what waits, which forks a process of nobody, and ends it.
+        words += ["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID", "--cap-add", "CAP_KILL"]
+    else:
+        words += ["--unshare-user", "--uid", NOBODY, "--gid", NOBODY]
+    library = [Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+    shared = Path(*(sysconfig.get_config_var(name) or "none" for name in ("LIBDIR", "INSTSONAME")))
+    shown = {path: path for each in library for path in (each, each.resolve())}
+    shown |= {path: path for path in (*map(Path, (*SYSTEM, *DEVICES)), shared, Path(sys.prefix, "pyvenv.cfg"))}
+    shown |= {Path(sys.executable): Path(sys.executable).resolve(), Path("/", SCRIPT.name): SCRIPT}
+    made, bound = {Path("/")}, set[Path]()
+    for path, source in sorted(shown.items(), key=lambda item: len(item[0].parts)):
+        if not os.path.exists(source) or not bound.isdisjoint(path.parents):
+            continue
+        # Folders on the way that bubblewrap makes by itself can be entered by root alone.
+        for parent in reversed([each for each in path.parents if each not in made]):
+            words += ["--dir", str(parent)]
+            made.add(parent)
+        if source == path and path.is_symlink():
+            words += ["--symlink", str(path.readlink()), str(path)]
+        else:
+            words += ["--dev-bind" if str(path) in DEVICES else "--ro-bind", str(source), str(path)]
+            bound.add(path)
+    words += ["--perms", "0777", "--size", str(room), "--tmpfs", INSIDE]
+    for name, handle in tables.items():
+        words += ["--perms", "0444", "--ro-bind-data", str(handle), f"{INSIDE}/{name}"]
+    return [*words, "--remount-ro", "/", "--chdir", INSIDE, "--"]
 
 
-def _reported(pipe: int) -> list[str]:
-    """Read what was reported, until all of the processes that could write have ended; they have been killed."""
-    content = b""
-    with open(pipe, "rb", buffering=0) as file:
-        while select.select([file], [], [], PATIENCE)[0] and (more := file.read(2**16)):
-            content = (content + more)[: 2**16]
-    return content.decode("ascii", "replace").splitlines()
-
-
-def _shortened(file: IO[bytes], letters: int) -> str:
-    size = file.seek(0, os.SEEK_END)
-    file.seek(0)
-    # No letter takes more than four bytes.
-    if size <= 8 * letters:
-        text = file.read().decode("utf-8", "replace")
-        if len(text) <= letters:
-            return text
-        return f"{text[: letters // 2]}\n[...]\n{text[-(letters // 2) :]}"
-    start = file.read(4 * letters).decode("utf-8", "replace")
-    file.seek(-4 * letters, os.SEEK_END)
-    end = file.read().decode("utf-8", "replace")
-    return f"{start[: letters // 2]}\n[...]\n{end[-(letters // 2) :]}"
+def _line(process: Waiting, seconds: float, most: int) -> bytes:
+    """Read a line from a process, or what there is of one when it ends, the time is up, or it is too long."""
+    handle, until, content = process.stdout.fileno(), time.monotonic() + seconds, b""
+    while not content.endswith(b"\n") and len(content) <= most:
+        left = until - time.monotonic()
+        if left <= 0 or not select.select([handle], [], [], left)[0] or not (more := os.read(handle, 2**16)):
+            break
+        content += more
+    return content

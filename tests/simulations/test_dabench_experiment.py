@@ -72,7 +72,7 @@ def plain(benchmark, task, decide):
 
 
 def test_every_policy_was_played_as_a_plain_loop_plays_it(ran, data):
-    benchmark, table = DABench(data, warm=True), ran.episodes.set_index(["policy", "episode"])
+    benchmark, table = DABench(data), ran.episodes.set_index(["policy", "episode"])
     episodes, settings = ran.test.episodes, ran.comparison.choices
     on_the_way = 0
     for row, pair in enumerate(ran.pairs["test"]):
@@ -234,7 +234,7 @@ def test_the_committed_page_is_in_the_words_of_the_code(written):
 
 
 def test_calls_of_the_sandbox_are_counted(data, tmp_path):
-    benchmark = CountedDABench(DABench(data, warm=True), tmp_path)
+    benchmark = CountedDABench(DABench(data), tmp_path)
     task = benchmark.tasks()[0]
     with benchmark.environment(task) as environment:
         for _ in range(2):
