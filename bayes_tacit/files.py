@@ -236,13 +236,13 @@ def is_store(path: Path) -> bool:
 
 
 def _prefix(target: Path) -> str:
-    """Give the beginning of temporary names, which a file system may limit to 255 bytes."""
+    # The beginning of temporary names, which a file system may limit to 255 bytes.
     name = target.name
     return f".{name}." if len(name.encode()) <= 180 else f".{hashlib.sha256(name.encode()).hexdigest()[:32]}."
 
 
 def _started(process: int) -> str:
-    """Give when a process started, where the system tells: numbers of processes are used again."""
+    # When a process started, where the system says so: numbers of processes are used again.
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19]
     except (OSError, IndexError):
@@ -300,14 +300,14 @@ def _swap_folder(temporary: Path, target: Path) -> None:
 
 
 def _exchanged(one: Path, other: Path) -> bool:
-    """Have two folders change names in one step, where the system can."""
+    # Two folders change names in one step, where the system can.
     exchange = getattr(ctypes.CDLL(None), "renameat2", None) if sys.platform.startswith("linux") else None
     here, both = -100, 2
     return exchange is not None and exchange(here, os.fsencode(one), here, os.fsencode(other), both) == 0
 
 
 def _flush(file: Path) -> None:
-    """Have the operating system write the content before the name points to it."""
+    # The operating system writes the content before the name points to it.
     with file.open("rb") as handle:
         os.fsync(handle.fileno())
 

@@ -59,7 +59,7 @@ def masked(text: str, key: str | None) -> str:
 
 
 def excerpt(text: str, key: str | None, letters: int) -> str:
-    """Give the beginning of a text, masked before it is cut: half a key is a part of it all the same.
+    """Return the beginning of a text, masked before it is cut: half a key is a part of it all the same.
 
     Examples
     --------
@@ -77,7 +77,7 @@ def _whole(key: str) -> re.Pattern[str]:
 
 
 def _ways(letter: str) -> str:
-    """Give a pattern for all ways in which a letter is written; JSON within JSON writes one stroke as two or more."""
+    # A pattern for all ways in which a letter is written; JSON within JSON writes one stroke as two or more.
     code = ord(letter)
     named = {html.escape(letter), html.escape(letter).replace("&#x27;", "&apos;"), f"\\{letter}"} - {letter}
     ways = [re.escape(letter), *map(re.escape, sorted(named)), rf"\\{{1,4}}u{code:04x}", rf"\\{{1,4}}x{code:02x}"]
@@ -113,7 +113,7 @@ _LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
 
 def shown_address(address: object) -> object:
-    """Give an address as it may be shown: without a name and password in front of the host, and without a query.
+    """Return an address as it may be shown: without a name and password in front of the host, and without a query.
 
     Examples
     --------
@@ -127,7 +127,7 @@ def shown_address(address: object) -> object:
 
 
 def shown_variable(name: object) -> object:
-    """Give the name of a variable as it may be shown: what does not look like one may be the key itself, by mistake.
+    """Return the name of a variable as it may be shown: what does not look like one may be the key itself, by mistake.
 
     Examples
     --------

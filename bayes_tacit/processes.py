@@ -26,7 +26,7 @@ def tied_pool(workers: int, held: object = None) -> Iterator[ProcessPoolExecutor
     workers
         Number of processes.
     held
-        What each worker is given to hold for as long as it lives, such as a lock.
+        What each worker holds for as long as it lives, such as a lock.
     """
     context = get_context("spawn")
     watched, leash = context.Pipe(duplex=False)
@@ -47,7 +47,7 @@ def tied_pool(workers: int, held: object = None) -> Iterator[ProcessPoolExecutor
 
 
 def submit[**P, R](pool: ProcessPoolExecutor, work: Callable[P, R], *arguments: P.args, **named: P.kwargs) -> Future[R]:
-    """Give a pool something to do.
+    """Submit work to a pool.
 
     A worker that is started for it is deaf to interruptions from the keyboard from its beginning on, and is not left
     half started by one: the process that started it tells it to end.
@@ -62,7 +62,7 @@ def submit[**P, R](pool: ProcessPoolExecutor, work: Callable[P, R], *arguments: 
 
 
 def _tied(watched: Connection, held: object) -> None:  # noqa: ARG001
-    """Have this worker end as soon as nobody holds the other end of its line."""
+    # The worker ends as soon as nobody holds the other end of its line.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_ends_with, args=(watched,), daemon=True, name="leash").start()
 

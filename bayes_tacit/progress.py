@@ -38,12 +38,12 @@ def bars(console: Console | None = None, *, of: Literal["things", "bytes"] = "th
 
 
 def watched() -> bool:
-    """Tell whether someone can see a bar: standard error is a terminal, or this is a notebook's kernel."""
+    """Check whether someone can see a bar: standard error is a terminal, or this is a notebook's kernel."""
     return sys.stderr.isatty() or in_notebook()
 
 
 def in_notebook() -> bool:
-    """Tell whether this process is the kernel of a notebook; a shell of IPython in a terminal is none.
+    """Check whether this process is the kernel of a notebook; a shell of IPython in a terminal is none.
 
     Examples
     --------

@@ -218,7 +218,7 @@ def simplex(name: str, rows: np.ndarray) -> np.ndarray:
 
 
 def sums_to_one(sums: np.ndarray | float) -> np.ndarray:
-    """Say of sums of weights whether they are 1 but for rounding."""
+    """Check which sums of weights are 1 but for rounding."""
     return np.abs(np.asarray(sums) - 1) <= SIMPLEX_TOLERANCE
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from bayes_tacit.agents.scored import Scored, recorded_scores
 from bayes_tacit.agents.transcript.record import ChoiceRecord, ResetRecord, StepRecord, Transcript
 from bayes_tacit.files import atomic_path
-from bayes_tacit.html.rendering import render
+from bayes_tacit.html import render
 
 __all__ = ["episode_page", "write_page"]
 

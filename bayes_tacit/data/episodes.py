@@ -32,7 +32,7 @@ from bayes_tacit.data.layout import (
 from bayes_tacit.data.validation import EpisodesSummary, check_episodes, describe_oddities, outcome_labels, summarize
 from bayes_tacit.errors import InvalidDataError, TacitWarning
 from bayes_tacit.files import as_path
-from bayes_tacit.html.rendering import render
+from bayes_tacit.html import render
 from bayes_tacit.validate import number, whole
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import xarray as xr
 
 from bayes_tacit.data.layout import MISSING, Array, blocks, carried_variables, plain
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.html.rendering import render
+from bayes_tacit.html import render
 
 if TYPE_CHECKING:
     from bayes_tacit.data.layout import Array

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -16,8 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from bayes_tacit.files import save_page, writable_page
-from bayes_tacit.html.pieces import Picture, Table, table_of
-from bayes_tacit.html.rendering import render
+from bayes_tacit.html import Picture, Table, render, table_of
 from bayes_tacit.monitor.summary import SURE, Summary, summarize
 from bayes_tacit.review.style import CEILING, DECISION, OBSERVED, PREDICTED, SCORE, WIDE, dot_rows, embedded, lazily
 from bayes_tacit.router import PolicyRouter, Router
@@ -42,8 +40,7 @@ class Section:
     tables: list[Table] = field(default_factory=list)
 
 
-def sessions(summary: Summary) -> Section:
-    """Tell how many there were and when they were handed off."""
+def _sessions(summary: Summary) -> Section:
     share = summary.handed / summary.sessions
     lead = (
         f"{summary.sessions:,} sessions with {summary.steps:,} steps in {summary.requests:,} requests; "
@@ -53,7 +50,7 @@ def sessions(summary: Summary) -> Section:
     if summary.handoff_steps:
         counts = pd.Series(summary.handoff_steps)
         alt = f"Bars: sessions that were handed off at each step, from {counts.index.min()} to {counts.index.max()}."
-        pictures.append(_picture(lazily(_draw_handoff_steps, counts), alt, "When sessions were handed off."))
+        pictures.append(embedded(lazily(_draw_handoff_steps, counts), alt, "When sessions were handed off."))
     if len(summary.days) > 1:
         table = pd.DataFrame(
             {
@@ -65,12 +62,11 @@ def sessions(summary: Summary) -> Section:
         ).astype(float)
         alt = f"Lines over the last {len(table)} days: shares of sessions handed off, of cost, and of success."
         caption = "By the day on which a session began (UTC)."
-        pictures.append(_picture(lazily(_draw_days, table), alt, caption))
+        pictures.append(embedded(lazily(_draw_days, table), alt, caption))
     return Section(lead, pictures)
 
 
-def cost(summary: Summary) -> Section:
-    """Tell what was spent."""
+def _cost(summary: Summary) -> Section:
     spent = summary.spent
     lead = (
         f"Spent were {spent.cost:,.7g}; the same turns with Strong alone would have cost {spent.strong_cost:,.7g}"
@@ -92,8 +88,7 @@ def cost(summary: Summary) -> Section:
     return Section(lead, tables=[table_of(frame, "Realized cost, and that of Pure Strong", formats=formats)])
 
 
-def success(summary: Summary) -> Section:
-    """Tell what came of sessions whose outcome is known."""
+def _success(summary: Summary) -> Section:
     known = summary.success[0].known
     if not known:
         lead = (
@@ -111,8 +106,7 @@ def success(summary: Summary) -> Section:
     return Section(lead, tables=[table_of(frame, "Success where it is known", formats=formats)])
 
 
-def calibration(summary: Summary) -> Section:
-    """Compare scores with outcomes."""
+def _calibration(summary: Summary) -> Section:
     if not summary.calibration:
         return Section("There is no session with a score and a known outcome yet.")
     bins = pd.DataFrame([vars(one) for one in summary.calibration])
@@ -128,7 +122,7 @@ def calibration(summary: Summary) -> Section:
     )
     bins["probability"] = probability
     alt = "Two panels: the share that succeeded after a handoff, and that failed with Cheap to the end, by score."
-    picture = _picture(lazily(_draw_outcomes, bins), alt, "Scores against outcomes.")
+    picture = embedded(lazily(_draw_outcomes, bins), alt, "Scores against outcomes.")
     shown = pd.DataFrame(
         {
             "sessions": bins["n"],
@@ -149,8 +143,7 @@ def calibration(summary: Summary) -> Section:
     return Section(lead, [picture], [table_of(shown, "Observed: succeeded if handed off, failed if not")])
 
 
-def drift(summary: Summary) -> Section:
-    """Compare features and diagnostics with training."""
+def _drift(summary: Summary) -> Section:
     if not summary.drifts:
         return Section(
             "Give the router file (`--router`) to compare features and diagnostics with its training data: it holds "
@@ -185,7 +178,7 @@ def drift(summary: Summary) -> Section:
     alt = "Dots by name: how much of all values lies lower or higher than in training, beside the limit."
     return Section(
         lead,
-        [_picture(lazily(_draw_drift, drawn), alt, "Drift from training.")],
+        [embedded(lazily(_draw_drift, drawn), alt, "Drift from training.")],
         [
             table_of(frame, "Drift; outside: the share beyond all values of training", formats=formats),
             table_of(shares, "Training quantiles, and in brackets the share of values up to each now"),
@@ -193,8 +186,7 @@ def drift(summary: Summary) -> Section:
     )
 
 
-def shadow(summary: Summary) -> Section:
-    """Tell what the router in shadow would have done."""
+def _shadow(summary: Summary) -> Section:
     if not summary.compared:
         return Section("No router ran in shadow.")
     lead = (
@@ -212,8 +204,7 @@ def shadow(summary: Summary) -> Section:
     return Section(lead, tables=[table_of(frame, "Router and shadow", formats={"success": ".1%"})])
 
 
-def faults(summary: Summary) -> Section:
-    """Tell what went wrong."""
+def _faults(summary: Summary) -> Section:
     frame = pd.DataFrame(
         {"requests": [summary.faults, summary.missing, summary.errors, summary.fallbacks]},
         index=pd.Index(
@@ -229,8 +220,7 @@ def faults(summary: Summary) -> Section:
     return Section(f"Of {summary.requests:,} requests:", tables=[table_of(frame, "Faults")])
 
 
-def latest(summary: Summary) -> Section:
-    """List the last sessions."""
+def _latest(summary: Summary) -> Section:
     unknown = "\N{EN DASH}"
     frame = pd.DataFrame(
         {
@@ -245,10 +235,6 @@ def latest(summary: Summary) -> Section:
     return Section(
         "The sessions that were heard of last.", tables=[table_of(frame, "Latest sessions", formats={"cost": MONEY})]
     )
-
-
-def _picture(draw: Callable[[], Figure], alt: str, caption: str) -> Picture:
-    return embedded(draw, alt, caption)
 
 
 def _range(lower: float, upper: float) -> str:
@@ -266,14 +252,14 @@ def _shortened(name: str) -> str:
 
 
 SECTIONS = {
-    "sessions": ("Sessions and handoffs", sessions),
-    "cost": ("Cost", cost),
-    "success": ("Success", success),
-    "calibration": ("Calibration", calibration),
-    "drift": ("Drift", drift),
-    "shadow": ("Shadow", shadow),
-    "faults": ("Faults", faults),
-    "latest": ("Latest sessions", latest),
+    "sessions": ("Sessions and handoffs", _sessions),
+    "cost": ("Cost", _cost),
+    "success": ("Success", _success),
+    "calibration": ("Calibration", _calibration),
+    "drift": ("Drift", _drift),
+    "shadow": ("Shadow", _shadow),
+    "faults": ("Faults", _faults),
+    "latest": ("Latest sessions", _latest),
 }
 PARTS = {"overview": "Overview", **{part: name for part, (name, _) in SECTIONS.items()}, "provenance": "Provenance"}
 """The sections, in their order."""
@@ -328,12 +314,11 @@ def monitor(
     """
     target = writable_page(path, overwrite=overwrite)
     summary = summarize(log, router, training=training)
-    save_page(target, page_of(summary, title))
+    save_page(target, _page(summary, title))
     return summary
 
 
-def page_of(summary: Summary, title: str = "Sessions") -> str:
-    """Give the page as text."""
+def _page(summary: Summary, title: str = "Sessions") -> str:
     warnings = summary.warnings
     written = f"Written by bayes_tacit {version('bayes_tacit')} at {datetime.now(UTC):%Y-%m-%d %H:%M} UTC."
     return render(

@@ -25,48 +25,12 @@ MOST_IN_MEMORY = 5_000
 
 @dataclass(slots=True)
 class Record:
-    """What the lines of one session say together.
-
-    Attributes
-    ----------
-    scope, session
-        Which one.
-    task
-        Its task, by name or digest.
-    router, shadow
-        Fingerprints of who decides and of who is in shadow; None where the log does not say.
-    first, last
-        When it began, and when it was heard of last.
-    steps, requests
-        How many steps it has had, and how many requests were decided.
-    handed
-        Whether it was handed off.
-    handoff_step
-        At which checkpoint; None if the log does not say.
-    score, pi
-        The last score before or at the handoff, and the incidence with it, if the policy has them.
-    why
-        Why, in words: that of the handoff, or the last one.
-    cheap_calls, strong_calls
-        How many turns each side made.
-    cost, strong_cost
-        What was spent, and what it would have been with Strong alone.
-    success
-        1, 0, or None if it is not known.
-    shadow_step
-        Where the one in shadow would have handed off; None if not as far as it could be seen.
-    faults, missing, errors, fallbacks
-        Requests with a fault of router or extractor, without something that the router needs, with an error of the
-        server, and those that the other side served.
-    counted
-        The last step whose diagnostics were counted.
-    by_strong
-        The last step that Strong made.
-    """
+    """What the lines of one session say together, each attribute a column of the table on disk."""
 
     scope: str
     session: str
     task: str | None = None
+    # Fingerprints of who decides and of who is in shadow; None where the log does not say.
     router: str | None = None
     shadow: str | None = None
     first: float = 0.0
@@ -75,19 +39,25 @@ class Record:
     requests: int = 0
     handed: int = 0
     handoff_step: int | None = None
+    # The last score before or at the handoff and the incidence with it, if the policy has them; why, in words.
     score: float | None = None
     pi: float | None = None
     why: str = ""
+    # Turns of each side, what they cost, and what they would have cost with Strong alone.
     cheap_calls: int = 0
     strong_calls: int = 0
     cost: float = 0.0
     strong_cost: float = 0.0
     success: int | None = None
+    # Where the one in shadow would have handed off; None if not as far as it could be seen.
     shadow_step: int | None = None
+    # Requests with a fault of router or extractor, without something that the router needs, with an error of the
+    # server, and those that the other side served.
     faults: int = 0
     missing: int = 0
     errors: int = 0
     fallbacks: int = 0
+    # The last step whose diagnostics were counted, and the last one that Strong made.
     counted: int = -1
     by_strong: int = -1
 
@@ -126,7 +96,7 @@ class Records:
         self._insert = f"INSERT OR REPLACE INTO record VALUES ({', '.join('?' * len(NAMES))})"
 
     def of(self, scope: str, session: str) -> Record:
-        """Give the record of a session, to be changed in place before the next one is asked for."""
+        """Return the record of a session, to be changed in place before the next one is asked for."""
         key = scope, session
         held = self._held.get(key)
         if held is not None:
@@ -146,21 +116,16 @@ class Records:
         self._held.clear()
 
     def rows(self, query: str, values: tuple[object, ...] = ()) -> sqlite3.Cursor:
-        """Ask the table `record`, which has a column for each attribute of `Record`."""
+        """Query the table `record`."""
         return self._base.execute(query, values)
 
-    def select(self, query: str) -> Iterator[Record]:
-        """Give records, one at a time; the query follows the table's name."""
-        for row in self._base.execute(f"SELECT * FROM record {query}"):
-            yield Record(*row)
-
     def one(self, query: str, values: tuple[object, ...] = ()) -> tuple[Any, ...]:
-        """Give the one row that a query has."""
+        """Return the one row that a query has."""
         row: tuple[Any, ...] = self._base.execute(query, values).fetchone()
         return row
 
     def close(self) -> None:
-        """Let the file go."""
+        """Close the file."""
         self._base.close()
 
     def _write(self, records: list[Record]) -> None:
@@ -214,7 +179,7 @@ class Counts:
         return sum(self._places)
 
     def share(self, level: int, *, included: bool) -> float:
-        """Give the share of values up to the level of this number, with or without those at it."""
+        """Return the share of values up to the level of this number, with or without those at it."""
         return sum(self._places[: 2 * level + 1 + included]) / self.n if self.n else math.nan
 
     @property
@@ -233,17 +198,18 @@ class Counts:
         return (self._places[0] + self._places[-1]) / self.n if self.n else math.nan
 
     def _apart(self, *, higher: bool) -> float:
-        """Give the largest gap between both distribution functions that the quantiles prove.
+        """Compute the largest gap between both distribution functions that the quantiles prove.
 
         It is at most the one-sided Kolmogorov-Smirnov distance, and needs no training data: in training at least p of
         all values are up to the quantile of p, and at most p are below it.
         """
         gaps = [0.0]
         for level, value in enumerate(self.levels) if self.n else ():
+            known = list(zip(PROBABILITIES, self.quantiles, strict=True))
             if higher:
-                gaps.append(_largest(self.quantiles, value) - self.share(level, included=True))
+                gaps.append(max(p for p, quantile in known if quantile <= value) - self.share(level, included=True))
             else:
-                gaps.append(self.share(level, included=False) - _smallest(self.quantiles, value))
+                gaps.append(self.share(level, included=False) - min(p for p, quantile in known if quantile >= value))
         return max(gaps)
 
 
@@ -289,7 +255,7 @@ class Drift:
 
 
 def limit_of(sessions: int, names: int) -> float:
-    """Give the gap that chance exceeds in at most one of a hundred logs (Dvoretzky, Kiefer, Wolfowitz).
+    """Return the gap that chance exceeds in at most one of a hundred logs (Dvoretzky, Kiefer, Wolfowitz).
 
     Steps of one session are alike, so that sessions count and not steps; and of several names any may exceed it.
 
@@ -302,7 +268,7 @@ def limit_of(sessions: int, names: int) -> float:
 
 
 def drift_of(kind: Kind, name: str, counts: Counts, sessions: int, names: int) -> Drift:
-    """Compare what was counted with training."""
+    """Compare counts of values with training."""
     place = {value: level for level, value in enumerate(counts.levels)}
     return Drift(
         kind,
@@ -318,34 +284,12 @@ def drift_of(kind: Kind, name: str, counts: Counts, sessions: int, names: int) -
     )
 
 
-def _largest(quantiles: Sequence[float], value: float) -> float:
-    return max(p for p, quantile in zip(PROBABILITIES, quantiles, strict=True) if quantile <= value)
-
-
-def _smallest(quantiles: Sequence[float], value: float) -> float:
-    return min(p for p, quantile in zip(PROBABILITIES, quantiles, strict=True) if quantile >= value)
-
-
 EXPECTED = "a log of sessions, .jsonl, from bayes-tacit serve"
 
 
 @dataclass(frozen=True)
 class Event:
-    """One line.
-
-    Attributes
-    ----------
-    where
-        File and line, for messages.
-    kind
-        Which event.
-    scope, session
-        Whose.
-    time
-        Seconds since 1970.
-    content
-        The whole object.
-    """
+    """One line: where it stands (file and line), its event, whose and when, and the whole object."""
 
     where: str
     kind: str
@@ -355,13 +299,13 @@ class Event:
     content: Mapping[str, Any]
 
     def wrong(self, field: str, expected: str) -> FileFormatError:
-        """Say that a field is not what it must be."""
+        """Return the error of a field that is not what it must be."""
         value = repr(self.content.get(field))
         short = value if len(value) <= 80 else f"{value[:77]}..."
         return FileFormatError(f"{self.where}: {field} is {short}; expected {expected}")
 
     def number(self, field: str) -> float | None:
-        """Give a number, None where there is none."""
+        """Return a number, None where there is none."""
         value = self.content.get(field)
         if value is None:
             return None
@@ -370,28 +314,28 @@ class Event:
         return float(value)
 
     def count(self, field: str) -> int:
-        """Give a whole number of at least 0."""
+        """Return a whole number of at least 0."""
         value = self.content.get(field)
         if isinstance(value, bool) or not isinstance(value, int) or value < 0:
             raise self.wrong(field, "a whole number of at least 0")
         return value
 
     def flag(self, field: str) -> bool:
-        """Give true or false; what is not there is false."""
+        """Return true or false; what is not there is false."""
         value = self.content.get(field, False)
         if not isinstance(value, bool):
             raise self.wrong(field, "true or false")
         return value
 
     def text(self, field: str) -> str | None:
-        """Give a text, None where there is none."""
+        """Return a text, None where there is none."""
         value = self.content.get(field)
         if value is not None and not isinstance(value, str):
             raise self.wrong(field, "a text or null")
         return value
 
     def inner(self, field: str) -> Event | None:
-        """Give an object inside this one, to be read the same way; None where there is none."""
+        """Return an object inside this one, as an event; None where there is none."""
         value = self.content.get(field)
         if value is None:
             return None
@@ -400,7 +344,7 @@ class Event:
         return Event(f"{self.where}, {field}", self.kind, self.scope, self.session, self.time, value)
 
     def numbers(self, field: str) -> dict[str, float]:
-        """Give an object of numbers; none where there is none."""
+        """Return an object of numbers; an empty one where there is none."""
         found = self.inner(field)
         if found is None:
             return {}
@@ -474,7 +418,6 @@ class Training:
     diagnostic_sessions: int = 0
 
     def __post_init__(self) -> None:
-        """Take the quantiles from the router."""
         ranges = self.router.ranges if self.ranges is None else self.ranges
         if ranges is None:
             raise InvalidDataError(
@@ -496,17 +439,15 @@ class Training:
     def drifts(self) -> list[Drift]:
         """Compare each with training."""
         names = len(self.features) + len(self.diagnostics)
-        return [
-            *(drift_of("feature", name, one, self.feature_sessions, names) for name, one in self.features.items()),
-            *(
-                drift_of("diagnostic", name, one, self.diagnostic_sessions, names)
-                for name, one in self.diagnostics.items()
-            ),
-        ]
+        groups: tuple[tuple[Kind, dict[str, Counts], int], ...] = (
+            ("feature", self.features, self.feature_sessions),
+            ("diagnostic", self.diagnostics, self.diagnostic_sessions),
+        )
+        return [drift_of(kind, name, one, n, names) for kind, counts, n in groups for name, one in counts.items()]
 
 
 def read_into(records: Records, lines: Lines, training: Training | None) -> dict[str, str]:
-    """Read all lines; give what routers there were, by fingerprint, in words."""
+    """Read all lines, and return the routers among them, by fingerprint, in words."""
     routers: dict[str, str] = {}
     for event in lines:
         record = records.of(event.scope, event.session)

@@ -23,7 +23,7 @@ PROBABILITY = 0.95
 
 
 def share_interval(count: int, of: int, probability: float = PROBABILITY) -> tuple[float, float]:
-    """Give the equal-tailed interval of a share under Jeffreys' prior; an end without anything beyond it is 0 or 1.
+    """Compute the equal-tailed interval of a share under Jeffreys' prior; an end without anything beyond it is 0 or 1.
 
     Examples
     --------
@@ -39,7 +39,7 @@ def share_interval(count: int, of: int, probability: float = PROBABILITY) -> tup
 def ratio_interval(
     n: int, sums: tuple[float, float], squares: tuple[float, float, float], probability: float = PROBABILITY
 ) -> tuple[float, float]:
-    """Give the interval of a ratio of two totals over independent sessions, by linearization.
+    """Compute the interval of a ratio of two totals over independent sessions, by linearization.
 
     Parameters
     ----------
@@ -202,19 +202,15 @@ def spent(records: Records) -> Spent:
 
 
 def success(records: Records) -> list[Succeeded]:
-    """Give success by group."""
+    """Compute success by group."""
     found = []
     for group, condition in GROUPS.items():
         n, known, good, cost, alone = records.one(
             "SELECT count(*), count(success), total(success), total(cost), total(strong_cost) FROM record "
             f"WHERE {condition}"
         )
-        share = good / known if known else math.nan
-        found.append(
-            Succeeded(
-                group, n, known, int(good), share, *share_interval(int(good), known), cost=cost, strong_cost=alone
-            )
-        )
+        share, ends = good / known if known else math.nan, share_interval(int(good), known)
+        found.append(Succeeded(group, n, known, int(good), share, *ends, cost=cost, strong_cost=alone))
     return found
 
 
@@ -248,7 +244,7 @@ def compared(records: Records, router: str | None) -> list[Compared]:
 
 
 def days(records: Records) -> list[Day]:
-    """Give the last days on which sessions began."""
+    """Return the last days on which sessions began."""
     query = (
         f"SELECT CAST(first / {DAY} AS INTEGER) AS day, count(*), sum(handed), sum(cost), sum(strong_cost), "
         f"count(success), CAST(total(success) AS INTEGER) FROM record GROUP BY day ORDER BY day DESC LIMIT {MOST_DAYS}"
@@ -464,12 +460,14 @@ def _summary(
         routers=routers,
         router=chosen,
         others=others,
-        latest=list(records.select(f"ORDER BY last DESC, session LIMIT {int(latest)}")),
+        latest=[
+            Record(*row) for row in records.rows(f"SELECT * FROM record ORDER BY last DESC, session LIMIT {latest}")
+        ],
     )
 
 
 def _chosen(records: Records, lines: Lines, training: Training | None) -> str | None:
-    """Give the router whose scores are looked at: the one that was given, or the one with most sessions."""
+    # The router whose scores are looked at: the one that was given, or the one with most sessions.
     query = "SELECT router FROM record WHERE router IS NOT NULL GROUP BY router ORDER BY count(*) DESC, router"
     found = [str(router) for (router,) in records.rows(query)]
     if training is None:

@@ -23,8 +23,7 @@ from bayes_tacit.estimates.map_fit import MapFit
 from bayes_tacit.estimates.posterior.completion import completed
 from bayes_tacit.estimates.posterior.log_prior import prior_of
 from bayes_tacit.files import save_page, writable_page
-from bayes_tacit.html.pieces import Missing, Picture, table_of
-from bayes_tacit.html.rendering import render
+from bayes_tacit.html import Missing, Picture, render, table_of
 from bayes_tacit.model.design import Design
 from bayes_tacit.model.families import family_named
 from bayes_tacit.review import figures

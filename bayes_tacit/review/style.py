@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 from matplotlib.gridspec import GridSpec
 from matplotlib.transforms import ScaledTranslation
 
-from bayes_tacit.html.pieces import Picture
+from bayes_tacit.html import Picture
 
 SCORE = "#0072B2"
 DECISION = "#D55E00"

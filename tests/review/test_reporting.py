@@ -30,7 +30,7 @@ from bayes_tacit import (
     save_posterior,
 )
 from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileError
-from bayes_tacit.html.rendering import prose, render
+from bayes_tacit.html import prose, render
 from bayes_tacit.review.checks import headline
 from bayes_tacit.review.reporting import PARTS, chosen_table, parameter_table, shown_episodes
 

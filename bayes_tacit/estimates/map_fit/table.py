@@ -10,8 +10,7 @@ from scipy import special
 
 from bayes_tacit.estimates.map_fit.intervals import normal_interval, weight_interval
 from bayes_tacit.estimates.map_fit.values import FittedValues
-from bayes_tacit.html.pieces import table_of
-from bayes_tacit.html.rendering import render
+from bayes_tacit.html import render, table_of
 from bayes_tacit.model.families import family_named
 
 LIMIT = float(special.chdtri(1, 0.05)) / 2

@@ -13,8 +13,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from bayes_tacit.html.pieces import table_of
-from bayes_tacit.html.rendering import render
+from bayes_tacit.html import render, table_of
 
 LARGEST_RHAT = 1.01
 SMALLEST_ESS_PER_CHAIN = 100

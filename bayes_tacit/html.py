@@ -1,21 +1,69 @@
-"""What pages are made of, as values: tables, pictures, and what could not be made."""
+"""All HTML of the library: templates, and the tables and pictures they are filled with.
+
+Text is escaped by the template engine, so that nothing a user named can become markup.
+"""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from numbers import Integral, Real
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import pandas as pd
+    from jinja2 import Environment
+    from markupsafe import Markup
 
 DECIMALS = 3
 SHORT = 16
 """Rows of a table that is not to be broken over two printed pages."""
 LONG = 40
 """Rows from which on a table is folded up."""
+
+
+def render(template: str, **values: object) -> str:
+    """Fill a template of this package; every value is text, and is escaped.
+
+    Examples
+    --------
+    >>> print(render("plain_table.html", header=["a < b"], rows=[["&"]]))
+    <table><thead><tr><th style="text-align:left">a &lt; b</th></tr></thead>
+    <tbody><tr><td style="text-align:left">&amp;</td></tr></tbody></table>
+    """
+    return _environment().get_template(template).render(**values)
+
+
+def prose(sentence: str) -> Markup:
+    """Return a sentence as HTML, with `names between backticks` as code.
+
+    Examples
+    --------
+    >>> print(prose("raise `draws` & wait"))
+    raise <code>draws</code> &amp; wait
+    """
+    from markupsafe import Markup, escape
+
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(sentence))))
+
+
+@cache
+def _environment() -> Environment:
+    # Loaded when first needed: a container that can show itself in a notebook is mostly used elsewhere.
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("bayes_tacit"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["prose"] = prose
+    return environment
 
 
 @dataclass(frozen=True)
@@ -44,18 +92,18 @@ class Table:
 
     @property
     def short(self) -> bool:
-        """Whether it is to stay on one printed page."""
+        """Whether it stays on one printed page."""
         return len(self.rows) <= SHORT
 
     @property
     def long(self) -> bool:
-        """Whether it is folded up until somebody asks for it."""
+        """Whether it is folded up until somebody opens it."""
         return len(self.rows) >= LONG
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure that is in the page itself.
+    """A figure inside a page.
 
     Attributes
     ----------
@@ -64,9 +112,9 @@ class Picture:
     width, height
         Its size in CSS pixels.
     alt, caption
-        What it shows, for whoever does not see it, and for all.
+        What it shows, for readers who do not see it, and for all.
     narrow
-        The same figure as a phone shows it: content, width and height; None if it is scrolled there.
+        The same figure as a phone shows it: content, width and height; None if a phone scrolls it.
     """
 
     source: str
@@ -102,8 +150,7 @@ def table_of(
     """
     formats = formats or {}
     names = [str(column) for column in frame.columns]
-    numbers = [kind.kind in "iuf" for kind in frame.dtypes]
-    corner = [_readable(frame.index.name or "")] if labelled else []
+    header = [*([str(frame.index.name or "")] if labelled else []), *names]
     rows = tuple(
         (
             *([str(label)] if labelled else []),
@@ -111,11 +158,8 @@ def table_of(
         )
         for label, *values in frame.itertuples(name=None)
     )
-    return Table(caption, (*corner, *map(_readable, names)), rows, (*([False] if labelled else []), *numbers), labelled)
-
-
-def _readable(name: object) -> str:
-    return str(name).replace("_", " ")
+    numbers = (*([False] if labelled else []), *(kind.kind in "iuf" for kind in frame.dtypes))
+    return Table(caption, tuple(name.replace("_", " ") for name in header), rows, numbers, labelled)
 
 
 def _formatted(value: object, how: str | None) -> str:
