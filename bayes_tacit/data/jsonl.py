@@ -19,12 +19,11 @@ from typing import Annotated, Any
 
 import numpy as np
 import xarray as xr
-from annotated_types import Ge, Le, Len
 from pydantic import (
-    AllowInfNan,
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Field,
     StrictBool,
     StrictInt,
     StrictStr,
@@ -250,7 +249,8 @@ def _null(value: Any) -> Any:  # noqa: ANN401  any scalar
 
 
 type _Scalar = StrictBool | StrictInt | float | StrictStr | None
-type _Checkpoint = Annotated[int, Ge(-(2**63)), Le(2**63 - 1)]
+type _Diagnostic = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+type _Checkpoint = Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]
 
 _STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"')
 
@@ -266,11 +266,11 @@ class Record(BaseModel):
     __pydantic_extra__: dict[str, _Scalar]
 
     episode: StrictStr | StrictInt
-    features: dict[str, Annotated[float, AllowInfNan(False)] | bool]
+    features: dict[str, Annotated[float, Field(allow_inf_nan=False)] | bool]
     cheap_success: Annotated[bool, BeforeValidator(_flag)]
     strong_success: Annotated[bool, BeforeValidator(_flag)]
-    window: Annotated[list[_Checkpoint], Len(2, 2)] | None = None
-    diagnostics: Annotated[list[dict[str, Annotated[float, AllowInfNan(False), Ge(0)] | bool]], Len(1)]
+    window: Annotated[list[_Checkpoint], Field(min_length=2, max_length=2)] | None = None
+    diagnostics: Annotated[list[dict[str, _Diagnostic | bool]], Field(min_length=1)]
     steps: list[dict[str, _Scalar]] | None = None
 
 
