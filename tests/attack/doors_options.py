@@ -8,11 +8,10 @@ from pathlib import Path
 from random import Random
 
 from attack import base
-from attack.case import REFUSE, Case, Door, Ended
-from attack.junk import dumps
-from attack.putting import cleared
-from attack.valid_logs import FORMATS, write
-from attack.ways import command
+from attack.cases import REFUSE, Case, Door, Ended, command
+from attack.doors_logs import FORMATS
+from attack.doors_logs import write_log as write
+from attack.junk import cleared, dumps
 
 WORDS = ("abc", "", " ", "nan", "NaN", "1,5", "0x10", "--", "1e", "\x1b[31m1", "½", "9" * 400 + "x", "None", "true")
 FRACTIONS = ("1.5", "1e3", "inf", "-inf", "1e400", "-0.5")

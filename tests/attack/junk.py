@@ -1,12 +1,18 @@
-"""What is wrong with text and JSON, drawn from a generator."""
+"""What is wrong with text, JSON, netCDF and Zarr, and cases that put it in the place of a file."""
 
 from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Iterator
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from random import Random
 from typing import Any
+
+import h5py
+from attack.cases import EITHER, REFUSE, SAME, Case, Door, Prepare, distinct
 
 DEEP = "[" * 100_000
 DIGITS = "9" * 5_000
@@ -189,3 +195,263 @@ FOREIGN: dict[str, bytes] = {
     "escape codes": b"\x1b[31m\x1b]0;title\x07",
 }
 """What other files hold."""
+
+
+Field = tuple[object, ...]
+
+
+def cleared(path: Path) -> Path:
+    """Take away what is at a path, a link to the valid file above all; folders above it become the case's own."""
+    parent = path.parent
+    if parent.is_symlink():
+        whole = parent.resolve()
+        parent.unlink()
+        shutil.copytree(whole, parent)
+    if path.is_symlink() or path.is_file():
+        path.unlink()
+    elif path.is_dir():
+        shutil.rmtree(path)
+    return path
+
+
+def put(name: str, content: bytes) -> Prepare:
+    """Write bytes in the place of a file."""
+
+    def prepare(folder: Path) -> None:
+        cleared(folder / name).write_bytes(content)
+
+    return prepare
+
+
+def case_of(
+    door: Door, file: str, what: str, content: bytes, expects: str = REFUSE, names: tuple[str, ...] = ()
+) -> Case:
+    """Give a case of other bytes."""
+    return Case(door, what, put(file, content), expects, names, distinct(file + what[:4]) + distinct(content))
+
+
+def no_files(door: Door, file: str) -> Iterator[Case]:
+    """Put things there that are no files."""
+    makers: dict[str, Callable[[Path], object]] = {
+        "missing": lambda _: None,
+        "a folder": lambda path: path.mkdir(),
+        "a pipe": lambda path: os.mkfifo(path),
+        "a dangling link": lambda path: path.symlink_to(path.with_name("nowhere")),
+        "a link to itself": lambda path: path.symlink_to(path),
+        "a device": lambda path: path.symlink_to("/dev/zero"),
+    }
+    for what, make in makers.items():
+
+        def prepare(folder: Path, make: Callable[[Path], object] = make) -> None:
+            make(cleared(folder / file))
+
+        # That there is none would be no help to who sees that there is.
+        names = ("pipe", "device") if what in ("a pipe", "a device") else ()
+        yield Case(door, f"{file} is {what}", prepare, REFUSE, names, f"{file} {what}")
+
+
+def foreign(door: Door, file: str, leave: frozenset[str] = frozenset()) -> Iterator[Case]:
+    """Put other files' content there."""
+    for what, content in FOREIGN.items():
+        if what not in leave:
+            yield case_of(door, file, f"{file} holds {what}", content)
+
+
+def broken_text(door: Door, file: str, text: bytes, rng: Random, *, lines: bool = False) -> Iterator[Case]:
+    """Break text at random places."""
+    for what, content in torn(text, rng, lines=lines):
+        yield case_of(door, file, f"{file}: {what}", content)
+    yield case_of(door, file, f"{file}: a byte order mark", b"\xef\xbb\xbf" + text, EITHER)
+
+
+def wrong_fields(
+    door: Door,
+    file: str,
+    content: Any,
+    fields: Mapping[Field, str],
+    rng: Random,
+    *,
+    write: Callable[[Any], bytes] = dumps,
+    optional: frozenset[Field] = frozenset(),
+    per_field: int = 99,
+    names: Callable[[Field], tuple[str, ...]] | None = None,
+) -> Iterator[Case]:
+    """Give fields values that they must not have, and take them away."""
+    for path, kind in fields.items():
+        shown = ".".join(map(str, path))
+        said = names(path) if names else named(path)
+        wrong = list(WRONG[kind])
+        for value in rng.sample(wrong, min(per_field, len(wrong))):
+            if path in optional and value is None:
+                continue
+            raw = isinstance(value, Raw) or (isinstance(value, list) and any(isinstance(each, Raw) for each in value))
+            what = f"{shown} is {str(value)[:20] if raw else repr(value)}"
+            # What is not JSON is refused as such, before its fields are looked at.
+            yield case_of(door, file, what, write(replaced(content, path, value)), REFUSE, () if raw else said)
+        if path not in optional and isinstance(path[-1], str):
+            yield case_of(door, file, f"{shown} is not there", write(removed(content, path)), REFUSE, said)
+
+
+def named(path: Field) -> tuple[str, ...]:
+    """Give the names along a path, of which a refusal must have one."""
+    return tuple(str(part) for part in path if isinstance(part, str))
+
+
+def repeated_keys(
+    door: Door,
+    file: str,
+    content: Any,
+    rng: Random,
+    n: int,
+    *,
+    write: Callable[[bytes], bytes] = bytes,
+) -> Iterator[Case]:
+    """Give random keys twice, with the same value and with another one."""
+    places = list(objects(content))
+    for _ in range(n):
+        path = rng.choice(places)
+        inner = content
+        for part in path:
+            inner = inner[part]
+        key = rng.choice(list(inner))
+        value = rng.choice([inner[key], 0, "other", None])
+        what = f"key {key!r} of {'.'.join(map(str, path)) or 'it'} twice"
+        yield case_of(door, file, what, write(twice(content, path, key, value)))
+
+
+def unknown_keys(
+    door: Door,
+    file: str,
+    content: Any,
+    rng: Random,
+    n: int,
+    *,
+    below: Callable[[Field], bool] = lambda _: True,
+    write: Callable[[Any], bytes] = dumps,
+) -> Iterator[Case]:
+    """Add keys that nobody knows."""
+    places = [path for path in objects(content) if below(path)]
+    for number in range(n):
+        path = rng.choice(places)
+        key = rng.choice(["more", "", "__class__", "constructor", "\x1b[31mred", "é", "a" * 300]) + str(number)
+        what = f"unknown key {key[:20]!r} in {'.'.join(map(str, path)) or 'it'}"
+        yield case_of(door, file, what, write(replaced(content, (*path, key), rng.choice([1, None, "x", []]))))
+
+
+def same(door: Door, file: str, content: Any, rng: Random, n: int, *, lines: bool = False) -> Iterator[Case]:
+    """Write the same content otherwise, which must change nothing."""
+    for number in range(n):
+        if lines:
+            # The first line says in which order names are shown.
+            each = (rewritten(one, rng, shuffled=place > 0) + b"\n" for place, one in enumerate(content))
+            text = b"".join(each)
+        else:
+            text = rewritten(content, rng)
+        yield case_of(door, file, f"{file} written otherwise {number}", text, SAME)
+
+
+def own(folder: Path, name: str) -> Path:
+    """Give the case a copy of its own of a valid file or folder, to change."""
+    path = folder / name
+    whole = path.resolve()
+    path.unlink()
+    shutil.copytree(whole, path) if whole.is_dir() else shutil.copy(whole, path)
+    return path
+
+
+def opened(name: str, change: Callable[[h5py.File], object]) -> Prepare:
+    """Change a netCDF file in place."""
+
+    def prepare(folder: Path) -> None:
+        with h5py.File(own(folder, name), "r+") as file:
+            change(file)
+
+    return prepare
+
+
+def broken_netcdf(door: Door, name: str, rng: Random) -> Iterator[Case]:
+    """What is wrong with a netCDF file, whatever it holds."""
+    content = (door.base / name).read_bytes()
+    yield from foreign(door, name)
+    for _ in range(12):
+        cut = rng.randrange(1, len(content))
+        yield case_of(door, name, f"cut after {cut} bytes", content[:cut], EITHER)
+    for _ in range(30):
+        places = [rng.randrange(len(content)) for _ in range(rng.choice([1, 4, 64]))]
+        changed = bytearray(content)
+        for place in places:
+            changed[place] = rng.randrange(256)
+        # No checksum guards them: numbers may be other numbers.
+        yield case_of(door, name, f"bytes changed at {places[0]}", bytes(changed), EITHER)
+    yield case_of(door, name, "packed by gzip", FOREIGN["a zip"] + content)
+    variables = _variables(door.base / name)
+    for variable in rng.sample(variables, min(6, len(variables))):
+        yield Case(door, f"{variable} is a link", opened(name, lambda file, each=variable: _linked(file, each)))
+        yield Case(
+            door, f"{variable} is in another file", opened(name, lambda file, each=variable: _external(file, each))
+        )
+
+
+def broken_zarr(door: Door, name: str, rng: Random) -> Iterator[Case]:
+    """What is wrong with a Zarr store, whatever it holds."""
+    whole = door.base / name
+    files = sorted(path.relative_to(whole) for path in whole.rglob("*") if path.is_file())
+    chunks = [file for file in files if file.name != "zarr.json"]
+    described = [file for file in files if file.name == "zarr.json"]
+
+    def remove(file: Path) -> Prepare:
+        return lambda folder: (own(folder, name) / file).unlink()
+
+    def rewrite(file: Path, content: bytes) -> Prepare:
+        return lambda folder: (own(folder, name) / file).write_bytes(content) and None
+
+    for file in rng.sample(chunks, min(8, len(chunks))):
+        yield Case(door, f"{file} is missing", remove(file))
+        yield Case(door, f"{file} is cut", rewrite(file, (whole / file).read_bytes()[:-3]))
+        yield Case(door, f"{file} is other bytes", rewrite(file, rng.randbytes(40)))
+        yield Case(door, f"{file} is a link", lambda folder, file=file: _to_link(own(folder, name) / file))
+    for file in described:
+        yield Case(door, f"{file} is cut", rewrite(file, (whole / file).read_bytes()[:-5]))
+        yield Case(door, f"{file} is nested", rewrite(file, FOREIGN["deep lists"]))
+        yield Case(door, f"{file} is empty", rewrite(file, b""))
+        content = json.loads((whole / file).read_bytes())
+        if "shape" in content:
+            for key, value in (
+                ("shape", [10**12]),
+                ("shape", "x"),
+                ("data_type", "object"),
+                ("codecs", [{"name": "pickle"}]),
+                ("zarr_format", 9),
+                ("codecs", "x"),
+                ("fill_value", [1]),
+            ):
+                changed = json.dumps(content | {key: value}).encode()
+                yield Case(
+                    door, f"{file}: {key} is {value}", rewrite(file, changed), REFUSE if key != "fill_value" else EITHER
+                )
+        yield Case(door, f"{file} is missing", remove(file), EITHER if len(file.parts) > 1 else REFUSE)
+
+
+def _variables(path: Path) -> list[str]:
+    found: list[str] = []
+    with h5py.File(path, "r") as file:
+        file.visititems(
+            lambda name, each: found.append(name) if isinstance(each, h5py.Dataset) and each.shape else None
+        )
+    return found
+
+
+def _linked(file: h5py.File, name: str) -> None:
+    file.move(name, f"{name}_moved")
+    file[name] = h5py.SoftLink(f"/{name}_moved")
+
+
+def _external(file: h5py.File, name: str) -> None:
+    shape = file[name].shape
+    del file[name]
+    file.create_dataset(name, shape, "f8", external=[("/etc/passwd", 0, h5py.h5f.UNLIMITED)])
+
+
+def _to_link(file: Path) -> None:
+    file.unlink()
+    file.symlink_to("/etc/passwd")

@@ -9,42 +9,32 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from attack import (
-    base,
-    doors_agents,
-    doors_arrays,
-    doors_json,
-    doors_logs,
-    doors_options,
-    doors_posteriors,
-    doors_route,
-    doors_sessions,
-    doors_tables,
-)
-from attack.case import WRONG, Case, kind_of, run_all
+from attack import base, doors_agents, doors_data, doors_logs, doors_options
+from attack.cases import COUNTED as WRONG
+from attack.cases import Case, kind_of, run_all
 
 SEED = int(os.environ.get("ATTACK_SEED", "15"))
 SAMPLE = 12
 """Cases of each family that `make test` tries, drawn from all of them."""
 
 FAMILIES: dict[str, Callable[[Path, Random], Iterator[Case]]] = {
-    "episodes, lines": doors_json.episodes_by_line,
-    "episodes, netCDF": lambda home, rng: doors_arrays.episodes_in_arrays(home, rng, ["nc"]),
-    "episodes, Zarr": lambda home, rng: doors_arrays.episodes_in_arrays(home, rng, ["zarr"]),
-    "episodes, Parquet": doors_tables.episodes_in_tables,
-    "fits": doors_json.fits,
-    "posteriors, netCDF": lambda home, rng: doors_posteriors.posteriors(home, rng, ["nc"]),
-    "posteriors, Zarr": lambda home, rng: doors_posteriors.posteriors(home, rng, ["zarr"]),
-    "routers": lambda home, rng: doors_json.routers(home, rng, list(base.routers())),
-    "lines to route": doors_route.requests,
-    "decision logs": doors_route.decision_logs,
-    "snapshots": doors_route.snapshots,
-    "counterfactuals": doors_tables.tables_of_counterfactuals,
+    "episodes, lines": doors_data.episodes_by_line,
+    "episodes, netCDF": lambda home, rng: doors_data.episodes_in_arrays(home, rng, ["nc"]),
+    "episodes, Zarr": lambda home, rng: doors_data.episodes_in_arrays(home, rng, ["zarr"]),
+    "episodes, Parquet": doors_data.episodes_in_tables,
+    "fits": doors_data.fits,
+    "posteriors, netCDF": lambda home, rng: doors_data.posteriors(home, rng, ["nc"]),
+    "posteriors, Zarr": lambda home, rng: doors_data.posteriors(home, rng, ["zarr"]),
+    "routers": lambda home, rng: doors_data.routers(home, rng, list(base.routers())),
+    "lines to route": doors_agents.requests,
+    "decision logs": doors_agents.decision_logs,
+    "snapshots": doors_agents.snapshots,
+    "counterfactuals": doors_data.tables_of_counterfactuals,
     "imported logs": lambda home, rng: doors_logs.imported(home, rng, list(doors_logs.FORMATS)),
     "outcomes and tasks": doors_logs.tables_beside,
     "marks": doors_agents.marks,
-    "session logs": doors_sessions.session_logs,
-    "lists of tasks": doors_sessions.lists_of_tasks,
+    "session logs": doors_agents.session_logs,
+    "lists of tasks": doors_agents.lists_of_tasks,
     "transcripts": doors_agents.transcripts,
     "questions": doors_agents.questions,
     "options": lambda home, rng: doors_options.options(home, rng, list(doors_options.OPTIONS)),

@@ -13,9 +13,8 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
-from attack.faults import coding, faults, stalling
-from attack.faults.line import KEY, Fault, completion, headed, sends
-from attack.faults.server import FaultServer
+from attack.fault_server import FaultServer
+from attack.faults import KEY, Fault, completion, faults, headed, prepare, sends, trickling
 
 from bayes_tacit.agents.endpoint.client import LARGEST, PER_TOKEN
 from bayes_tacit.agents.endpoint.transport import post
@@ -55,7 +54,7 @@ def played(names, tmp_path, *, timeout=TIMEOUT):
     """Play against faults in a process of its own; give what it tells of each, and everything that it wrote."""
     known = faults()
     if any(name.startswith("coding: ") for name in names):
-        coding.prepare()
+        prepare()
     numbered = {name: at for at, name in enumerate(names)}
     good = sends(headed(completion()), "answered")
     with FaultServer([*(known[name] for name in names), good]) as server:
@@ -76,7 +75,7 @@ def client(order, tmp_path):
     path = os.pathsep.join([*FOLDERS, *sys.path])
     environment = {**os.environ, "ATTACK_KEY": KEY, "PYTHONPATH": path}
     done = subprocess.run(
-        [sys.executable, "-m", "attack.faults.client"],
+        [sys.executable, "-m", "attack.fault_server"],
         input=json.dumps(order),
         capture_output=True,
         text=True,
@@ -154,7 +153,7 @@ def test_faults_end_in_time_in_bounded_memory_and_without_the_key(names, tmp_pat
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_call_whose_time_is_up_leaves_no_thread_behind():
-    with FaultServer([], always=stalling.trickling(b"HTTP/1.1 200 OK\r\n", b"x: y\r\n")) as server:
+    with FaultServer([], always=trickling(b"HTTP/1.1 200 OK\r\n", b"x: y\r\n")) as server:
         with pytest.raises(ActorError, match="no answer within 1 s"):
             post(f"http://127.0.0.1:{server.port}/v1", b"{}", {}, 1, 1000)
         for thread in threading.enumerate():
@@ -165,8 +164,8 @@ def test_a_call_whose_time_is_up_leaves_no_thread_behind():
 
 TLS = {
     "silent": Fault(lambda line: line.wait(), waits=True),
-    "trickling": stalling.trickling(b"", b"\x16"),
-    "trickling records": stalling.trickling(b"", b"\x16\x03\x03\x00\x01\x02"),
+    "trickling": trickling(b"", b"\x16"),
+    "trickling records": trickling(b"", b"\x16\x03\x03\x00\x01\x02"),
     "an alert": sends(b"\x15\x03\x03\x00\x02\x02\x28"),
     "no TLS at all": sends(headed(completion())),
     "closed": sends(b""),

@@ -1,27 +1,327 @@
-"""The commands that write, with what they need and how their output is compared."""
+"""What writes, stopped at random moments, or written where there is no room.
+
+Each is run in a fork of this process, which has loaded the library, so that most of its time is its own work. Half of
+the signals come at a moment drawn from the whole run, half while its temporary file is there, if it has one. After
+each, what is at the output is nothing, the whole file of before or the whole new one; the next run gives what an
+undisturbed one gives, byte for byte or number for number, and leaves nothing beside it.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import io
+import json
 import os
+import resource
+import shutil
+import signal
+import subprocess
 import sys
+import time
+import traceback
 import warnings
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from random import Random
 
 import pandas as pd
 import patient_world
 from attack import base
-from attack.signals import Writer
-from attack.valid_logs import FORMATS, write
+from attack.doors_agents import LABEL, QUESTION, serve
+from attack.doors_logs import FORMATS
+from attack.doors_logs import write_log as write
+from attack.junk import dumps
 from routers import random_router
+from toy_world import threshold_router
 
 from bayes_tacit import Episodes, load_example, load_posterior, save_posterior
-from bayes_tacit.agents import read_pairs
+from bayes_tacit.agents import Budget, Proposal, read_pairs, read_transcripts
+from bayes_tacit.agents.playing import Players
+from bayes_tacit.agents.playing import collect as play
+from bayes_tacit.cli import main
 from bayes_tacit.cli.route import answer
 from bayes_tacit.errors import TacitWarning
 from bayes_tacit.router import DecisionLog, replay
+from simulations.dabench import DABench
+
+SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
+UNFINISHED = (".partial", ".tmp", ".tmp.old", ".broken")
+"""How names of files end that are not whole; a run that ends well leaves none in its folders either."""
+
+WRONG = (
+    "wrong files",
+    "leftovers after the next run",
+    "re-runs that differ",
+    "runs that do not end, or say more than a line",
+)
+"""What must not be."""
+
+PATIENCE = 120.0
+"""Seconds for one run, on a machine with other work."""
+
+
+@dataclass(frozen=True)
+class Writer:
+    """Something that writes one file or folder.
+
+    Attributes
+    ----------
+    name
+        For the table.
+    out
+        What it writes.
+    content
+        Reads the output; raises if it is not whole.
+    words
+        Those of the command line, if it is a command.
+    work
+        What is run in the folder, if it is none.
+    grows
+        Whether the output may be a part of the whole one, as a log or a folder of transcripts is.
+    beside
+        What else it writes.
+    """
+
+    name: str
+    out: str
+    content: Callable[[Path], object]
+    words: list[str] = field(default_factory=list)
+    work: Callable[[], object] | None = None
+    grows: bool = False
+    beside: tuple[str, ...] = ()
+
+    def run(self) -> object:
+        """Do it, in the working folder."""
+        if self.work is not None:
+            return self.work()
+        sys.argv = ["bayes-tacit", *self.words]
+        return main()
+
+
+@dataclass
+class Found:
+    """What came of the signals to one writer."""
+
+    tried: int = 0
+    stopped: int = 0
+    complaints: dict[str, list[str]] = field(default_factory=lambda: {kind: [] for kind in WRONG})
+
+
+def started(work: Callable[[], object], folder: Path, said: Path) -> int:
+    """Run work in a fork, in a session of its own; give its number."""
+    number = os.fork()
+    if number:
+        return number
+    code = 1
+    try:
+        os.setsid()
+        # A shell starts what runs in the background deaf to it.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        os.chdir(folder)
+        with said.open("ab", buffering=0) as file:
+            os.dup2(file.fileno(), 1)
+            os.dup2(file.fileno(), 2)
+        sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")
+        sys.stdin = Path(os.devnull).open()  # noqa: SIM115  of this process, to its end
+        work()
+        code = 0
+    except SystemExit as ended:
+        code = ended.code if isinstance(ended.code, int) else 0
+    except KeyboardInterrupt:
+        # A function of the library lets it through; the program says it in one line.
+        code = 130
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def ended(number: int, seconds: float = PATIENCE) -> int | None:
+    """Wait for a fork; give how it ended as a shell does, None if it did not."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        done, status = os.waitpid(number, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.002)
+    os.killpg(number, signal.SIGKILL)
+    os.waitpid(number, 0)
+    return None
+
+
+def attack(writer: Writer, base: Path, home: Path, rng: Random, n: int) -> Found:
+    """Stop a writer so many times."""
+    found = Found()
+    folder, said = home / "work", home / "said"
+    shutil.copytree(base, folder)
+    inputs = {entry.name for entry in folder.iterdir()}
+    began = time.monotonic()
+    code = ended(started(writer.run, folder, said))
+    length = time.monotonic() - began
+    assert code in (0, 1), f"{writer.name}: {said.read_text()[-2000:]}"
+    usual = writer.content(folder / writer.out)
+    for number in range(n):
+        how = SIGNALS[number % 3]
+        if number % 4 < 2 or writer.grows:
+            _remove(folder / writer.out)
+        said.write_bytes(b"")
+        fork = started(writer.run, folder, said)
+        # What grows has no temporary file: any moment is one at which it writes.
+        _wait(fork, folder, writer.out, rng, length, writing=number % 2 == 0 and not writer.grows)
+        _signal(fork, how)
+        code = ended(fork)
+        found.tried += 1
+        found.stopped += code not in (0, 1)
+        where = f"{writer.name}, {how.name} {number}"
+        if code is None:
+            found.complaints[WRONG[3]].append(f"{where}: does not end")
+        text = said.read_text(errors="replace")
+        # A function of the library lets an interruption through; a command says it in one line.
+        if "Traceback" in text and (writer.words or not text.rstrip(": \n").endswith("KeyboardInterrupt")):
+            found.complaints[WRONG[3]].append(f"{where}: {text[-600:]}")
+        found.complaints[WRONG[0]] += _look(writer, folder, usual, where)
+        if number % 2:
+            continue
+        # The next run: whatever was left is gone, and the result is the same.
+        code = ended(started(writer.run, folder, said))
+        if code not in (0, 1):
+            found.complaints[WRONG[2]].append(f"{where}: the next run ends with {code}: {said.read_text()[-600:]}")
+        elif writer.content(folder / writer.out) != usual:
+            found.complaints[WRONG[2]].append(f"{where}: the next run gives something else")
+        left = {entry.name for entry in folder.iterdir()} - inputs - {writer.out, *writer.beside}
+        left |= {entry.name for entry in folder.rglob("*") if entry.name.endswith(UNFINISHED)}
+        if left:
+            found.complaints[WRONG[1]].append(f"{where}: after the next run there is {sorted(left)}")
+    shutil.rmtree(folder)
+    return found
+
+
+def _wait(fork: int, folder: Path, out: str, rng: Random, length: float, *, writing: bool) -> None:
+    """Wait for the moment of the signal."""
+    seconds = 3 * length + 5 if writing else rng.uniform(0, length)
+    until = time.monotonic() + seconds
+    while time.monotonic() < until and not os.waitid(os.P_PID, fork, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+        if writing and any(entry.name.startswith(f".{out}.") for entry in folder.iterdir()):
+            time.sleep(rng.choice([0, rng.uniform(0, 0.002), rng.uniform(0, 0.2 * length)]))
+            return
+        time.sleep(0.0002)
+
+
+def _signal(fork: int, how: signal.Signals) -> None:
+    if not os.waitid(os.P_PID, fork, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+        os.kill(fork, how)
+
+
+def _look(writer: Writer, folder: Path, usual: object, where: str) -> list[str]:
+    """Say what is wrong with what a stopped run has left under the output's name."""
+    path = folder / writer.out
+    if not path.exists():
+        return []
+    try:
+        content = writer.content(path)
+    except Exception as error:
+        return [f"{where}: what is there cannot be read ({error!r})"]
+    if content != usual and not writer.grows:
+        return [f"{where}: what is there is neither the old file nor the new one"]
+    return []
+
+
+def _remove(path: Path) -> None:
+    shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
+
+
+BAD_INPUT = 2
+
+
+@contextmanager
+def small_disk(folder: Path, size: int) -> Iterator[Path]:
+    """Mount a disk in memory of so many bytes, if this system lets us."""
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", f"size={size},nr_inodes=400", "tmpfs", str(folder)]
+    if subprocess.run(command, capture_output=True, check=False).returncode:
+        raise PermissionError("no disk in memory can be mounted here")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def can_mount(home: Path) -> bool:
+    """Tell whether disks can be mounted here."""
+    try:
+        with small_disk(home / "trial", 2**16):
+            return True
+    except (OSError, subprocess.SubprocessError):
+        return False
+
+
+def full_disk(writer: Writer, base: Path, home: Path, size: int) -> list[str]:
+    """Write on a disk of so many bytes."""
+    with small_disk(home / f"disk{size}", size) as folder:
+        return _told(writer, base, folder, home / f"said{size}", f"{writer.name} on a disk of {size} bytes")
+
+
+def read_only(writer: Writer, base: Path, home: Path) -> list[str]:
+    """Write on a disk that may only be read."""
+    with small_disk(home / "fixed", 2**20) as folder:
+        for entry in base.iterdir():
+            (folder / entry.name).symlink_to(entry)
+        subprocess.run(["mount", "-o", "remount,ro", str(folder)], check=True)
+        return _told(writer, base, folder, home / "said-fixed", f"{writer.name} on a disk that may only be read")
+
+
+def limited(writer: Writer, base: Path, home: Path, size: int) -> list[str]:
+    """Write files of at most so many bytes."""
+    folder = home / f"limited{size}"
+    folder.mkdir()
+
+    def run() -> object:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+        return writer.run()
+
+    return _told(writer, base, folder, home / f"said-limited{size}", f"{writer.name}, files of {size} bytes", run)
+
+
+def _told(writer: Writer, base: Path, folder: Path, said: Path, where: str, run: object = None) -> list[str]:
+    """Run it, and say what is wrong with how it ended; it may also have had room enough."""
+    for entry in base.iterdir():
+        if not (folder / entry.name).is_symlink():
+            (folder / entry.name).symlink_to(entry)
+    before = {entry.name for entry in folder.iterdir()}
+    # What it says must not need the room that it has not.
+    with said.open("wb"):
+        pass
+    code = ended(started(run or writer.run, folder, said))  # type: ignore[arg-type]
+    left = {entry.name for entry in folder.iterdir()} - before
+    lines = [line for line in said.read_text(errors="replace").splitlines() if not line.startswith("note: ")]
+    if code == 0:
+        whole = (folder / writer.out).exists() and writer.content(folder / writer.out) is not None
+        return (
+            [] if whole and left <= {writer.out, *writer.beside} else [f"{where}: ended well, and left {sorted(left)}"]
+        )
+    wrong = []
+    if code != BAD_INPUT:
+        wrong.append(f"{where}: ended with {code}: {lines[-3:]}")
+    elif len(lines) != 1 or not lines[0].startswith("error: "):
+        wrong.append(f"{where}: said {lines[-4:]}")
+    if left - {*writer.beside}:
+        wrong.append(f"{where}: left {sorted(left)}")
+    return wrong
+
+
+def sizes(folder: Path, out: str) -> list[int]:
+    """Give sizes of disks between too small for anything and nearly enough for what is written there."""
+    path = folder / out
+    files = [path] if path.is_file() else [each for each in path.rglob("*") if each.is_file()]
+    pages = sum(-(-file.stat().st_size // os.sysconf("SC_PAGE_SIZE")) for file in files) + 2
+    return sorted({max(1, int(pages * share)) * os.sysconf("SC_PAGE_SIZE") for share in (0.01, 0.2, 0.5, 0.8, 0.95)})
+
 
 ROUTER = random_router(draws=20)
 STEPS = 4000
@@ -83,7 +383,7 @@ def needed(home: Path) -> Path:
     return home
 
 
-def _again(out: str) -> Callable[[], object]:
+def _saved_again(out: str) -> Callable[[], object]:
     def work() -> None:
         save_posterior(load_posterior("p.nc"), out)
 
@@ -170,9 +470,99 @@ def slow_commands() -> list[Writer]:
 def functions() -> list[Writer]:
     """Give what is written from Python, and what grows."""
     return [
-        Writer("save_posterior .nc", "q.nc", read_draws, work=_again("q.nc")),
-        Writer("save_posterior .zarr", "q.zarr", read_draws, work=_again("q.zarr")),
+        Writer("save_posterior .nc", "q.nc", read_draws, work=_saved_again("q.nc")),
+        Writer("save_posterior .zarr", "q.zarr", read_draws, work=_saved_again("q.zarr")),
         Writer("route --log", "d.jsonl", read_log, work=_routed, grows=True),
         Writer("collect", "rollouts", read_rollouts, work=_played(1), grows=True),
         Writer("collect --workers 2", "rollouts", read_rollouts, work=_played(2), grows=True),
+    ]
+
+
+SEATS = ("--cheap", "kept", "--strong", "kept")
+COMMON = ("--benchmark", "simulations.dabench:benchmark", "--data", "d", *SEATS, "--cost", "9b", "--actions", "4")
+
+
+@dataclass(frozen=True)
+class Saying:
+    """Says the replies of a list."""
+
+    name: str
+    replies: tuple[str, ...]
+
+    def act(self, history) -> Proposal:
+        said = sum(step.agent == self.name for step in history.steps)
+        return Proposal(self.replies[said], nll=0.5 + said)
+
+
+def needed_to_play(home: Path) -> Path:
+    """Write questions, rollouts on them that are replayed, a router for them, and a log of served sessions."""
+    (home / "d" / "da-dev-tables").mkdir(parents=True)
+    (home / "d" / "da-dev-tables" / "plants.csv").write_text("height\n2\n3\n")
+    for name, content in (("questions", QUESTION), ("labels", LABEL)):
+        lines = [dumps(content | {"id": number}) + b"\n" for number in (2, 7, 10)]
+        (home / "d" / f"da-dev-{name}.jsonl").write_bytes(b"".join(lines))
+    # Without pandas, which takes a second to import in each call.
+    code = "```python\nprint(open('plants.csv').read())\n```"
+    cheap, strong = Saying("cheap", (code, "let me think", "@mean[4.00]")), Saying("strong", (code, "@mean[2.50]"))
+    with warnings.catch_warnings(action="ignore"):
+        play(DABench(home / "d"), home / "kept", Players(cheap, strong, budget=Budget(4, calls=4)))
+    names = {"diagnostic_names": ("protocol_violation",), "feature_names": ("answer_arity",)}
+    replace(threshold_router(1, "proposal"), **names).save(home / "router.json")
+    serve(home)
+    return home
+
+
+def read_played(folder: Path) -> object:
+    """What was done in every episode of every folder in it; none under its own name is torn or broken."""
+    folders = [each for each in (folder, folder / "rollouts", folder / "played") if each.is_dir()]
+    with warnings.catch_warnings(action="error"):
+        found = {
+            f"{each.name}/{name}": [step.proposal.action for step in transcript.steps]
+            for each in folders
+            for name, transcript in read_transcripts(each).items()
+        }
+    for page in (folder / "pages").glob("*.html"):
+        found[page.name] = [str(read_page(page))]
+    return found
+
+
+def read_sessions(folder: Path) -> object:
+    """Who made which reply, from lines none of which is torn; no session goes back to Cheap."""
+    sides: dict[str, str] = defaultdict(str)
+    log = folder / "served.jsonl"
+    for line in log.read_bytes().splitlines() if log.exists() else ():
+        known = json.loads(line)
+        if known["event"] == "reply":
+            sides[known["episode"]] += known["side"][0]
+    assert not [served for served in sides.values() if "sc" in served], sides
+    return dict(sides)
+
+
+def playing_commands() -> list[Writer]:
+    """Give what needs `needed_to_play`."""
+    words = ["--out", "rollouts", "--counterfactuals", "c2.csv", "--force"]
+    beside = ("rollouts-handoffs", "c2.csv")
+    judged = ["evaluate", "router.json", *COMMON, "--out", "played", "--pages", "--resamples", "20"]
+    pages = ["monitor", "served.jsonl", "--out", "m.html", "--force"]
+    return [
+        *(
+            Writer(
+                f"bayes-tacit collect --workers {number}",
+                "rollouts",
+                read_played,
+                ["collect", *COMMON, *words, "--workers", str(number)],
+                grows=True,
+                beside=beside,
+            )
+            for number in (1, 2)
+        ),
+        Writer("bayes-tacit evaluate", "played", read_played, judged, grows=True),
+        Writer("monitor", "m.html", read_page, pages),
+        Writer(
+            "serve --log --state",
+            "sessions",
+            read_sessions,
+            work=lambda: serve(Path("sessions")),
+            grows=True,
+        ),
     ]

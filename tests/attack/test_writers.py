@@ -1,4 +1,4 @@
-"""Stopped at random moments: whole files, nothing left after the next run, the same result."""
+"""What writes, stopped at random moments or without room: whole files, one clear line, nothing left."""
 
 from __future__ import annotations
 
@@ -8,9 +8,24 @@ import sys
 from random import Random
 
 import pytest
-from attack.signals import Writer, attack
-from attack.writers import SAMPLE, commands, functions, needed, slow_commands
-from attack.writers_agents import needed_to_play, playing_commands
+from attack.writers import (
+    SAMPLE,
+    Writer,
+    attack,
+    can_mount,
+    commands,
+    ended,
+    full_disk,
+    functions,
+    limited,
+    needed,
+    needed_to_play,
+    playing_commands,
+    read_only,
+    sizes,
+    slow_commands,
+    started,
+)
 from command_line import PROGRAM
 
 SEED = int(os.environ.get("ATTACK_SEED", "15"))
@@ -57,3 +72,36 @@ def test_a_stopped_writer_leaves_whole_files_and_the_next_run_the_usual_one_alon
     for kind, each in found.complaints.items():
         record_property("found", (f"signals, {kind}", len(each)))
     assert not complaints, "\n".join(complaints)
+
+
+COMMANDS = {writer.name: writer for writer in commands()}
+LIMITS = (1500, 5000)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_where_nothing_can_be_written_it_is_said_in_one_line_and_nothing_is_left(name, tmp_path, record_property):
+    writer, base = COMMANDS[name], needed(tmp_path / "base")
+    usual = tmp_path / "usual"
+    usual.mkdir()
+    for entry in base.iterdir():
+        (usual / entry.name).symlink_to(entry)
+    assert ended(started(writer.run, usual, tmp_path / "said")) == 0, (tmp_path / "said").read_text()
+    complaints = [each for size in LIMITS for each in limited(writer, base, tmp_path, size)]
+    tried = len(LIMITS)
+    if can_mount(tmp_path):
+        for size in sizes(usual, writer.out):
+            complaints += full_disk(writer, base, tmp_path, size)
+            tried += 1
+        complaints += read_only(writer, base, tmp_path)
+        tried += 1
+    record_property("figure", f"disks, {name}: {tried} tried, {len(complaints)} wrong")
+    record_property("tally", ("disks that are full, limited or read-only", tried))
+    record_property("found", ("disks, crashes, more than one line or leftovers", len(complaints)))
+    assert not complaints, "\n".join(complaints)
+
+
+def test_a_disk_that_may_only_be_read_is_noticed_before_anything_is_sampled(tmp_path):
+    if not can_mount(tmp_path):
+        pytest.skip("runs where a disk can be mounted, as by root on Linux")
+    base = needed(tmp_path / "base")
+    assert read_only(slow_commands()[0], base, tmp_path) == []
