@@ -1,4 +1,4 @@
-"""Markdown as far as the tests of documents need it: fenced blocks, headings with their anchors, links, prose."""
+"""Markdown as far as the tests of documents need it: fenced blocks, anchors of headings, links, code."""
 
 from __future__ import annotations
 
@@ -49,16 +49,12 @@ class Document:
         return FENCE.sub("", self.text)
 
     @cached_property
-    def headings(self) -> list[tuple[int, str]]:
-        return [(len(marks), title.strip()) for marks, title in HEADING.findall(self.without_blocks)]
-
-    @cached_property
     def anchors(self) -> set[str]:
         """As code hosts make them: lower case, spaces to hyphens, punctuation gone, a number on what is repeated."""
         seen: dict[str, int] = {}
         out = set()
-        for _, title in self.headings:
-            plain = LINK.sub(r"\1", title).replace("`", "").lower()
+        for _, title in HEADING.findall(self.without_blocks):
+            plain = LINK.sub(r"\1", title.strip()).replace("`", "").lower()
             slug = re.sub(r"[^\w\- ]", "", plain).replace(" ", "-")
             out.add(f"{slug}-{seen[slug]}" if slug in seen else slug)
             seen[slug] = seen.get(slug, 0) + 1
@@ -72,8 +68,3 @@ class Document:
     def code(self) -> list[str]:
         """What is in backquotes in the prose."""
         return [found.strip("`") for found in CODE.findall(self.without_blocks)]
-
-    @cached_property
-    def prose(self) -> str:
-        """Only the words: no blocks, no code, no addresses."""
-        return LINK.sub(r"\1", CODE.sub(" ", self.without_blocks))
