@@ -1,22 +1,25 @@
-"""A page for an episode: its transcript, with the handoff score q(t) and its band beside every step.
-
-The page is one HTML file that needs nothing else, neither scripts nor the network.
-"""
+"""A played episode to look at: an HTML page and a figure, each with the handoff score q(t) and its band."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
 
-from bayes_tacit.agents.scored import Scored, recorded_scores
-from bayes_tacit.agents.transcript.record import ChoiceRecord, ResetRecord, StepRecord, Transcript
+from bayes_tacit.agents.transcript import ChoiceRecord, ResetRecord, StepRecord, Transcript
+from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.files import atomic_path
 from bayes_tacit.html import render
 
-__all__ = ["episode_page", "write_page"]
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["episode_page", "plot_episode", "write_page"]
 
 WIDTH, HEIGHT, LEFT, BOTTOM = 760, 190, 34, 24
 CELL, EDGE = 170, 5
+LONGEST_TITLE = 80
 
 
 def write_page(transcript: Transcript, path: str | os.PathLike[str], note: str = "") -> None:
@@ -26,7 +29,7 @@ def write_page(transcript: Transcript, path: str | os.PathLike[str], note: str =
 
 
 def episode_page(transcript: Transcript, note: str = "") -> str:
-    """Give the page of an episode as HTML.
+    """Return the page of an episode as HTML, which needs nothing else, neither scripts nor the network.
 
     Parameters
     ----------
@@ -36,7 +39,7 @@ def episode_page(transcript: Transcript, note: str = "") -> str:
     note
         A sentence to put under the title.
     """
-    scores = {scored.step: scored for scored in recorded_scores(transcript)}
+    scores = {scored.step: scored for scored in _scores(transcript)}
     return render(
         "episode.html",
         title=transcript.task or transcript.episode,
@@ -47,6 +50,51 @@ def episode_page(transcript: Transcript, note: str = "") -> str:
         rows=list(_rows(transcript, scores)),
         cell=CELL,
         edge=EDGE,
+    )
+
+
+def plot_episode(transcript: Transcript) -> Figure:
+    """Draw the handoff score q(t) of a played episode over the diagnostics of the same steps.
+
+    Parameters
+    ----------
+    transcript
+        An episode under a policy that records its score, as TACIT-Switch does at each of Cheap's checkpoints.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Above: the score, its band if the router has draws, alpha, the first crossing, and the steps at which Strong
+        acted. Below: each diagnostic, the darker the larger.
+
+    Raises
+    ------
+    InvalidDataError
+        If the transcript has no score.
+    """
+    import pandas as pd
+
+    from bayes_tacit.review.plots import draw_played
+    from bayes_tacit.review.style import shortened
+
+    scores = list(_scores(transcript))
+    if not scores:
+        raise InvalidDataError(
+            "an episode under a policy that records q(t), such as Tacit",
+            episode=transcript.episode,
+            field="policy",
+            value=transcript.header.policy,
+        )
+    checkpoints = transcript.checkpoints
+    executed = transcript.executed or checkpoints[-1:]
+    end = "solved" if transcript.end.success else "not solved"
+    task = shortened((transcript.task or transcript.episode).rstrip("."), LONGEST_TITLE)
+    return draw_played(
+        pd.DataFrame([asdict(one) for one in scores]).set_index("step"),
+        pd.DataFrame([one.diagnostics or {} for one in checkpoints], index=[one.step for one in checkpoints]),
+        sorted({one.step for one in transcript.executed if one.agent == "strong"}),
+        max(one.step for one in executed),
+        f"{task}: {end} after {transcript.end.actions} actions",
     )
 
 
@@ -70,8 +118,8 @@ def _ending(transcript: Transcript) -> str:
     return f"{first} after {end.actions} actions under {policy}. {strong}. {calls}, cost {end.cost:g}."
 
 
-def _rows(transcript: Transcript, scores: dict[int, Scored]) -> Iterator[dict[str, object]]:
-    """Give what is said (`said`, `seen`) and what was done, in order, as the template takes it."""
+def _rows(transcript: Transcript, scores: dict[int, _Scored]) -> Iterator[dict[str, object]]:
+    """Yield what is said (`said`, `seen`) and what was done, in order, as the template takes it."""
     acting = None
     for record in transcript.records:
         match record:
@@ -88,7 +136,7 @@ def _rows(transcript: Transcript, scores: dict[int, Scored]) -> Iterator[dict[st
                 yield _row(record, scores.get(record.step) if record.agent == "cheap" and record.run == 0 else None)
 
 
-def _row(step: StepRecord, scored: Scored | None) -> dict[str, object]:
+def _row(step: StepRecord, scored: _Scored | None) -> dict[str, object]:
     diagnostics = (step.diagnostics or {}).items()
     return {
         "said": "",
@@ -101,7 +149,7 @@ def _row(step: StepRecord, scored: Scored | None) -> dict[str, object]:
     }
 
 
-def _bar(scored: Scored) -> dict[str, object]:
+def _bar(scored: _Scored) -> dict[str, object]:
     """Place a score on a line from 0 to 1, with its band and alpha."""
     words = f"q = {scored.score:.3f}"
     band = None
@@ -113,7 +161,7 @@ def _bar(scored: Scored) -> dict[str, object]:
     return {"words": words, "band": band, "score": score, "alpha": alpha, "label": f"{scored.score:.2f}"}
 
 
-def _curve(points: Sequence[Scored]) -> dict[str, object]:
+def _curve(points: Sequence[_Scored]) -> dict[str, object]:
     """Place q(t) over the steps, with its band and alpha."""
     last = max(points[-1].step, 1)
 
@@ -137,3 +185,25 @@ def _curve(points: Sequence[Scored]) -> dict[str, object]:
         "points": [(across(point.step), up(point.score)) for point in points],
         "steps": [(step, across(step)) for step in sorted({0, last // 2, last})],
     }
+
+
+@dataclass(frozen=True)
+class _Scored:
+    """The score at one checkpoint, as the controller recorded it; without a band where it had none."""
+
+    step: int
+    score: float
+    lower: float | None
+    upper: float | None
+    alpha: float
+
+
+def _scores(transcript: Transcript) -> Iterator[_Scored]:
+    """Yield the scores in order; none where the policy records none."""
+    for step in transcript.checkpoints:
+        facts = dict(step.choice.facts) if step.choice is not None else {}
+        score, alpha = facts.get("score"), facts.get("alpha")
+        if isinstance(score, int | float) and isinstance(alpha, int | float):
+            band = (facts.get("lower"), facts.get("upper"))
+            lower, upper = (float(edge) if isinstance(edge, int | float) else None for edge in band)
+            yield _Scored(step.step, float(score), lower, upper, float(alpha))

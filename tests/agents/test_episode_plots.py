@@ -12,7 +12,7 @@ from matplotlib.collections import QuadMesh
 from toy_world import RIGHT, WAIT, Corridor, Stalled, Walker, threshold_router
 
 from bayes_tacit.agents import Budget, PureController, RouterController, run_episode
-from bayes_tacit.agents.plots import plot_episode
+from bayes_tacit.agents.pages import plot_episode
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.scores.core import Draws
 

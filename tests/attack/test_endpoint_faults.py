@@ -16,8 +16,7 @@ import pytest
 from attack.fault_server import FaultServer
 from attack.faults import KEY, Fault, completion, faults, headed, prepare, sends, trickling
 
-from bayes_tacit.agents.endpoint.client import LARGEST, PER_TOKEN
-from bayes_tacit.agents.endpoint.transport import post
+from bayes_tacit.agents.endpoint import LARGEST, PER_TOKEN, Endpoint
 from bayes_tacit.agents.errors import ActorError
 
 TIMEOUT = 1.0
@@ -155,7 +154,7 @@ def test_faults_end_in_time_in_bounded_memory_and_without_the_key(names, tmp_pat
 def test_a_call_whose_time_is_up_leaves_no_thread_behind():
     with FaultServer([], always=trickling(b"HTTP/1.1 200 OK\r\n", b"x: y\r\n")) as server:
         with pytest.raises(ActorError, match="no answer within 1 s"):
-            post(f"http://127.0.0.1:{server.port}/v1", b"{}", {}, 1, 1000)
+            Endpoint(f"http://127.0.0.1:{server.port}/v1", "tiny", timeout=1).complete([])
         for thread in threading.enumerate():
             if thread.name == "endpoint":
                 thread.join(10)
