@@ -15,7 +15,7 @@ from routers import random_router
 
 from bayes_tacit import Counterfactuals, Episodes, MapFit, Router, files, load_posterior, report, save_posterior
 from bayes_tacit.agents.endpoint import Prompt
-from bayes_tacit.agents.teacher.human import read_marks
+from bayes_tacit.agents.marks import read_marks
 from bayes_tacit.agents.transcript.pairs import read_pairs
 from bayes_tacit.agents.transcript.storage import read_transcripts
 from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileError

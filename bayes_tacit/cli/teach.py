@@ -13,7 +13,8 @@ from bayes_tacit.cli.common import CHECK_FAILED, AsJson, Force, Seed, about, new
 from bayes_tacit.errors import InvalidDataError, MissingFileError
 
 if TYPE_CHECKING:
-    from bayes_tacit.agents.teacher import Evidence, Lesson, Mark, Teacher
+    from bayes_tacit.agents.marks import Mark, MarkEvidence
+    from bayes_tacit.agents.teacher import Lesson, Teacher
     from bayes_tacit.agents.transcript import Transcript
     from bayes_tacit.data.episodes import Episodes
 
@@ -66,7 +67,7 @@ def teach(
     Example: `bayes-tacit teach rollouts --model deepseek --base-url https://example.org/v1 --key-variable KEY
     --keep marks --out episodes.jsonl`
     """
-    from bayes_tacit.agents.teacher import with_marks
+    from bayes_tacit.agents.marks import with_marks
     from bayes_tacit.keys import shown_address
 
     target = new_file(out, force=force)
@@ -98,7 +99,7 @@ def teach(
             found = {name: lesson.mark for name, lesson in lessons.items() if lesson.mark is not None}
             failed = [name for name, lesson in lessons.items() if lesson.error is not None]
         with about(*filter(None, (rollouts, marks))):
-            episodes = with_marks(before, found, cast("Evidence", evidence))
+            episodes = with_marks(before, found, cast("MarkEvidence", evidence))
     episodes.write(target)
     due = int((episodes.outcomes == "01").sum())
     text = f"{len(episodes)} episodes, {due} with AB = 01, {len(found)} of them marked; written to {out}"
@@ -114,7 +115,7 @@ def _read(
     source: Path, cheap_log: Path | None, strong_log: Path | None, form: str, *, shown: bool
 ) -> tuple[Episodes, Pairs]:
     """Read transcripts, or episodes and, for a teacher who reads them, the logs that they are from."""
-    from bayes_tacit.agents.teacher import pairs_from_logs
+    from bayes_tacit.agents.log_pairs import pairs_from_logs
     from bayes_tacit.agents.transcript import episodes_from_transcripts, read_pairs
 
     if source.suffix.lower() not in EPISODES:
@@ -135,14 +136,14 @@ def _read(
 
 
 def _unproductive(episodes: Episodes, n_steps: int, diagnostics: str | None) -> dict[str, Mark]:
-    from bayes_tacit.agents.teacher import mark_unproductive
+    from bayes_tacit.agents.marks import mark_unproductive
 
     names = None if diagnostics is None else [name.strip() for name in diagnostics.split(",")]
     return mark_unproductive(episodes, n_steps, diagnostics=names)
 
 
 def _human(path: Path) -> dict[str, Mark]:
-    from bayes_tacit.agents.teacher import read_marks
+    from bayes_tacit.agents.marks import read_marks
 
     return read_marks(path)
 
@@ -178,7 +179,7 @@ def _by_model(
     def tell(lesson: Lesson) -> None:
         sys.stderr.write(f"{lesson.episode}: {lesson.error or lesson.mark}\n")
 
-    return mark_pairs(pairs, teacher, keep, retry_failed=retry_failed, told=tell)
+    return mark_pairs(pairs, teacher, keep, retry_failed=retry_failed, on_lesson=tell)
 
 
 def _is_due(cheap: Transcript, strong: Transcript) -> bool:

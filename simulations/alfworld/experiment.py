@@ -13,9 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
+from bayes_tacit.agents.marks import MarkEvidence
 from bayes_tacit.agents.playing import Pair, Players
 from bayes_tacit.agents.teacher import stalled_for
-from bayes_tacit.agents.teacher.marks import Evidence
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.policies import Policy
 from simulations.alfworld import DESCRIPTORS, Alfworld, CheapActor, Game, StrongActor, router_descriptors
@@ -40,7 +40,7 @@ def run_experiment(
     *,
     players: Players = SCRIPTED,
     splits: Splits | None = None,
-    evidence: Evidence = "one_step",
+    evidence: MarkEvidence = "one_step",
     standstill: int = STANDSTILL,
     workers: int = 2,
     report: Report | None = None,

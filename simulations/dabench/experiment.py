@@ -17,8 +17,7 @@ import numpy as np
 from bayes_tacit.agents import Budget
 from bayes_tacit.agents.playing import Pair, Players, RecordedActor
 from bayes_tacit.agents.protocols import Agent
-from bayes_tacit.agents.teacher import stalled_for
-from bayes_tacit.agents.teacher.rule import AtCheckpoint
+from bayes_tacit.agents.teacher import AtCheckpoint, stalled_for
 from bayes_tacit.agents.transcript import Transcript
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.errors import MissingFileError

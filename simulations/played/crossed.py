@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
+from bayes_tacit.agents.marks import MarkEvidence
 from bayes_tacit.agents.playing import Pair, Task
-from bayes_tacit.agents.teacher.marks import Evidence
 from bayes_tacit.data.costs import Outcomes
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.decisions.selection import bootstrap
@@ -67,7 +67,7 @@ def cross_validate[T: Task](
     setup: Setup[T],
     policies: Callable[[], Sequence[Policy]],
     *,
-    evidence: Evidence = "range",
+    evidence: MarkEvidence = "range",
     parts: int = PARTS,
 ) -> Crossed:
     """Hold out each part in turn.

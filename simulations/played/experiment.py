@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from bayes_tacit.agents.marks import MarkEvidence
 from bayes_tacit.agents.playing import Entry, Pair, Task, outcomes_of, play_policies
-from bayes_tacit.agents.teacher.marks import Evidence
 from bayes_tacit.agents.transcript import Transcript
 from bayes_tacit.data.costs import Outcomes
 from bayes_tacit.data.episodes import Episodes
@@ -92,7 +92,7 @@ def run_played[T: Task](
     parts: Mapping[str, Sequence[T]],
     policies: Sequence[Policy],
     *,
-    evidence: Evidence = "one_step",
+    evidence: MarkEvidence = "one_step",
     repeatable: bool = True,
 ) -> Experiment:
     """Play what was not played yet, and compare the policies.

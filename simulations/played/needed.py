@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 import pandas as pd
 
-from bayes_tacit.agents.teacher.rule import AtCheckpoint
+from bayes_tacit.agents.teacher import AtCheckpoint
 from bayes_tacit.agents.transcript import Transcript
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.policies import FittedPolicy

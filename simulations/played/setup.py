@@ -9,10 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
+from bayes_tacit.agents.marks import MarkEvidence, with_marks
 from bayes_tacit.agents.playing import Benchmark, Continuations, Pair, Players, Progress, Task, collect
-from bayes_tacit.agents.teacher import RuleTeacher, feasible_by, with_marks
-from bayes_tacit.agents.teacher.marks import Evidence
-from bayes_tacit.agents.teacher.rule import AtCheckpoint
+from bayes_tacit.agents.teacher import AtCheckpoint, RuleTeacher, feasible_by
 from bayes_tacit.agents.transcript import episodes_from_transcripts
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.data.timing import DEFAULT_TIMING, Timing
@@ -95,7 +94,7 @@ class Setup[T: Task]:
             lengths = {STRONG_STEPS: ("episode", np.array([len(pair.strong.executed) for pair in pairs]))}
             return self.carried(Episodes(episodes.dataset.assign(lengths)), pairs)
 
-    def taught(self, pairs: Sequence[Pair[T]], evidence: Evidence) -> Episodes:
+    def taught(self, pairs: Sequence[Pair[T]], evidence: MarkEvidence) -> Episodes:
         """Have the rule-based teacher mark the tasks with AB = 01, by handoffs that are played; give the episodes."""
         failed = [pair for pair in pairs if pair.outcome == "01"]
         judged = [clear_handoffs(pair.cheap, self.clear) for pair in failed]

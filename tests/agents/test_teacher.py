@@ -24,19 +24,17 @@ from bayes_tacit.agents import (
     write_transcript,
 )
 from bayes_tacit.agents.endpoint import Endpoint
+from bayes_tacit.agents.marks import Mark, read_marks, with_marks
 from bayes_tacit.agents.teacher import (
     Lesson,
-    Mark,
     ModelTeacher,
     RuleTeacher,
     TeacherError,
     feasible_by,
     mark_pairs,
-    read_marks,
+    read_answer,
     stalled_for,
-    with_marks,
 )
-from bayes_tacit.agents.teacher.model import read_answer
 from bayes_tacit.agents.transcript import read_pairs
 from bayes_tacit.cli.app import app, main
 from bayes_tacit.cli.teach import teach
@@ -151,7 +149,7 @@ def test_a_set_of_rollouts_is_marked_once_and_resumed_after_an_endpoint_goes_dow
     assert [path.name for path in (tmp_path / "marks").iterdir()] == ["a.json"]
     told = []
     with ProtocolServer(says(GOOD)) as server:
-        lessons = mark_pairs(pairs, teacher(server), tmp_path / "marks", told=told.append)
+        lessons = mark_pairs(pairs, teacher(server), tmp_path / "marks", on_lesson=told.append)
         assert len(server.requests) == 2
         assert mark_pairs(pairs, teacher(server), tmp_path / "marks") == lessons
         assert len(server.requests) == 2

@@ -20,7 +20,7 @@ from toy_world import RIGHT, WAIT, Corridor, Stalled, Walker
 
 from bayes_tacit import Counterfactuals, Episodes, Router, fit_map, load_example, sample_posterior
 from bayes_tacit.agents import Budget, PureController, run_episode
-from bayes_tacit.agents.teacher.human import read_marks
+from bayes_tacit.agents.marks import read_marks
 from bayes_tacit.agents.transcript import read_transcript
 from bayes_tacit.cli import route
 from bayes_tacit.decisions.selection import fixed_grid

@@ -1,13 +1,27 @@
-"""What a set of tasks must give so that it can be collected, continued and evaluated on."""
+"""What a set of tasks must have so that it can be played, and how commands find one.
+
+A `Benchmark` says what the tasks are and how each is played; a `Suite` is a benchmark as commands play it.
+"""
 
 from __future__ import annotations
 
+import importlib
+import sys
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from typing import Protocol
+from dataclasses import dataclass, field
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any, Protocol
 
 from bayes_tacit.agents.accounts import Budget
-from bayes_tacit.agents.protocols import Environment, Extractor
+from bayes_tacit.agents.endpoint import Endpoint, EndpointActor
+from bayes_tacit.agents.protocols import Actor, Agent, Environment, Extractor
 from bayes_tacit.data.timing import Timing
+from bayes_tacit.errors import InvalidDataError
+
+GROUP = "bayes_tacit.benchmarks"
+"""Entry points of this group name suites."""
 
 
 class Task(Protocol):
@@ -28,7 +42,7 @@ class Benchmark[T: Task](Protocol):
         ...
 
     def tasks(self) -> list[T]:
-        """Give all tasks, in order of id."""
+        """Return all tasks, in order of id."""
         ...
 
     def environment(self, task: T) -> AbstractContextManager[Environment]:
@@ -36,7 +50,7 @@ class Benchmark[T: Task](Protocol):
         ...
 
     def extractor(self, task: T, budget: Budget, *, descriptors: bool = False) -> Extractor:
-        """Give what turns a task's episodes into numbers.
+        """Return what turns a task's episodes into numbers.
 
         Parameters
         ----------
@@ -51,7 +65,7 @@ class Benchmark[T: Task](Protocol):
 
 
 def file_stem(task: Task) -> str:
-    """Give a file name for a task.
+    """Return a file name for a task.
 
     Examples
     --------
@@ -60,3 +74,73 @@ def file_stem(task: Task) -> str:
     'valid_seen__pick_and_place_simple-Mug__trial_T1'
     """
     return task.id.replace("/", "__")
+
+
+@dataclass(frozen=True)
+class Suite:
+    """What `bayes-tacit collect` and `evaluate` need of a benchmark.
+
+    Attributes
+    ----------
+    open
+        Called with the folder of `--data`, if any, the split, if there are splits, and whether code may run without
+        walls; returns the benchmark.
+    actions
+        How many actions an episode takes if `--actions` does not say.
+    splits
+        The split that each command plays if `--split` does not say; empty if the benchmark has none.
+    counts_calls
+        Whether proposals that are discarded count as actions do.
+    runs_code
+        Whether `--unsafe-sandbox` means something.
+    signal
+        The number of a proposal that step deferral looks at.
+    scripted
+        Makes the actor of `--cheap scripted` or `--strong scripted`, from the role and a seed; None if there is none.
+    model
+        Makes an actor of a model behind an endpoint.
+    """
+
+    open: Callable[[Path | None, str | None, bool], Benchmark[Any]]
+    actions: int
+    splits: Mapping[str, str] = field(default_factory=dict)
+    counts_calls: bool = False
+    runs_code: bool = False
+    signal: str = "uncertainty"
+    scripted: Callable[[Agent, int], Actor] | None = None
+    model: Callable[[Endpoint], Actor] = EndpointActor
+
+
+def find_suite(name: str) -> Suite:
+    """Return the suite that a name of the group `bayes_tacit.benchmarks`, or `module:object`, stands for.
+
+    A module is looked for in the working directory, too.
+
+    Raises
+    ------
+    InvalidDataError
+        If there is none.
+    """
+
+    def unknown(expected: str) -> InvalidDataError:
+        return InvalidDataError(expected, field="--benchmark", value=name)
+
+    installed = {point.name: point for point in entry_points(group=GROUP)}
+    where = installed[name].value if name in installed else name
+    module, colon, path = where.partition(":")
+    if not (colon and all(part.isidentifier() for part in (*module.split("."), *path.split(".")))):
+        known = ", ".join(sorted(installed)) or "none"
+        raise unknown(f"module:object, or the name of an installed benchmark (there are: {known})")
+    if "" not in sys.path and str(Path.cwd()) not in sys.path:
+        sys.path.append(str(Path.cwd()))
+    try:
+        found: Any = importlib.import_module(module)
+    except ImportError as error:
+        raise unknown(f"module:object of a module that can be imported ({error})") from None
+    for part in path.split("."):
+        if not hasattr(found, part):
+            raise unknown(f"an object that {module} has")
+        found = getattr(found, part)
+    if not isinstance(found, Suite):
+        raise unknown(f"a bayes_tacit.agents.playing.Suite, not {type(found).__name__}")
+    return found

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from bayes_tacit.agents.accounts import Budget
-from bayes_tacit.agents.errors import ActorError
-from bayes_tacit.agents.playing.answers import Answers, AnswersOnRecord, read_answers
-from bayes_tacit.agents.protocols import Agent, History, Proposal
+from bayes_tacit.agents.errors import ActorError, BrokenTranscriptError, TornTranscriptError
+from bayes_tacit.agents.protocols import Agent, History, Observation, Proposal
+from bayes_tacit.agents.transcript import Transcript, read_transcript
+from bayes_tacit.agents.transcript.pairs import check_rollout
 from bayes_tacit.errors import InvalidDataError, MissingFileError
+from bayes_tacit.files import as_path, strict_json
 
 
 @dataclass(frozen=True, repr=False)
@@ -21,7 +26,7 @@ class RecordedActor:
     whatever the other agent did before. So pure rollouts are played again exactly; where Strong takes over on the way,
     it begins with its first answer. Where answers are code that stands for itself, as on DABench, that is a fair
     stand-in for a model; elsewhere it may not be. A task that is not on record, or more actions than there are answers,
-    is an `ActorError`; `lacking` tells beforehand.
+    is an `ActorError`; `lacking` finds them beforehand.
 
     It is known by its answers, not by the folder: the same ones in another place are the same actor.
 
@@ -48,7 +53,7 @@ class RecordedActor:
 
     def __post_init__(self) -> None:
         """Read the answers."""
-        known = read_answers(self.folder, self.agent)
+        known = _read_answers(self.folder, self.agent)
         if not known.answers:
             why = next(iter([*known.refused.values(), *known.unread]), None)
             raise MissingFileError(
@@ -68,7 +73,7 @@ class RecordedActor:
         return f"RecordedActor({self.agent!r}, answers={self.digest})"
 
     def act(self, history: History) -> Proposal:
-        """Give the next answer."""
+        """Return the next answer."""
         answers = self._answers(history)
         turn = sum(step.agent == self.agent for step in history.steps)
         if turn >= len(answers.proposals):
@@ -77,7 +82,7 @@ class RecordedActor:
         return answers.proposals[turn]
 
     def lacking(self, tasks: Mapping[str, str | None], budget: Budget) -> dict[str, str | None]:
-        """Tell which tasks cannot be played to their end.
+        """Find the tasks that cannot be played to their end.
 
         Parameters
         ----------
@@ -100,8 +105,8 @@ class RecordedActor:
                 found[episode] = why
         return found
 
-    def _answers(self, history: History) -> Answers:
-        """Find the answers for a task: by its id, or, where that is not told, by what is seen at first."""
+    def _answers(self, history: History) -> _Answers:
+        """Find the answers for a task: by its id or, without one, by what is seen at first."""
         known = self._on_record()
         if history.episode:
             one = known.answers.get(history.episode)
@@ -118,11 +123,11 @@ class RecordedActor:
             )
         return alike[0]
 
-    def _on_record(self) -> AnswersOnRecord:
-        """Give all answers; another process than that in which this was made reads them once."""
+    def _on_record(self) -> _AllAnswers:
+        """Return all answers; another process than that in which this was made reads them once."""
         key = self.agent, self.digest
         if key not in _READ:
-            known = read_answers(self.folder, self.agent)
+            known = _read_answers(self.folder, self.agent)
             if known.digest != self.digest:
                 raise InvalidDataError(
                     f"{self.digest}: the recorded answers must stay as they are while they are replayed",
@@ -134,9 +139,151 @@ class RecordedActor:
         return _READ[key]
 
 
-_READ: dict[tuple[Agent, str], AnswersOnRecord] = {}
+_READ: dict[tuple[Agent, str], _AllAnswers] = {}
 """What was read in this process, by agent and digest: an actor that is sent to a worker brings no answers along."""
 
 
 def _because(why: str | None) -> str:
     return "" if why is None else f" ({why})"
+
+
+@dataclass(frozen=True)
+class _Answers:
+    """What an agent said in its rollout of a task.
+
+    Attributes
+    ----------
+    path
+        The file of the rollout.
+    first
+        What the agent saw at first.
+    proposals
+        Its answers, in order.
+    done
+        Whether the task was over with the last one; else the budget was spent.
+    """
+
+    path: Path
+    first: Observation
+    proposals: tuple[Proposal, ...]
+    done: bool
+
+    @property
+    def said(self) -> list[dict[str, object]]:
+        """The answers without how long they took, which is not the answer."""
+        return [{**asdict(proposal), "seconds": 0} for proposal in self.proposals]
+
+    def unfit(self, task: str | None, budget: Budget) -> str | None:
+        """Say why these answers cannot be given to a task within a budget; None if they can."""
+        if task is not None and self.first.task != task:
+            return f"{self.path}: the task was another one, {_short(self.first.task)}"
+        calls = budget.actions if budget.calls is None else min(budget.actions, budget.calls)
+        if not self.done and len(self.proposals) < calls:
+            return f"{self.path}: the budget was spent after {len(self.proposals)} actions, not {calls}"
+        return None
+
+
+@dataclass(frozen=True)
+class _AllAnswers:
+    """All answers of an agent in a folder.
+
+    Attributes
+    ----------
+    answers
+        By episode.
+    refused
+        By episode, why a rollout in the folder does not count.
+    unread
+        Why files do not count of which it is not known whose they are.
+    """
+
+    answers: Mapping[str, _Answers]
+    refused: Mapping[str, str]
+    unread: tuple[str, ...]
+
+    @cached_property
+    def digest(self) -> str:
+        """Tell these answers from others, wherever they are kept and however long they took."""
+        digest = hashlib.sha256()
+        for episode, known in sorted(self.answers.items()):
+            content = [episode, asdict(known.first), known.said]
+            digest.update(json.dumps(content, sort_keys=True).encode() + b"\n")
+        return digest.hexdigest()[:16]
+
+    def why(self, episode: str) -> str | None:
+        """Say why there are no answers for an episode, as far as that is known."""
+        return self.refused.get(episode, self.unread[0] if self.unread else None)
+
+
+def _read_answers(folder: Path, agent: Agent) -> _AllAnswers:
+    """Read an agent's answers from its own rollouts (`*.jsonl`) below a folder.
+
+    Transcripts of other policies and files of other kinds are passed over. So are rollouts that are torn, broken, broke
+    off or have steps of the other agent; why is kept.
+
+    Raises
+    ------
+    MissingFileError
+        If there is no such folder.
+    InvalidDataError
+        If an episode has two rollouts.
+    """
+    home = as_path(folder)
+    if not home.is_dir():
+        raise MissingFileError(f"{home}: no such folder; expected a folder of transcripts")
+    answers: dict[str, _Answers] = {}
+    refused: dict[str, str] = {}
+    unread = []
+    for path in sorted(home.rglob("*.jsonl")):
+        about = _about(path)
+        if about.get("policy", f"pure_{agent}") != f"pure_{agent}":
+            continue
+        try:
+            rollout = read_transcript(path)
+        except (TornTranscriptError, BrokenTranscriptError) as error:
+            if {"episode", "policy"} <= about.keys():
+                refused[str(about["episode"])] = str(error)
+            elif not about or "event" in about:
+                unread.append(str(error))
+            continue
+        known = answers.get(rollout.episode)
+        if known is not None:
+            raise InvalidDataError(
+                f"one transcript of each policy, as in {known.path}",
+                episode=rollout.episode,
+                field="policy",
+                value=rollout.header.policy,
+                where=str(path),
+            )
+        found = _answers(rollout, agent, path)
+        if isinstance(found, str):
+            refused[rollout.episode] = found
+        else:
+            answers[rollout.episode] = found
+    return _AllAnswers(answers, refused, tuple(unread))
+
+
+def _answers(rollout: Transcript, agent: Agent, path: Path) -> _Answers | str:
+    """Return the answers of a rollout, or why they do not count."""
+    if not rollout.conclusive:
+        return f"{path}: status is {rollout.end.status!r}, not 'done' or 'budget'"
+    try:
+        check_rollout(rollout, agent)
+    except InvalidDataError as error:
+        return f"{path}: {error.field} is {error.value}, not {error.expected}"
+    proposals = tuple(step.proposal for step in rollout.steps)
+    return _Answers(path, rollout.history(0).first, proposals, rollout.end.status == "done")
+
+
+def _about(path: Path) -> dict[str, object]:
+    """Return what a file's first line says, as far as it can be read."""
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            content = strict_json(file.readline())
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _short(text: str, width: int = 60) -> str:
+    return repr(text if len(text) <= width else f"{text[: width - 3]}...")
