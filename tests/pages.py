@@ -6,7 +6,9 @@ import html
 import re
 import shutil
 import subprocess
+from collections.abc import Iterable
 from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
 
 VOID = {"meta", "link", "img", "br", "source"}
@@ -44,6 +46,26 @@ class Page(HTMLParser):
 
     def all(self, tag: str) -> list[dict[str, str]]:
         return [attrs for name, attrs in self.tags if name == tag]
+
+
+def assert_sound(page: Page, parts: Iterable[str]) -> None:
+    """A page has its sections in their order, all linked; loads nothing; and can be read aloud."""
+    sections = [attrs["id"] for attrs in page.all("section")]
+    links = {attrs["href"].removeprefix("#") for attrs in page.all("a")}
+    assert [name for name in sections if name in parts] == list(parts)
+    assert set(parts) <= links <= set(sections)
+    for tag, attrs in page.tags:
+        for name in ("src", "href"):
+            assert attrs.get(name, "#").startswith(("data:", "#")), (tag, attrs)
+    assert not re.search(r"url\(|@import", page.content)
+    assert page.all("script") == []
+    assert page.all("html")[0]["lang"] == "en"
+    assert all(len(attrs["alt"]) > 20 for attrs in page.all("img"))
+    assert len(page.all("caption")) == len(page.all("table"))
+    assert all(attrs["scope"] in ("row", "col") for attrs in page.all("th"))
+    levels = [int(tag[1]) for tag, _ in page.tags if re.fullmatch("h[1-6]", tag)]
+    assert levels[0] == 1
+    assert all(after <= before + 1 for before, after in pairwise(levels))
 
 
 PROBE = """

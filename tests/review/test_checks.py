@@ -61,13 +61,9 @@ def test_every_check_has_a_table_a_sentence_and_a_figure_with_something_on_it(re
 
 
 def test_a_result_prints_its_status_and_advice():
-    failed = CheckResult("Name", False, pd.DataFrame(), "It is off.", "Mend it.")
-    assert str(failed) == "FAILED  Name: It is off. Mend it."
-    assert [CheckResult("n", passed, pd.DataFrame(), "s").status for passed in (True, False, None)] == [
-        "passed",
-        "failed",
-        "not judged",
-    ]
+    failed, *others = (CheckResult("n", passed, pd.DataFrame(), "s.", "a.") for passed in (False, True, None))
+    assert (failed.status, str(failed)) == ("failed", "FAILED  n: s. a.")
+    assert [other.status for other in others] == ["passed", "not judged"]
 
 
 def test_incidence_calibration_fails_if_outcomes_are_flipped(posterior):
@@ -192,16 +188,20 @@ def test_map_agreement_measures_in_posterior_sds(posterior, example):
     assert list(table.index) == list(fit.summary().index)
 
 
-def test_map_agreement_refuses_a_fit_of_another_model(posterior, example):
-    with pytest.raises(InvalidDataError, match="family of the fit is 'loglogistic'"):
-        check_map_agreement(posterior, fit_map(example, family="loglogistic"))
-    with pytest.raises(InvalidDataError, match="n_episodes of the fit is 600"):
-        check_map_agreement(posterior, fit_map(quietly(example.dataset.isel(episode=slice(600)))))
-    with pytest.raises(InvalidDataError, match="weights_fixed of the fit is True"):
-        check_map_agreement(posterior, fit_map(example, weights=[0.4, 0.3, 0.2, 0.1]))
-    doubled = example.dataset.assign(features=example.dataset["features"] * 2)
-    with pytest.raises(InvalidDataError, match="feature_mean of the fit"):
-        check_map_agreement(posterior, fit_map(quietly(doubled)))
+@pytest.mark.parametrize(
+    ("change", "settings", "message"),
+    [
+        ({}, {"family": "loglogistic"}, "family of the fit is 'loglogistic'"),
+        ({"episode": slice(600)}, {}, "n_episodes of the fit is 600"),
+        ({}, {"weights": [0.4, 0.3, 0.2, 0.1]}, "weights_fixed of the fit is True"),
+        (None, {}, "feature_mean of the fit"),
+    ],
+)
+def test_map_agreement_refuses_a_fit_of_another_model(posterior, example, change, settings, message):
+    data = example.dataset
+    other = data.assign(features=data["features"] * 2) if change is None else data.isel(change)
+    with pytest.raises(InvalidDataError, match=message):
+        check_map_agreement(posterior, fit_map(quietly(other), **settings))
 
 
 def test_sampler_check_fails_if_a_chain_is_elsewhere(posterior):
@@ -267,33 +267,24 @@ def test_weights_that_the_data_do_not_know_are_told(posterior, example, rng):
     assert told.figure().axes
 
 
-def one_check(passed: bool | None, name: str = "A check", **options: bool) -> CheckResult:
-    return CheckResult(name, passed, pd.DataFrame(), f"{name} says so.", **options)
-
-
-def verdict(*others: CheckResult, sampler: bool = True) -> tuple[str, bool]:
-    found = headline([one_check(sampler, "Sampler"), *others])
-    return found.level, found.passed
-
-
 @pytest.mark.parametrize(
-    ("failed", "level"), [(0, "good"), (1, "warning"), (2, "warning"), (3, "bad"), (4, "bad"), (5, "bad")]
+    ("checks", "level"),
+    [
+        ("+++++", "good"),
+        ("-++++", "warning"),
+        ("--+++", "warning"),
+        ("---++", "bad"),
+        ("-----", "bad"),
+        ("?+", "warning"),  # what could not be judged is no pass
+        ("!+", "bad"),  # what compares predictions with data decides alone
+        ("#", "bad"),  # so does the sampler's check
+    ],
 )
-def test_three_failed_checks_are_not_to_be_trusted_with_care(failed, level):
-    results = [one_check(False)] * failed + [one_check(True)] * (5 - failed)
-    assert verdict(*results) == (level, level == "good")
+def test_the_verdict_on_all_checks_is_good_a_warning_or_bad(checks, level):
+    def one(sign: str, **options: bool) -> CheckResult:
+        passed = {"+": True, "?": None}.get(sign, False)
+        return CheckResult("A check", passed, pd.DataFrame(), "It says so.", decisive=sign == "!", **options)
 
-
-def test_what_compares_predictions_with_data_decides_alone():
-    assert verdict(one_check(False, decisive=True), one_check(True)) == ("bad", False)
-    assert verdict(one_check(True, decisive=True), one_check(True)) == ("good", True)
-
-
-def test_the_samplers_check_comes_before_all_others():
-    assert verdict(one_check(True), sampler=False) == ("bad", False)
-
-
-def test_what_could_not_be_judged_is_no_pass_and_a_hint_does_not_count():
-    assert verdict(one_check(None), one_check(True)) == ("warning", False)
-    for told in (True, False, None):
-        assert verdict(one_check(told, hint=True), one_check(True)) == ("good", True)
+    hints = [one(sign, hint=True) for sign in "+-?"]
+    found = headline([one("-" if checks == "#" else "+"), *hints, *map(one, checks.replace("#", "+"))])
+    assert (found.level, found.passed) == (level, level == "good")

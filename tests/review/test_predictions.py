@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from posteriors import random_posterior
 from scipy import stats
-from simulate import quietly, simulate_model
+from simulate import simulate_model
 
 from bayes_tacit import Episodes, fit_map, handoff_score, incidence
 from bayes_tacit.errors import InvalidDataError
@@ -57,22 +57,6 @@ def test_a_bins_interval_is_jeffreys_and_covers_the_prediction_of_a_fitted_model
         posterior = stats.beta(successes + 0.5, row.episodes - successes + 0.5)
         assert (row.lower, row.upper) == pytest.approx((posterior.ppf(0.005), posterior.ppf(0.995)))
         assert row.lower < row.predicted < row.upper
-
-
-def test_episodes_with_one_prediction_share_a_bin(episodes):
-    bare = quietly(episodes.dataset.isel(feature=[]))
-    table = incidence_calibration(fit_map(bare), bare)
-    assert table["episodes"].tolist() == [1500]
-
-
-def test_a_model_with_two_predictions_has_two_bins(episodes):
-    dataset = episodes.dataset.isel(feature=[0])
-    binary = quietly(dataset.assign(features=(dataset["features"] > 0.8).astype(float)))
-    fit = fit_map(binary)
-    table = incidence_calibration(fit, binary)
-    pi, counts = np.unique(incidence(fit, binary).values, return_counts=True)
-    assert table["episodes"].tolist() == counts.tolist()
-    np.testing.assert_allclose(table["predicted"], pi)
 
 
 def test_a_posterior_is_calibrated_by_its_mean(episodes):
