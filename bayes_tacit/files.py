@@ -40,7 +40,7 @@ def as_path(path: object) -> Path:
 
 
 def read_text(path: str | os.PathLike[str], expected: str) -> str:
-    """Read a text file; what is missing, a folder, a pipe or not UTF-8 is refused in words.
+    """Read a UTF-8 text file; refuse one that is missing, a folder or a pipe.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def read_text(path: str | os.PathLike[str], expected: str) -> str:
 
 
 def parse_json(text: str | bytes, where: str, expected: str) -> Any:  # noqa: ANN401
-    """Parse JSON from outside: no key twice, no NaN, and no nesting or number that Python cannot hold.
+    """Parse JSON from outside; refuse repeated keys, NaN, and nesting or numbers that Python cannot hold.
 
     Examples
     --------
@@ -80,7 +80,7 @@ def parse_json(text: str | bytes, where: str, expected: str) -> Any:  # noqa: AN
 
 
 def strict_json(text: str | bytes, *, finite: bool = False) -> Any:  # noqa: ANN401
-    """Parse JSON as `parse_json` does, for who has words of its own: whatever is wrong with it is a ValueError.
+    """Parse JSON as `parse_json` does, but raise a ValueError that the caller puts into words.
 
     With `finite`, a number that is too large for double precision is wrong, too; a schema may refuse it later.
     """
@@ -180,7 +180,7 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 @contextmanager
 def temporary_folder(name: str) -> Iterator[Path]:
-    """Yield a new folder of this user's own in the system's place for temporary files; it is gone at the end.
+    """Yield a new temporary folder that only this user can read; it is removed at the end.
 
     What processes that were killed left under the same name is removed first.
 
@@ -265,7 +265,7 @@ def _runs(process: int) -> bool:
 
 
 def _clear_leftovers(target: Path) -> None:
-    """Remove what runs that were killed left beside the target; a folder that one had moved away comes back first."""
+    """Remove what killed runs left beside the target; put back a folder that one of them had moved away."""
     prefix = _prefix(target)
     folder = target.parent
     # As plain names: a folder may hold many thousands of others.

@@ -113,7 +113,7 @@ _LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
 
 def shown_address(address: object) -> object:
-    """Return an address as it may be shown: without a name and password in front of the host, and without a query.
+    """Return an address that can be shown: without name, password and query.
 
     Examples
     --------
@@ -127,7 +127,7 @@ def shown_address(address: object) -> object:
 
 
 def shown_variable(name: object) -> object:
-    """Return the name of a variable as it may be shown: what does not look like one may be the key itself, by mistake.
+    """Return the name of a variable if it looks like one; otherwise a mask, since it may be the key itself.
 
     Examples
     --------
@@ -138,7 +138,7 @@ def shown_variable(name: object) -> object:
 
 
 def no_key_in(key: str | None, **settings: object) -> None:
-    """Refuse settings that hold the key itself: they are shown and written."""
+    """Refuse settings that hold the key itself, since they are shown and written."""
     for name, value in settings.items():
         if key is not None and masked(str(value), key) != str(value):
             raise InvalidDataError(

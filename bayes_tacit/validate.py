@@ -69,7 +69,7 @@ def probability(name: str, value: object) -> float:
 
 
 def threshold(name: str, value: object) -> float:
-    """Return what a score can be compared with; a score of 0 says that nothing has happened yet.
+    """Return a decision threshold: above 0 (the score before anything happened) and at most 1.
 
     Examples
     --------
@@ -118,7 +118,7 @@ def flag(name: str, value: object) -> bool:
 
 
 def episode_id(name: str, value: object) -> str | int:
-    """Return what can name an episode."""
+    """Return the id of an episode: a string or a whole number."""
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise InvalidDataError("a string or a whole number", field=name, value=value)
     return value
@@ -161,7 +161,7 @@ def record(name: str, value: object, keys: Sequence[str]) -> dict[str, object]:
 
 
 def numbers(name: str, value: object, shape: tuple[int, ...]) -> np.ndarray:
-    """Return a list of so many numbers, or of so many lists of so many numbers, as an array.
+    """Return a list of numbers, or of lists of numbers, as an array of this shape.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""From the lines of a log to what each session came to, on disk where there are many, and to counts for drift."""
+"""Reading a log line by line: the totals of each session, on disk where there are many, and counts for drift."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MOST_IN_MEMORY = 5_000
 
 @dataclass(slots=True)
 class Record:
-    """What the lines of one session say together, each attribute a column of the table on disk."""
+    """The totals of one session's lines; each attribute is a column of the table on disk."""
 
     scope: str
     session: str
@@ -96,7 +96,7 @@ class Records:
         self._insert = f"INSERT OR REPLACE INTO record VALUES ({', '.join('?' * len(NAMES))})"
 
     def of(self, scope: str, session: str) -> Record:
-        """Return the record of a session, to be changed in place before the next one is asked for."""
+        """Return the record of a session; change it in place before you ask for the next one."""
         key = scope, session
         held = self._held.get(key)
         if held is not None:
@@ -145,7 +145,7 @@ Verdict = Literal["alike", "higher", "lower", "both"]
 
 
 class Counts:
-    """Counts of values below, at and between training quantiles: all that is needed, in the same memory for any log.
+    """Counts of values below, at and between training quantiles; memory does not grow with the log.
 
     Parameters
     ----------
@@ -249,7 +249,7 @@ class Drift:
 
     @property
     def verdict(self) -> Verdict:
-        """Whether values lie where they lay in training."""
+        """How values lie compared with training."""
         up, down = self.higher > self.limit, self.lower > self.limit
         return "both" if up and down else "higher" if up else "lower" if down else "alike"
 

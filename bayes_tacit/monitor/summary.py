@@ -1,4 +1,4 @@
-"""The numbers of a log of sessions: tables over all of them, each a query or two, and what is worth a look."""
+"""The numbers of a log of sessions: totals, success, calibration, drift, days, and warnings."""
 
 from __future__ import annotations
 
@@ -215,7 +215,7 @@ def success(records: Records) -> list[Succeeded]:
 
 
 def calibration(records: Records, router: str | None) -> list[Bin]:
-    """Put sessions of one router with like scores together; equal scores share a bin."""
+    """Compare scores with outcomes by bins of sessions with like scores; equal scores share a bin."""
     query = (
         "WITH known AS (SELECT score, pi, success, percent_rank() OVER (ORDER BY score) AS place FROM record "
         "WHERE handed = ? AND router = ? AND success IS NOT NULL AND score IS NOT NULL) "

@@ -1,4 +1,4 @@
-"""All checks of one posterior, and those of the sampler, of the outcomes, of the priors and of the point estimate."""
+"""All checks of a posterior in one call, and those of the sampler, the outcomes, the priors and the estimate."""
 
 from __future__ import annotations
 
@@ -88,7 +88,9 @@ TINY = 1e-300
 def run_checks(
     tree: xr.DataTree, episodes: Episodes, fit: MapFit | None = None, paper: xr.DataTree | None = None
 ) -> list[CheckResult]:
-    """Run every check of a posterior, the sampler first; that of the weights only where they are learned.
+    """Run every check of a posterior, the sampler's first.
+
+    The weights are checked only where they are learned.
 
     Of the memory there are three: where it is learned, what its posterior says (`check_memory`); with `paper`, how well
     it predicts beside the paper's rho = 1 (`check_beside_paper`); and where it is the paper's, whether the likelihood
@@ -139,7 +141,7 @@ def run_checks(
         others[WEIGHTS] = lambda: check_weights(tree, episodes)
     if "rho" in group_of(tree, "posterior"):
         others[comparison.MEMORY] = lambda: check_memory(tree)
-    elif comparison.can_be_asked(tree):
+    elif comparison.can_profile_memory(tree):
         others[comparison.BY_LIKELIHOOD] = lambda: check_by_likelihood(tree, episodes)
     if paper is not None:
         others[comparison.BESIDE_PAPER] = lambda: check_beside_paper(tree, paper)
@@ -172,7 +174,7 @@ def _of_sick_draws(name: str, check: Callable[[], CheckResult]) -> CheckResult:
 
 
 def _agreement(tree: xr.DataTree, episodes: Episodes, fit: MapFit | None) -> CheckResult:
-    """Compare with a point estimate; without one, make it with the posterior's own prior on gamma as penalty."""
+    """Compare with a point estimate; if none was passed, make one whose penalty is the prior on gamma."""
     if fit is not None:
         return check_map_agreement(tree, fit)
     constant, settings = group_of(tree, "constant_data"), settings_of(tree)
@@ -458,7 +460,7 @@ def _require_same_model(tree: xr.DataTree, fit: MapFit) -> None:
 
 
 def check_weights(tree: xr.DataTree, episodes: Episodes) -> CheckResult:
-    r"""Check how far q(t) would move if the prior had wanted the weights less alike.
+    r"""Check how far q(t) would move if the prior let the weights differ more.
 
     With many diagnostics a Dirichlet(1) prior says that each weight is small and none is zero. If most mean nothing and
     the data are few, they keep a part of the weight all the same, and the bands of q(t) cover less than they say though

@@ -360,8 +360,8 @@ def check_beside_paper(tree: xr.DataTree, paper: xr.DataTree) -> CheckResult:
 def check_by_likelihood(tree: xr.DataTree, episodes: Episodes) -> CheckResult:
     """Check by the likelihood of the same evidence whether another memory than the paper's explains it better.
 
-    It is a hint that costs no sampling: penalized point estimates at many memories, the paper's among them, each with a
-    clock. So every window has mass at every memory, and the same outcomes and windows are explained by all of them.
+    It is a hint that costs no sampling: penalized point estimates at many memories, the paper's among them. Each has a
+    clock, so that every window has mass at every memory, and all estimates explain the same outcomes and windows.
 
     Parameters
     ----------
@@ -389,7 +389,7 @@ def check_by_likelihood(tree: xr.DataTree, episodes: Episodes) -> CheckResult:
 
 
 def quiet_fit(tree: xr.DataTree, episodes: Episodes, **options: Any) -> MapFit:  # noqa: ANN401  as for fit_map
-    """Fit the model of a posterior by `fit_map`, without warnings: what they tell shows in the posterior itself."""
+    """Fit the model of a posterior by `fit_map`, without the warnings, which its checks repeat."""
     settings = settings_of(tree)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TacitWarning)
@@ -404,8 +404,8 @@ def quiet_fit(tree: xr.DataTree, episodes: Episodes, **options: Any) -> MapFit: 
         )
 
 
-def can_be_asked(tree: xr.DataTree) -> bool:
-    """Check that `check_by_likelihood` applies: the paper's memory is in use, and a clock's weight can join."""
+def can_profile_memory(tree: xr.DataTree) -> bool:
+    """Check whether `check_by_likelihood` applies: the memory is the paper's, and a clock can be added."""
     settings = settings_of(tree)
     learned = "w" in group_of(tree, "posterior")
     weighed = group_of(tree, "posterior" if learned else "constant_data")["diagnostic"].values.tolist()

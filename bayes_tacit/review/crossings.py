@@ -170,7 +170,7 @@ def _timing(draws: np.ndarray, first: np.ndarray, last: np.ndarray, n_steps: np.
 
 @dataclass(frozen=True)
 class Calibration:
-    """Mean PIT minus uniform, at LEVELS: of the data, and the range that chance keeps to."""
+    """The mean PIT minus uniform at LEVELS, and the largest departure that chance explains."""
 
     departure: np.ndarray
     limit: float
@@ -178,7 +178,7 @@ class Calibration:
 
 
 def judge_calibration(seen: TimedEpisodes) -> Calibration:
-    """Compare the places of the crossings in their predictive distributions with even ones."""
+    """Compute how evenly the crossings lie in their predictive distributions."""
     parts = _pit(*window_ends(seen.crossed, *seen.windows)) - LEVELS
     totals, log_likelihood = [], []
     for crossed in seen.crossed_by_draw():
@@ -459,7 +459,7 @@ def _other_families(family: str) -> str:
 
 @dataclass(frozen=True)
 class Totals:
-    """Several totals, and what they would be by chance.
+    """Sums over the episodes, and the same sums with signs drawn at random.
 
     Attributes
     ----------

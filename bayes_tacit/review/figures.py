@@ -13,24 +13,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from bayes_tacit.data.episodes import Episodes
+from bayes_tacit.review import style
 from bayes_tacit.review.plots import plot_handoff_score, plot_weights
-from bayes_tacit.review.style import (
-    BAND_OPACITY,
-    CEILING,
-    DECISION,
-    OBSERVED,
-    PREDICTED,
-    SCORE,
-    WIDE,
-    dot_rows,
-    in_a_row,
-    is_narrow,
-    legend_beside,
-    legend_under,
-    literal,
-    page_width,
-    shortened,
-)
+from bayes_tacit.review.style import BAND_OPACITY, CEILING, DECISION, OBSERVED, PREDICTED, SCORE, WIDE
 
 HIGHEST_DRAWN = 2.0
 """Pareto k above which all are drawn alike."""
@@ -40,7 +25,7 @@ COLUMNS = 4
 
 def draw_sampler(table: pd.DataFrame, largest_rhat: float, least_ess: int) -> Figure:
     """Draw R-hat and effective sample sizes of every parameter, with their limits."""
-    figure, (left, right), position = dot_rows(table.index, panels=2)
+    figure, (left, right), position = style.dot_rows(table.index, panels=2)
     left.plot(table["rhat"], position, "o", color=SCORE, markersize=6)
     right.plot(table["ess_bulk"], position, "o", color=SCORE, markersize=6, label="bulk")
     right.plot(table["ess_tail"], position, "o", color=PREDICTED, markersize=6, label="tail")
@@ -48,14 +33,14 @@ def draw_sampler(table: pd.DataFrame, largest_rhat: float, least_ess: int) -> Fi
         axis.axvline(limit, color=DECISION, linewidth=1.2, linestyle="--", label="limit")
     left.set(xlabel="R-hat")
     right.set(xlabel="effective sample size", xlim=(0, None))
-    legend_beside(right)
+    style.legend_beside(right)
     return figure
 
 
 def draw_crossing_steps(table: pd.DataFrame, departure: pd.Series, limit: float) -> Figure:
     """Draw the share that has crossed by each position of the rollout, and the mean PIT minus uniform by level."""
-    columns = in_a_row(2)
-    figure = Figure(figsize=(page_width(), 3.6 * 2 / columns), layout="constrained")
+    columns = style.in_a_row(2)
+    figure = Figure(figsize=(style.page_width(), 3.6 * 2 / columns), layout="constrained")
     left, right = figure.subplots(2 // columns, columns, squeeze=False).flat
     positions = table["position"]
     shade = {"color": PREDICTED, "alpha": BAND_OPACITY, "linewidth": 0}
@@ -81,9 +66,9 @@ def draw_crossing_steps(table: pd.DataFrame, departure: pd.Series, limit: float)
 def draw_incidence(table: pd.DataFrame, identity: str) -> Figure:
     """Draw observed and predicted shares by bins of each variable; that of `identity` is predicted by itself."""
     names = table["by"].unique()
-    columns = in_a_row(min(4, len(names)), narrow=2)
+    columns = style.in_a_row(min(4, len(names)), narrow=2)
     rows = -(-len(names) // columns)
-    figure = Figure(figsize=(page_width(), (2.2 if is_narrow() else 3.0) * rows), layout="constrained")
+    figure = Figure(figsize=(style.page_width(), (2.2 if style.is_narrow() else 3.0) * rows), layout="constrained")
     panels = figure.subplots(rows, columns, squeeze=False, sharey=True).ravel()
     for panel, name in zip(panels, names, strict=False):
         part = table[table["by"] == name]
@@ -98,7 +83,7 @@ def draw_incidence(table: pd.DataFrame, identity: str) -> Figure:
             label="predicted, 99%",
         )
         panel.scatter(part["middle"], part["observed"], color=OBSERVED, s=22, zorder=3, label="observed")
-        panel.set(xlabel=literal(name))
+        panel.set(xlabel=style.literal(name))
         if name == identity:
             panel.axline((0.5, 0.5), slope=1, color=CEILING, linewidth=1, zorder=0)
             panel.set(xlim=(0, 1), ylim=(0, 1))
@@ -106,13 +91,13 @@ def draw_incidence(table: pd.DataFrame, identity: str) -> Figure:
         panel.set_axis_off()
     for row in range(rows):
         panels[row * columns].set_ylabel("Strong succeeds")
-    legend_under(panels[0])
+    style.legend_under(panels[0])
     return figure
 
 
 def draw_loo(k: pd.Series, limit: float) -> Figure:
     """Draw Pareto k of every episode, and name those above the limit."""
-    figure = Figure(figsize=(page_width(), 2.8), layout="constrained")
+    figure = Figure(figsize=(style.page_width(), 2.8), layout="constrained")
     axis = figure.subplots()
     values = k.clip(upper=HIGHEST_DRAWN).to_numpy()
     bad = values > limit
@@ -120,7 +105,7 @@ def draw_loo(k: pd.Series, limit: float) -> Figure:
     axis.scatter(np.arange(len(k))[bad], values[bad], s=16, color=DECISION)
     for position in np.flatnonzero(bad)[np.argsort(-values[bad])][:5]:
         axis.annotate(
-            literal(k.index[position]), (position, values[position]), xytext=(4, 3), textcoords="offset points"
+            style.literal(k.index[position]), (position, values[position]), xytext=(4, 3), textcoords="offset points"
         )
     axis.axhline(limit, color=DECISION, lw=1, ls="--", label=f"limit {limit}")
     axis.set(xlabel="episode, in the order of the data", ylabel="Pareto k")
@@ -130,30 +115,30 @@ def draw_loo(k: pd.Series, limit: float) -> Figure:
 
 def draw_prior_sensitivity(table: pd.DataFrame, limit: float) -> Figure:
     """Draw how sensitive each parameter is to prior and likelihood."""
-    figure, (axis,), position = dot_rows(table.index)
+    figure, (axis,), position = style.dot_rows(table.index)
     axis.plot(table["likelihood"], position, "o", color=PREDICTED, markersize=6, label="likelihood")
     axis.plot(table["prior"], position, "o", color=SCORE, markersize=6, label="prior")
     axis.axvline(limit, color=DECISION, linewidth=1.2, linestyle="--", label=f"limit {limit}")
     axis.set(xlabel="sensitivity to power scaling", xlim=(0, None))
-    legend_beside(axis)
+    style.legend_beside(axis)
     return figure
 
 
 def draw_weights(table: pd.DataFrame) -> Figure:
     """Draw the posterior mean of each weight with one sd, beside equal weights."""
-    figure, (axis,), position = dot_rows(table.index)
+    figure, (axis,), position = style.dot_rows(table.index)
     axis.errorbar(
         table["mean"], position, xerr=table["sd"], fmt="o", color=SCORE, capsize=3, label="posterior mean, one sd"
     )
     axis.axvline(float(table["equal weights"].iloc[0]), color=PREDICTED, linestyle="--", label="equal weights")
     axis.set(xlabel="weight w", xlim=(0, None))
-    legend_beside(axis)
+    style.legend_beside(axis)
     return figure
 
 
 def draw_map_agreement(table: pd.DataFrame, limit: float) -> Figure:
     """Draw the point estimate in posterior sds from the mean."""
-    figure, (axis,), position = dot_rows(table.index)
+    figure, (axis,), position = style.dot_rows(table.index)
     axis.axvspan(-1, 1, color=SCORE, alpha=BAND_OPACITY, linewidth=0, label="posterior mean, one sd")
     axis.axvline(0, color=SCORE)
     axis.plot(table["z"], position, "o", color=OBSERVED, markersize=6, label="point estimate", zorder=3)
@@ -162,26 +147,26 @@ def draw_map_agreement(table: pd.DataFrame, limit: float) -> Figure:
         axis.axvline(side * limit, color=DECISION, linewidth=1.2, linestyle="--", label=label)
     reach = max(2.0, 1.1 * float(table["z"].abs().max()))
     axis.set(xlabel="posterior sds from the mean", xlim=(-reach, reach))
-    legend_beside(axis)
+    style.legend_beside(axis)
     return figure
 
 
 def draw_memory(rho: np.ndarray, prior: Callable[[np.ndarray], np.ndarray]) -> Figure:
     """Draw the posterior of a learned memory from 0 to 1, with its prior."""
-    figure = Figure(figsize=(page_width(), 2.8), layout="constrained")
+    figure = Figure(figsize=(style.page_width(), 2.8), layout="constrained")
     axis = figure.subplots()
     inside = np.linspace(0.005, 0.995, 199)
     axis.hist(rho, bins=50, range=(0, 1), density=True, color=SCORE, alpha=0.75, label="posterior")
     axis.plot(inside, prior(inside), color=PREDICTED, linestyle="--", label="prior")
     axis.axvline(1.0, color=DECISION, linewidth=1.5, label="the paper: nothing is forgotten")
     axis.set(xlabel="memory rho", ylabel="density", xlim=(0, 1.01))
-    legend_beside(axis)
+    style.legend_beside(axis)
     return figure
 
 
 def draw_memory_profile(gains: pd.Series, limit: float) -> Figure:
     """Draw the log likelihood by memory, minus that of the paper's."""
-    figure = Figure(figsize=(page_width(), 2.8), layout="constrained")
+    figure = Figure(figsize=(style.page_width(), 2.8), layout="constrained")
     axis = figure.subplots()
     memories, heights = gains.index.to_numpy(), gains.to_numpy()
     axis.plot(memories, heights, "o-", color=SCORE, markersize=4, label="best fit at each memory")
@@ -191,13 +176,13 @@ def draw_memory_profile(gains: pd.Series, limit: float) -> Figure:
     # Memories that are far worse would hide what is near.
     low, high = float(gains[np.isfinite(gains)].min()), float(gains.max())
     axis.set(xlim=(0, 1.01), ylim=(max(low, -2 * max(high, 10.0)) - 1, max(2 * limit, 1.1 * high)))
-    legend_beside(axis)
+    style.legend_beside(axis)
     return figure
 
 
 def draw_comparison(table: pd.DataFrame) -> Figure:
     """Draw how much less than the best each model predicts."""
-    figure, (axis,), position = dot_rows(table.index)
+    figure, (axis,), position = style.dot_rows(table.index)
     axis.errorbar(table["elpd_diff"], position, xerr=table["dse"], fmt="o", color=SCORE, capsize=3)
     axis.axvline(0, color=CEILING, linewidth=1, zorder=0)
     axis.set(xlabel="elpd less than that of the best model, with one standard error")
@@ -207,7 +192,7 @@ def draw_comparison(table: pd.DataFrame) -> Figure:
 def draw_structure(table: pd.DataFrame, limit: float) -> Figure:
     """Draw how far the crossings of each bin are from those expected, one row a covariate."""
     names = list(table["by"].unique())
-    figure, (axis,), position = dot_rows(names)
+    figure, (axis,), position = style.dot_rows(names)
     height = dict(zip(names, position, strict=True))
     rows = table["by"].map(height)
     beyond = table["z"].abs() > limit
@@ -224,19 +209,20 @@ def draw_structure(table: pd.DataFrame, limit: float) -> Figure:
 
 def draw_weight_intervals(tree: xr.DataTree) -> Figure:
     """Draw the weights with their intervals."""
-    figure = Figure(figsize=(page_width(), 1.4 + 0.42 * _weight_count(tree)), layout="constrained")
+    weights = tree["posterior" if "w" in tree["posterior"] else "constant_data"]["diagnostic"].size
+    figure = Figure(figsize=(style.page_width(), 1.4 + 0.42 * weights), layout="constrained")
     axis = plot_weights(tree, probability=PROBABILITY, ax=figure.subplots())
-    names = [shortened(label.get_text(), 16 if is_narrow() else 40) for label in axis.get_yticklabels()]
+    names = [style.shortened(label.get_text(), 16 if style.is_narrow() else 40) for label in axis.get_yticklabels()]
     axis.set_yticks(axis.get_yticks(), names, parse_math=False)
-    if is_narrow():
-        legend_under(axis)
+    if style.is_narrow():
+        style.legend_under(axis)
     return figure
 
 
 def draw_coefficients(summary: pd.DataFrame) -> Figure:
     """Draw the other parameters with their intervals."""
     rows = summary[~summary.index.str.startswith("w[")]
-    figure, (axis,), position = dot_rows(rows.index)
+    figure, (axis,), position = style.dot_rows(rows.index)
     axis.hlines(position, rows["lower"], rows["upper"], color=SCORE, linewidth=2.5)
     axis.plot(rows["mean"], position, "o", color=SCORE, markersize=7, markeredgecolor="white")
     axis.axvline(0, color=CEILING, linestyle=":")
@@ -283,11 +269,8 @@ def draw_score(tree: xr.DataTree, episodes: Episodes, episode: object, alpha: fl
     """Draw the handoff score of one episode with its band, the teacher's window and alpha."""
     figure = Figure(figsize=(WIDE / 2, 3.1), layout="constrained")
     axis = plot_handoff_score(tree, episodes, episode, alpha=alpha, probability=PROBABILITY, ax=figure.subplots())
-    axis.set_title(shortened(name, 48), parse_math=False)
-    handles, labels = axis.get_legend_handles_labels()
-    if (legend := axis.get_legend()) is not None:
-        legend.remove()
-    figure.legend(handles, labels, loc="outside lower center", ncols=3)
+    axis.set_title(style.shortened(name, 48), parse_math=False)
+    style.legend_under(axis, columns=3)
     return figure
 
 
@@ -306,7 +289,7 @@ def _grid(plot: Callable[..., Any], tree: xr.DataTree, xlabel: str, visuals: dic
     for variable, name in zip(numbered, parameters, strict=True):
         axis = shown.viz["plot"][variable].item()
         axis.set_xlabel("")
-        axis.set_title(shortened(name, 22), parse_math=False)
+        axis.set_title(style.shortened(name, 22), parse_math=False)
         axis.tick_params(labelbottom=True)
         axis.xaxis.set_major_locator(MaxNLocator(nbins=2, steps=[1, 5, 10]))
     figure.supxlabel(xlabel, fontsize=10)
@@ -314,7 +297,6 @@ def _grid(plot: Callable[..., Any], tree: xr.DataTree, xlabel: str, visuals: dic
 
 
 def _by_parameter(posterior: xr.Dataset) -> dict[str, xr.DataArray]:
-    """Give every scalar parameter's draws under the name that it has in the tables."""
     out: dict[str, xr.DataArray] = {}
     for name, array in posterior.data_vars.items():
         extra = [dim for dim in array.dims if dim not in ("chain", "draw")]
@@ -328,8 +310,3 @@ def _by_parameter(posterior: xr.Dataset) -> dict[str, xr.DataArray]:
 
 def _size(height: float) -> dict[str, object]:
     return {"figsize": (WIDE, height), "figsize_units": "inches"}
-
-
-def _weight_count(tree: xr.DataTree) -> int:
-    group = "posterior" if "w" in tree["posterior"] else "constant_data"
-    return int(np.size(tree[group]["diagnostic"]))

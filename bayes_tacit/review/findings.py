@@ -1,4 +1,4 @@
-"""What checks find: one result a check, the verdict over all of them, and what they ask of a posterior."""
+"""What a check returns, the verdict over all checks, and what checks read from a posterior."""
 
 from __future__ import annotations
 

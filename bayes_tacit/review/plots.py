@@ -156,7 +156,7 @@ def plot_handoff_scores(
 def _painter(
     fit_or_tree: MapFit | xr.DataTree, episodes: Episodes, alpha: float | None, probability: float
 ) -> Callable[[Axes, int], None]:
-    """Compute the scores of episodes, and return what draws the one at a position."""
+    """Compute the scores of episodes, and return a function that draws the i-th one."""
     fitted = as_draws(fit_or_tree)
     band = None if isinstance(fit_or_tree, MapFit) else credible_band(fit_or_tree, episodes, probability=probability)
     center = handoff_score(fit_or_tree, episodes).values if band is None else band["mean"].values
@@ -381,7 +381,7 @@ def plot_operating_points(
 def plot_bounds(
     bounds: Bounds, suggestion: Suggestion | None = None, *, unit: str = "", figure: Figure | None = None
 ) -> Figure:
-    """Draw between which bounds success and cost of every threshold lie, for certain and if the assumptions hold.
+    """Draw the bounds of success and cost of every threshold: certain ones, and those under the assumptions.
 
     Parameters
     ----------

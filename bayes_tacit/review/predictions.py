@@ -1,7 +1,4 @@
-"""What a fit predicts beside what was observed: incidence by bins, crossings by step, and the numbers behind them.
-
-Checks judge these numbers, and plots draw them.
-"""
+"""Predicted beside observed: incidence by bins, crossings by step, and the numbers that checks judge and plots draw."""
 
 from __future__ import annotations
 
@@ -98,7 +95,7 @@ def crossed_by_step(
     replicates: int = 200,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Compare when the timed episodes cross their thresholds with when the model has them cross.
+    """Compare the steps at which the timed episodes cross their thresholds with the predicted ones.
 
     Timed episodes are those with a teacher window and those where both agents succeed, which never cross. A replicate
     takes one draw of the parameters, draws a threshold for every timed episode, and sees by which step its cumulative
@@ -322,7 +319,7 @@ def _distance(difference: np.ndarray, spread: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class TimedEpisodes:
-    """The windows of the timed episodes, and the parameters that are to explain them.
+    """The timed episodes, and the parameters that should explain their windows.
 
     Attributes
     ----------
@@ -394,7 +391,7 @@ class TimedEpisodes:
 
 @dataclass(frozen=True)
 class Residuals:
-    r"""What each checkpoint of each timed episode adds to the crossings, as observed and as expected.
+    r"""Observed and expected crossings at each checkpoint of each timed episode.
 
     With F(t) the probability that an episode has crossed by step t, a checkpoint that it reached uncrossed is expected
     to bring h(t) = (F(t) - F(t-1)) / (1 - F(t-1)) crossings. A window says in which steps the crossing was, not where,
@@ -416,7 +413,7 @@ class Residuals:
 
     @classmethod
     def of(cls, crossed: np.ndarray, first: np.ndarray, last: np.ndarray, n_steps: np.ndarray) -> Residuals:
-        """Compare F (episode, step) with windows [first, last]; first is at least n_steps if there was no crossing.
+        """Compare F (episode, step) with windows [first, last]; without a crossing, first is at least n_steps.
 
         Examples
         --------

@@ -67,7 +67,7 @@ def report(
 
     It holds the verdict in one sentence, what to do about each warning, the parameters with a forest plot, the
     handoff scores of some episodes, every check (see `run_checks`), trace, rank and energy plots, a summary of the
-    data, and where all of it came from. Of draws that are not to be trusted it says what could not be computed.
+    data, and where all of it came from. If the draws cannot be trusted, it says what could not be computed.
 
     Parameters
     ----------

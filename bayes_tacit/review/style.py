@@ -134,14 +134,14 @@ def legend_under(axis: Axes, columns: int = 2) -> None:
 
 
 def joint_legend(figure: Figure, place: Literal["outside upper center", "outside lower center"]) -> None:
-    """Draw one legend for all panels of a figure; what several of them show stands in it once."""
+    """Draw one legend for all panels of a figure, with each label once."""
     entries = [zip(*ax.get_legend_handles_labels(), strict=True) for ax in figure.axes]
     by_label = {label: artist for panel_entries in entries for artist, label in panel_entries}
     figure.legend(list(by_label.values()), list(by_label), loc=place, ncols=3)
 
 
 def shortened(text: str, width: int) -> str:
-    """Keep the end of a text, which is what tells long ids apart."""
+    """Cut a long text at its start; the end tells long ids apart."""
     return text if len(text) <= width else f"…{text[1 - width :]}"
 
 

@@ -316,7 +316,7 @@ def test_interventions_are_monotone_in_the_threshold(training, world, policy, ri
     assert points["intervention_rate"].iloc[-1] > points["intervention_rate"].iloc[0]
 
 
-def test_settings_can_be_asked_for_in_any_order(training, world):
+def test_settings_can_profile_memory_for_in_any_order(training, world):
     learned = [TaskRouter(), PrefixRouter(), Cascade(), TacitSwitch(options=FIT)]
     for policy in (*learned, FirstAlarm("risk"), StepDeferral("risk", n_candidates=5)):
         fitted = policy.fit(training)

@@ -184,7 +184,7 @@ def test_where_the_best_is_asked_for_it_is_named_and_judged_and_the_doubt_is_sai
     assert best.expected != simplest.expected
 
 
-def test_only_the_simplest_and_the_best_can_be_asked_for(training, development):
+def test_only_the_simplest_and_the_best_can_profile_memory_for(training, development):
     with pytest.raises(InvalidDataError, match="choose is 'cheapest'; expected 'simplest' or 'best'"):
         recommend(training, development, CAP, policies=QUICK, choose="cheapest")
 

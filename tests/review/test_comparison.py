@@ -27,7 +27,7 @@ from bayes_tacit.model.evidence import collect_evidence
 from bayes_tacit.model.families.lognormal import LOGNORMAL
 from bayes_tacit.model.priors import WeaklyInformativePrior, prior_to_json
 from bayes_tacit.review.checks import check_beside_paper, check_by_likelihood, check_loo, check_memory
-from bayes_tacit.review.comparison import can_be_asked
+from bayes_tacit.review.comparison import can_profile_memory
 
 RHO = 0.5
 SHORT = {"draws": 300, "tune": 300, "chains": 2, "seed": 3, "predictive_draws": 20}
@@ -244,18 +244,18 @@ def test_the_likelihood_says_nothing_against_a_memory_that_is_the_paper_s(paper)
 
 
 def test_fixed_weights_and_a_diagnostic_called_clock_are_not_asked_for_a_memory(paper, learned):
-    assert can_be_asked(paper)
-    assert not can_be_asked(learned)
+    assert can_profile_memory(paper)
+    assert not can_profile_memory(learned)
     named = paper.copy()
     posterior = paper["posterior"].to_dataset()
     names = ["clock", *posterior["diagnostic"].values.tolist()[1:]]
     named["posterior"] = xr.DataTree(posterior.assign_coords(diagnostic=names))
-    assert not can_be_asked(named)
+    assert not can_profile_memory(named)
     fixed = paper.copy()
     fixed["posterior"] = xr.DataTree(posterior.drop_vars("w"))
     constant = paper["constant_data"].to_dataset()
     fixed["constant_data"] = xr.DataTree(constant.assign(w=posterior["w"].mean(("chain", "draw"))))
-    assert not can_be_asked(fixed)
+    assert not can_profile_memory(fixed)
 
 
 def test_the_report_judges_a_learned_memory_and_compares_it_with_the_paper_s(learned, paper, forgetful, tmp_path):
