@@ -17,9 +17,12 @@ if TYPE_CHECKING:
     from bayes_tacit.decisions.selection import choose, operating_points
     from bayes_tacit.errors import TacitError
     from bayes_tacit.estimates.map_fit import MapFit, fit_map
-    from bayes_tacit.estimates.posterior import Verdict, judge, load_posterior, sample_posterior, save_posterior
+    from bayes_tacit.estimates.posterior import sample_posterior
+    from bayes_tacit.estimates.posterior_files import load_posterior, save_posterior
+    from bayes_tacit.estimates.verdict import Verdict, judge
     from bayes_tacit.model.build import build_model
     from bayes_tacit.model.priors import RidgePrior, WeaklyInformativePrior
+    from bayes_tacit.model.spec import ModelSpec
     from bayes_tacit.policies import Recommendation, World, compare, recommend, success_cost_curve
     from bayes_tacit.review.checks import CheckResult, compare_models, run_checks
     from bayes_tacit.review.reporting import report
@@ -36,6 +39,7 @@ __all__ = [
     "HandoffState",
     "LoggedCost",
     "MapFit",
+    "ModelSpec",
     "Outcomes",
     "Recommendation",
     "RidgePrior",
@@ -79,13 +83,14 @@ _HOME = {
     "HandoffState": "router",
     "LoggedCost": "data.costs",
     "MapFit": "estimates.map_fit",
+    "ModelSpec": "model.spec",
     "Outcomes": "data.costs",
     "Recommendation": "policies",
     "RidgePrior": "model.priors",
     "Router": "router",
     "StepCost": "data.costs",
     "TacitError": "errors",
-    "Verdict": "estimates.posterior",
+    "Verdict": "estimates.verdict",
     "WeaklyInformativePrior": "model.priors",
     "World": "policies",
     "bounds_from_logs": "decisions.bounds",
@@ -100,15 +105,15 @@ _HOME = {
     "fit_map": "estimates.map_fit",
     "handoff_score": "scores.score",
     "incidence": "scores.score",
-    "judge": "estimates.posterior",
+    "judge": "estimates.verdict",
     "load_example": "data.episodes",
-    "load_posterior": "estimates.posterior",
+    "load_posterior": "estimates.posterior_files",
     "operating_points": "decisions.selection",
     "recommend": "policies",
     "report": "review.reporting",
     "run_checks": "review.checks",
     "sample_posterior": "estimates.posterior",
-    "save_posterior": "estimates.posterior",
+    "save_posterior": "estimates.posterior_files",
     "success_cost_curve": "policies",
     "suggest_alpha": "decisions.bounds",
 }

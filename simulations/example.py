@@ -12,7 +12,7 @@ import pandas as pd
 from scipy import special
 
 from bayes_tacit import Episodes
-from bayes_tacit.model.standardization import Standardization
+from bayes_tacit.model.design import Standardization
 from simulations.teacher import mark_windows
 
 SEED = 20260

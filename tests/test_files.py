@@ -320,7 +320,7 @@ def test_text_from_outside_is_utf8_with_or_without_a_mark(tmp_path):
     ("old", "new"),
     [
         ('"format":', '"s": 1, "format":'),
-        ('"schema_version": 3', '"schema_version": true'),
+        ('"schema_version": 1', '"schema_version": true'),
         ('"n_episodes": 1200', '"n_episodes": -1200'),
         ('"n_timed": 840', '"n_timed": 840, "n_timed": 840'),
         ('"n_timed": 840', '"n_timed": 1201'),

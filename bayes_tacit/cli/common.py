@@ -218,7 +218,7 @@ def read_episodes(path: Path) -> Episodes:
 
 def read_training(path: Path) -> Episodes:
     """Read episodes that a model can be fitted to: of a column that no number carries, the file is told, too."""
-    from bayes_tacit.model.evidence.range import check_range
+    from bayes_tacit.model.evidence import check_range
 
     episodes = read_episodes(path)
     with about(path):
@@ -233,7 +233,7 @@ def read_fitted(path: Path, *, finite: bool = True) -> MapFit | xr.DataTree:
 
         return MapFit.load(path)
     if path.suffix in (".nc", ".zarr"):
-        from bayes_tacit.estimates.posterior import load_posterior
+        from bayes_tacit.estimates.posterior_files import load_posterior
 
         return load_posterior(path, finite=finite)
     raise FileFormatError(f"{path}: suffix is {path.suffix!r}; expected .json (a fit), .nc or .zarr (a posterior)")

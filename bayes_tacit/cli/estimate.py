@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
     from bayes_tacit.data.episodes import Episodes
     from bayes_tacit.data.timing import Timing as TimingName
-    from bayes_tacit.model.evidence import Unmarked as UnmarkedName
-    from bayes_tacit.model.evidence import ZeroMass as ZeroMassName
+    from bayes_tacit.model.spec import Unmarked as UnmarkedName
+    from bayes_tacit.model.spec import ZeroMass as ZeroMassName
     from bayes_tacit.review.checks import CheckResult
 
 
@@ -120,8 +120,8 @@ def sample(
 
     Example: `bayes-tacit sample episodes.jsonl --out posterior.nc`
     """
-    from bayes_tacit.estimates.posterior import sample_posterior, save_posterior
-    from bayes_tacit.estimates.posterior.storage import check_target
+    from bayes_tacit.estimates.posterior import sample_posterior
+    from bayes_tacit.estimates.posterior_files import check_target, save_posterior
     from bayes_tacit.review.checks import run_checks
 
     target = new_file(out, force=force)

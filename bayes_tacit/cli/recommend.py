@@ -85,7 +85,7 @@ def recommend(
 
     Example: `bayes-tacit recommend episodes.jsonl --cap 50% --handoff restart --out router.json`
     """
-    from bayes_tacit.model.evidence import Unmarked as UnmarkedName
+    from bayes_tacit.model.spec import Unmarked as UnmarkedName
     from bayes_tacit.policies.recommending.verdict import Choose
 
     validate.choice("--handoff", handoff, HANDOFFS)

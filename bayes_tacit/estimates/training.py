@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-import numpy as np
 import xarray as xr
 
 from bayes_tacit.data.episodes import Episodes
-from bayes_tacit.data.timing import TIMINGS, Timing
 from bayes_tacit.errors import InvalidDataError, TacitWarning
-from bayes_tacit.estimates.map_fit import MapFit
-from bayes_tacit.model.design import Design
-from bayes_tacit.model.evidence import Unmarked, collect_evidence
-from bayes_tacit.model.memory import Memory
-from bayes_tacit.model.settings import settings_of
-from bayes_tacit.validate import choice
+from bayes_tacit.estimates.map_result import MapFit
+from bayes_tacit.model.evidence import collect_evidence
+from bayes_tacit.model.spec import settings_of, spec_of
 
 
 def warn_of_other_data(estimate: MapFit | xr.DataTree, episodes: Episodes, *, stacklevel: int = 2) -> None:
@@ -25,9 +20,9 @@ def warn_of_other_data(estimate: MapFit | xr.DataTree, episodes: Episodes, *, st
     Parameters
     ----------
     estimate
-        What `fit_map` or `sample_posterior` gave. One that does not say what it was made from passes.
+        A fit or a posterior. One that does not say what it was made from passes.
     episodes
-        What is taken for its training episodes.
+        The episodes that are taken for its training episodes.
     stacklevel
         Whose line the warning names, as for `warnings.warn`.
 
@@ -49,7 +44,7 @@ def warn_of_other_data(estimate: MapFit | xr.DataTree, episodes: Episodes, *, st
 
 
 def made_from(estimate: MapFit | xr.DataTree, episodes: Episodes) -> bool | None:
-    """Tell whether these are the episodes that a fit or a posterior was made from; None if it does not say.
+    """Return whether these are the episodes that a fit or a posterior was made from; None if it does not say.
 
     Examples
     --------
@@ -59,66 +54,16 @@ def made_from(estimate: MapFit | xr.DataTree, episodes: Episodes) -> bool | None
     >>> made_from(fit, episodes), made_from(fit, episodes.take(slice(100)))
     (True, False)
     """
-    settings = _of_fit(estimate) if isinstance(estimate, MapFit) else _of_tree(estimate)
-    return None if settings is None else settings.fingerprint in _fingerprints(settings, episodes)
-
-
-@dataclass(frozen=True)
-class _Settings:
-    """How evidence was collected, under one of several weights that were held fixed or none, and its digest."""
-
-    fingerprint: str
-    timing: Timing
-    memory: Memory
-    clock: bool
-    unmarked: Unmarked
-    weights: tuple[np.ndarray | None, ...]
-    design: str | None = None
-    groups: str | None = None
-
-
-def _of_fit(fit: MapFit) -> _Settings:
-    weights = (fit.w if fit.weights_fixed else None,)
-    return _Settings(fit.data_fingerprint, fit.timing, fit.memory, fit.clock, fit.unmarked, weights, fit.design)
-
-
-def _of_tree(tree: xr.DataTree) -> _Settings | None:
-    attrs = settings_of(tree)
-    if "data_fingerprint" not in attrs or "posterior" not in tree.children:
-        return None
-    posterior = tree["posterior"].to_dataset()
-    drawn = "w" in posterior
-    w = posterior["w"].values[0, 0] if drawn else tree["constant_data"].to_dataset()["w"].values
-    # The tree of a fit has its weights among the draws, whether they were held fixed or not.
-    weights = (None, w) if drawn and attrs.get("inference_method") == "map" else (None if drawn else w,)
-    return _Settings(
-        fingerprint=str(attrs["data_fingerprint"]),
-        timing=choice("timing", attrs.get("timing"), TIMINGS),
-        memory="learned" if attrs.get("memory") == "learned" else float(attrs.get("memory", 1.0)),
-        clock=bool(attrs.get("clock", False)),
-        unmarked=attrs.get("unmarked", "outcome"),
-        weights=weights,
-        design=attrs.get("design"),
-        groups=attrs.get("groups"),
-    )
-
-
-def _fingerprints(settings: _Settings, episodes: Episodes) -> set[str]:
-    """Give the digests that the episodes have under these settings, with and without windows that have no mass."""
-    found = set()
-    for weights in settings.weights:
-        try:
-            evidence = collect_evidence(
-                episodes,
-                timing=settings.timing,
-                memory=settings.memory,
-                clock=settings.clock,
-                unmarked=settings.unmarked,
-                weights=weights,
-                features=None if settings.design is None else Design.from_json(settings.design),
-                groups=settings.groups,
-            )
-        except InvalidDataError:  # other diagnostics than the weights are for
-            continue
-        found |= {evidence.fingerprint(), replace(evidence, zero_mass=evidence.zero_mass[:0]).fingerprint()}
-    return found
+    if isinstance(estimate, MapFit):
+        spec, given = estimate.spec, estimate.data_fingerprint
+    else:
+        settings = settings_of(estimate)
+        if "data_fingerprint" not in settings or "posterior" not in estimate.children:
+            return None
+        spec, given = spec_of(estimate), str(settings["data_fingerprint"])
+    try:
+        evidence = collect_evidence(episodes, spec)
+    except InvalidDataError:  # other diagnostics than the weights are for
+        return False
+    # Whether windows without mass were floored or dropped is not the question.
+    return given in (evidence.fingerprint(), replace(evidence, zero_mass=evidence.zero_mass[:0]).fingerprint())

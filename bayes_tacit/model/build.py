@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Unpack
 
 import numpy as np
 import pymc as pm
@@ -15,34 +18,21 @@ from scipy import special
 
 from bayes_tacit import validate
 from bayes_tacit.data.episodes import Episodes
-from bayes_tacit.data.timing import Timing
 from bayes_tacit.errors import InvalidDataError, TacitWarning
-from bayes_tacit.model.crossing import CrossingSteps
-from bayes_tacit.model.design import Design
-from bayes_tacit.model.evidence import Evidence, Unmarked, Weights, ZeroMass, collect_evidence, typical_log_threshold
-from bayes_tacit.model.evidence.grid import between_nodes
-from bayes_tacit.model.families import Family, family_named
-from bayes_tacit.model.likelihood import threshold_log_likelihood
-from bayes_tacit.model.memory import Memory
-from bayes_tacit.model.priors import Prior, RidgePrior, Site, WeaklyInformativePrior, checked_prior
-from bayes_tacit.model.settings import settings_to_json
-from bayes_tacit.model.symbolic import PYTENSOR
+from bayes_tacit.model.evidence import Evidence, collect_evidence, typical_log_threshold
+from bayes_tacit.model.likelihood import CrossingSteps, threshold_log_likelihood
+from bayes_tacit.model.memory import between_nodes
+from bayes_tacit.model.priors import Prior, RidgePrior, Site, WeaklyInformativePrior, checked_prior, prior_to_json
+from bayes_tacit.model.spec import COORDINATE, ModelSettings, ModelSpec, spec_from
 
 
 def build_model(
     episodes: Episodes,
     prior: Prior | None = None,
     *,
-    weights: Weights | None = None,
+    spec: ModelSpec | None = None,
     floor: float | None = None,
-    family: str | Family = "lognormal",
-    timing: Timing = "post_action",
-    zero_mass: ZeroMass | None = None,
-    memory: Memory = 1.0,
-    clock: bool = False,
-    unmarked: Unmarked = "due",
-    features: str | Design | None = None,
-    groups: str | None = None,
+    **settings: Unpack[ModelSettings],
 ) -> pm.Model:
     r"""State the model of some episodes in PyMC.
 
@@ -62,37 +52,11 @@ def build_model(
     prior
         `WeaklyInformativePrior()` by default; `RidgePrior` for the paper's estimate; or one of your own
         (`bayes_tacit.model.priors.register_prior`).
-    weights
-        Simplex weights to hold fixed; by default they are learned.
+    spec, **settings
+        What the model is: a `ModelSpec`, its fields by keyword, or a spec with some fields replaced.
     floor
         The paper's floor on an episode's likelihood, with a `RidgePrior` only: it has no gradient, and under it a flat
         prior's posterior is improper.
-    family
-        Distribution of the threshold: "lognormal" as in the paper, "loglogistic", "weibull", "loggamma", or what was
-        registered (`bayes_tacit.model.families.register_family`).
-    timing
-        "post_action", or "proposal" to align a mark after step t with the proposal at step t + 1.
-    zero_mass
-        What to do with a window in which no risk is added, so that it has no mass: "refuse", or "drop_window", which
-        keeps the episode's B = 1. By default it is floored if there is a floor, and refused otherwise.
-    memory
-        rho from 0 to 1: what is left of a diagnostic's leaky sum after a step; 1, the paper's, forgets nothing. See
-        `bayes_tacit.model.memory`. "learned" makes it a parameter `rho` with a prior; the bounds are then interpolated
-        between memories (`bayes_tacit.model.evidence.grid`). Best with a clock, since every window must have mass at
-        every memory.
-    clock
-        Whether the number of steps counts as one more diagnostic, "clock". Under it every window has mass.
-    unmarked
-        How an AB = 01 episode without a window is read: "due", as crossed by the end of its rollout, or "outcome", as
-        the paper does, for its outcome alone, which makes scores too low. "due" assumes that since Strong solves the
-        task and Cheap does not, the handoff was due before Cheap's rollout ended, and that the mark is missing for
-        reasons that have nothing to do with when. No mark is needed then.
-    features
-        A formula on features and carried columns, such as "bs(words, df=4) + C(kind) + hardness:tools"; by default all
-        features as they are.
-    groups
-        A carried column, such as "database", whose levels get intercepts of their own for incidence and location,
-        partially pooled: normal around zero with a spread that has a prior.
 
     Returns
     -------
@@ -115,29 +79,24 @@ def build_model(
             raise InvalidDataError(
                 "None: the floor is for the paper's estimate, with a RidgePrior", field="floor", value=floor
             )
-    evidence = collect_evidence(
-        episodes,
-        timing=timing,
-        weights=weights,
-        memory=memory,
-        clock=clock,
-        unmarked=unmarked,
-        features=features,
-        groups=groups,
-    )
-    evidence = evidence.settle_zero_mass(zero_mass, floor)
+    evidence = collect_evidence(episodes, spec_from(spec, settings)).settle_zero_mass(floor)
     if not prior.proper:
         evidence.refuse_gaps()
-    crossing = CrossingSteps(episodes, evidence, family_named(family), timing)
-    return state_model(model_data(episodes, evidence, crossing), evidence, crossing, prior, floor)
+    return state_model(episodes, evidence, prior, floor)[0]
 
 
 def state_model(
-    values: dict[str, np.ndarray], evidence: Evidence, crossing: CrossingSteps, prior: Prior, floor: float | None = None
-) -> pm.Model:
-    """State the model of evidence that was collected already; `values` are its `model_data`."""
+    episodes: Episodes, evidence: Evidence, prior: Prior, floor: float | None = None
+) -> tuple[pm.Model, dict[str, np.ndarray]]:
+    """Return the model of evidence that was collected already, and all of its data that depend on the episodes.
+
+    A model compiled for some episodes serves any others with the same features and diagnostics once these are replaced.
+    """
     for gap in evidence.gaps():
         warnings.warn(f"{gap}; what is not learned stays as the prior has it", TacitWarning, stacklevel=3)
+    settings = evidence.spec.as_attrs() | {"prior": prior_to_json(prior), "data_fingerprint": evidence.fingerprint()}
+    crossing = CrossingSteps(episodes, evidence)
+    values = _data_of(episodes, evidence, crossing)
     coords = {
         "episode": evidence.episode,
         "timed": evidence.episode[evidence.timed],
@@ -145,10 +104,10 @@ def state_model(
         "diagnostic": list(evidence.diagnostic_names),
         "risk": ["risk"],
         **({} if evidence.grouping is None else {"group": list(evidence.grouping.names)}),
-        "setting": [settings_to_json(evidence, crossing.family.name, crossing.timing, prior)],
+        COORDINATE: [json.dumps(settings)],
     }
     with pm.Model(coords=coords) as model:
-        pm.Data("settings", np.ones(1), dims="setting")
+        pm.Data("settings", np.ones(1), dims=COORDINATE)
         data = _register(values, evidence)
         rho = None if evidence.grid is None else prior.state(Site("rho", evidence.n))
         gamma0, gamma, beta0, beta, s = _coefficients(prior, evidence, data, rho)
@@ -157,12 +116,12 @@ def state_model(
         location = (beta0 + data["features"] @ beta + _by_group("beta", prior, evidence, data))[data["timed_position"]]
         _observe_strong_success(evidence, data, logit, floor)
         _observe_threshold(evidence, data, crossing, location, s, w, rho, logit, floor)
-    return model
+    return model, values
 
 
 @contextmanager
 def forward_draws() -> Iterator[None]:
-    """Draw outcomes from the model without a word on how: by NumPy functions, which Numba does not compile."""
+    """Silence the warning that Numba does not compile the functions that draw outcomes, which are NumPy's."""
     with warnings.catch_warnings():
         warnings.filterwarnings(
             "ignore", message="Numba will use object mode to run CustomDist_(threshold|strong_success)_rv"
@@ -170,15 +129,13 @@ def forward_draws() -> Iterator[None]:
         yield
 
 
-def model_data(episodes: Episodes, evidence: Evidence, crossing: CrossingSteps) -> dict[str, np.ndarray]:
-    """Everything in the model that depends on the episodes, by the name it has there.
-
-    A model compiled for some episodes serves any others with the same features and diagnostics once these are replaced.
-    """
+def _data_of(episodes: Episodes, evidence: Evidence, crossing: CrossingSteps) -> dict[str, np.ndarray]:
     grid = evidence.grid
     typical: float | np.ndarray
     if grid is None:
-        typical = typical_log_threshold(episodes, evidence.weights, float(evidence.memory), clock=evidence.clock)
+        typical = typical_log_threshold(
+            episodes, evidence.weights, float(evidence.spec.memory), clock=evidence.spec.clock
+        )
         bounds = {"diagnostics_before": evidence.before, "diagnostics_within": evidence.within}
     else:
         typical = grid.typical
@@ -233,7 +190,7 @@ def _coefficients(
 
 
 def _by_group(name: str, prior: Prior, evidence: Evidence, data: dict[str, TensorVariable]) -> TensorVariable | float:
-    """Give each episode the intercept of its group: a standard normal offset times the spread, which samples well."""
+    """State the intercept of each episode's group: a standard normal offset times the spread, which samples well."""
     if evidence.grouping is None:
         return 0.0
     spread = prior.state(Site(f"{name}_spread", evidence.n))
@@ -281,7 +238,7 @@ def _observe_threshold(
     logit: TensorVariable,
     floor: float | None,
 ) -> None:
-    """Give each timed episode the mass of its interval.
+    """State the mass of each timed episode's interval.
 
     The sums of diagnostics that bound it are data of the model, so that an evaluation does not depend on the horizon;
     the observed checkpoint only labels it. The weights are passed one by one, and a learned memory after them, which
@@ -305,7 +262,7 @@ def _observe_threshold(
             at = between_nodes(scalars.pop(), data["memory_nodes"], symbolic.before, symbolic.within)
             bounds = replace(symbolic, before=at[0], within=at[1])
         simplex = pt.stack(scalars) if learned else np.ones(1)
-        log_mass = threshold_log_likelihood(bounds, simplex, mu, scale, crossing.family, PYTENSOR)
+        log_mass = threshold_log_likelihood(bounds, simplex, mu, scale, PYTENSOR)
         if floor is None:
             return log_mass
         log_pi = -pt.softplus(-eta)
@@ -324,3 +281,59 @@ def _observe_threshold(
         dims="timed",
         dtype="int64",
     )
+
+
+# The array namespace of PyTensor, in which families and the likelihood state the graph.
+
+SQRT_2 = np.float64(np.sqrt(2.0))
+"""A float64 constant: `pt.sqrt(2.0)` would be single precision."""
+
+
+def _log_ndtr(z: TensorVariable) -> TensorVariable:
+    r"""Log of the standard normal distribution function, with finite gradients at any z.
+
+    Below -1 it is :math:`\log\{\operatorname{erfcx}(-z/\sqrt2)/2\} - z^2/2`, elsewhere
+    :math:`\operatorname{log1p}\{-\operatorname{erfc}(z/\sqrt2)/2\}`.
+    """
+    return _apply_where(
+        z < -1.0,
+        (z,),
+        lambda z: pt.log(pt.erfcx(-z / SQRT_2) / 2.0) - z * z / 2.0,
+        lambda z: pt.log1p(-pt.erfc(z / SQRT_2) / 2.0),
+        (-1.0,),
+        (-1.0,),
+    )
+
+
+def _apply_where(
+    condition: TensorVariable,
+    arguments: tuple[TensorVariable, ...],
+    if_true: Callable[..., TensorVariable],
+    if_false: Callable[..., TensorVariable],
+    safe_true: tuple[float, ...],
+    safe_false: tuple[float, ...],
+) -> TensorVariable:
+    """Apply one of two functions to each element.
+
+    Both are computed everywhere; each is fed harmless values where the other one is taken, without which the gradient
+    of the result would be NaN there.
+    """
+    when_true = [pt.where(condition, given, safe) for given, safe in zip(arguments, safe_true, strict=True)]
+    when_false = [pt.where(condition, safe, given) for given, safe in zip(arguments, safe_false, strict=True)]
+    return pt.where(condition, if_true(*when_true), if_false(*when_false))
+
+
+PYTENSOR = SimpleNamespace(
+    apply_where=_apply_where,
+    concatenate=pt.concatenate,
+    exp=pt.exp,
+    expm1=pt.expm1,
+    log=pt.log,
+    log1mexp=pt.log1mexp,
+    log1p=pt.log1p,
+    log_ndtr=_log_ndtr,
+    maximum=pt.maximum,
+    minimum=pt.minimum,
+    softplus=pt.softplus,
+    where=pt.where,
+)

@@ -6,16 +6,23 @@ contributes the log mass of its interval:
 - left: log F((log R(b) - mu) / s),
 - interval: log {F((log R(b) - mu) / s) - F((log R(a-1) - mu) / s)},
 - right: log {1 - F((log R(H-1) - mu) / s)}.
+
+The steps at which thresholds drawn from it are crossed are what the model predicts (`CrossingSteps`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from types import SimpleNamespace
 
+import numpy as np
+
+from bayes_tacit.data.episodes import Episodes
+from bayes_tacit.data.timing import marked_checkpoints
 from bayes_tacit.model.evidence import Evidence
-from bayes_tacit.model.families import Family
-from bayes_tacit.model.numerics import Array
+from bayes_tacit.model.families import Array, Family
+from bayes_tacit.model.memory import peaks, rates, with_clock
 
 
 @dataclass(frozen=True)
@@ -46,7 +53,7 @@ class Bounds:
 
 
 def log_bounds(evidence: Evidence, w: Array, xp: SimpleNamespace) -> Bounds:
-    """Bounds on log kappa for weights `w`."""
+    """Return bounds on log kappa for weights `w`."""
     risk_before = evidence.before[evidence.bounded_below] @ w
     risk_within = evidence.within[evidence.bounded_above] @ w
     left, interval = evidence.n_left, evidence.n_interval
@@ -58,7 +65,7 @@ def log_bounds(evidence: Evidence, w: Array, xp: SimpleNamespace) -> Bounds:
 
 
 def log_mass(standardized: Bounds, n_interval: int, family: Family, xp: SimpleNamespace) -> Array:
-    """Log mass of each row's interval under the family, in the evidence's order."""
+    """Return the log mass of each row's interval, in the evidence's order."""
     return xp.concatenate(
         [
             family.log_cdf(standardized.upper, xp),
@@ -68,10 +75,8 @@ def log_mass(standardized: Bounds, n_interval: int, family: Family, xp: SimpleNa
     )
 
 
-def threshold_log_likelihood(
-    evidence: Evidence, w: Array, location: Array, scale: Array, family: Family, xp: SimpleNamespace
-) -> Array:
-    """Log-likelihood of each timed episode, in the evidence's order.
+def threshold_log_likelihood(evidence: Evidence, w: Array, location: Array, scale: Array, xp: SimpleNamespace) -> Array:
+    """Return the log-likelihood of each timed episode, in the evidence's order.
 
     Parameters
     ----------
@@ -83,10 +88,81 @@ def threshold_log_likelihood(
         mu of each timed episode, length m.
     scale
         s, positive.
-    family
-        Distribution of the threshold.
     xp
-        Array namespace: `numerics.NUMPY` or `symbolic.PYTENSOR`.
+        Array namespace: `bayes_tacit.model.families.NUMPY` or `bayes_tacit.model.build.PYTENSOR`.
     """
     standardized = log_bounds(evidence, w, xp).standardized(location, scale, evidence.n_left)
-    return log_mass(standardized, evidence.n_interval, family, xp)
+    return log_mass(standardized, evidence.n_interval, evidence.family, xp)
+
+
+class CrossingSteps:
+    """Observed and drawn crossing steps of the timed episodes, in the evidence's order.
+
+    A crossing step is the first checkpoint t with R(t) >= kappa; it is the number of steps if there is none.
+
+    Parameters
+    ----------
+    episodes
+        Where the evidence came from.
+    evidence
+        Which of them are timed, and the spec.
+
+    Attributes
+    ----------
+    first_checkpoint, last_checkpoint
+        Ends of each window; the number of steps where the threshold was not crossed.
+    """
+
+    def __init__(self, episodes: Episodes, evidence: Evidence) -> None:
+        self._episodes, self._evidence = episodes, evidence
+        self._timed, self._spec = evidence.timed, evidence.spec
+        n_steps = episodes.n_steps[self._timed]
+        first, last = (
+            marked_checkpoints(episodes.dataset[name].values[self._timed], n_steps, self._spec.timing)
+            for name in ("window_start", "window_end")
+        )
+        due = ~episodes.has_window[self._timed] & ~evidence.open_above
+        self.first_checkpoint = np.where(due, 0, first)
+        self.last_checkpoint = np.where(due, n_steps - 1, last)
+
+    @cached_property
+    def _diagnostics(self) -> np.ndarray:
+        """Diagnostics of the timed episodes at every step, (timed, step, diagnostic); loaded when first drawn."""
+        diagnostics: np.ndarray = self._episodes.dataset["diagnostics"].isel(episode=self._timed).values
+        return with_clock(diagnostics) if self._spec.clock else diagnostics
+
+    def draw(
+        self,
+        location: np.ndarray,
+        scale: np.ndarray,
+        logit: np.ndarray,  # noqa: ARG002
+        *given: np.ndarray,
+        rng: np.random.Generator | None = None,
+        size: tuple[int, ...] | None = None,
+    ) -> np.ndarray:
+        """Draw thresholds and return the step at which each episode's risk crosses its own.
+
+        The arguments are those of the model's `threshold` distribution: location, scale, the logit of pi, which matters
+        to its floor only, the weights, and the memory if it is learned.
+        """
+        rng = np.random.default_rng(rng)
+        shape = (len(self._timed),) if size is None else size
+        kappa = np.exp(location + scale * self._evidence.family.draw(rng, shape))
+        risk = self._risk(np.array([np.ravel(value)[0] for value in given]))
+        # Past the end of a rollout the risk is NaN, which is below nothing.
+        return (risk < kappa[..., None]).sum(axis=-1)
+
+    def _risk(self, given: np.ndarray) -> np.ndarray:
+        """Cumulative risk of the timed episodes, (timed, step), from the weights and a learned memory."""
+        if self._spec.memory == 1:
+            return np.cumsum(self._diagnostics @ given, axis=1)
+        if isinstance(self._spec.memory, str):
+            return self._peaks_at(float(given[-1])) @ given[:-1]
+        return self._peaks @ given
+
+    @cached_property
+    def _peaks(self) -> np.ndarray:
+        return self._peaks_at(float(self._spec.memory))
+
+    def _peaks_at(self, memory: float) -> np.ndarray:
+        return peaks(self._diagnostics, rates(memory, self._diagnostics.shape[-1], clock=self._spec.clock))

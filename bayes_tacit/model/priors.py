@@ -1,8 +1,8 @@
 """Priors as plain values: what is believed of the parameters before the data, on standardized features.
 
-A prior is a frozen dataclass that states, in PyMC, each parameter that it is asked for. One of one's own is written in
-the same way, most easily as a subclass that states some parameters otherwise, and is known once it was registered.
-PyMC is loaded only where a model is stated.
+A prior is a frozen dataclass that states, in PyMC, each parameter that it is asked for. Your own is written in the same
+way, most easily as a subclass that states some parameters otherwise, and is known once it was registered. PyMC is
+loaded only where a model is stated.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Site:
-    """Where a prior is asked for a parameter, inside the context of a `pymc.Model`.
+    """A parameter that a prior states, inside the context of a `pymc.Model`.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class Site:
 
 @runtime_checkable
 class Prior(Protocol):
-    """What a prior has to be: a frozen dataclass with this.
+    """What a prior must have: a frozen dataclass with this.
 
     Attributes
     ----------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bayes_tacit.model.standardization import Standardization
+from bayes_tacit.model.design import Standardization
 from bayes_tacit.router.control import Experience
 
 FINEST = 2.0**-20

@@ -22,7 +22,7 @@ from bayes_tacit.data.timing import (
 )
 from bayes_tacit.decisions.selection import score_quantiles
 from bayes_tacit.errors import EvidenceError, InvalidDataError
-from bayes_tacit.model.standardization import Standardization
+from bayes_tacit.model.design import Standardization
 from bayes_tacit.policies.base import Setting, number_in
 from bayes_tacit.policies.crossings import Crossing
 from bayes_tacit.policies.logistic import NEWTON, L2Logistic, LogisticFit

@@ -11,7 +11,7 @@ from scipy import special
 
 from bayes_tacit import validate
 from bayes_tacit.errors import ConvergenceError, EvidenceError, InvalidDataError
-from bayes_tacit.model.standardization import Standardization
+from bayes_tacit.model.design import Standardization
 from bayes_tacit.router.control import Chance
 
 Solver = Literal["newton", "lbfgs"]

@@ -13,7 +13,7 @@ from bayes_tacit.data.costs import Outcomes
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.data.timing import DEFAULT_TIMING, TIMINGS, Timing, marked_checkpoints, usable_checkpoints
 from bayes_tacit.errors import EvidenceError, InvalidDataError
-from bayes_tacit.model.evidence import Unmarked
+from bayes_tacit.model.spec import Unmarked
 from bayes_tacit.policies.base import Setting, number_in
 from bayes_tacit.policies.logistic import NEWTON, L2Logistic, LogisticFit
 from bayes_tacit.policies.single_steps import as_played, replayed_points, step_thresholds

@@ -13,14 +13,12 @@ import xarray as xr
 
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.errors import ConvergenceError, EvidenceError, InvalidDataError
+from bayes_tacit.estimates.completion import completed, log_prior, prior_of
 from bayes_tacit.estimates.map_fit import MapFit
-from bayes_tacit.estimates.posterior import judge
-from bayes_tacit.estimates.posterior.completion import completed
-from bayes_tacit.estimates.posterior.log_prior import log_prior, prior_of
-from bayes_tacit.estimates.posterior.verdict import LARGEST_RHAT, SMALLEST_ESS_PER_CHAIN
 from bayes_tacit.estimates.training import warn_of_other_data
+from bayes_tacit.estimates.verdict import LARGEST_RHAT, SMALLEST_ESS_PER_CHAIN, judge
 from bayes_tacit.model.priors import WeaklyInformativePrior
-from bayes_tacit.model.settings import settings_of
+from bayes_tacit.model.spec import settings_of
 from bayes_tacit.review import comparison, crossings, figures
 from bayes_tacit.review.comparison import (
     check_beside_paper,

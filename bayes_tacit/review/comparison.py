@@ -15,14 +15,13 @@ from scipy import stats
 
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.errors import ConvergenceError, EvidenceError, InvalidDataError, TacitError, TacitWarning
+from bayes_tacit.estimates.completion import completed, prior_of
 from bayes_tacit.estimates.map_fit import MapFit, fit_map
-from bayes_tacit.estimates.posterior.completion import completed
-from bayes_tacit.estimates.posterior.log_prior import prior_of
 from bayes_tacit.model.design import Design
-from bayes_tacit.model.families.loglogistic import LOGLOGISTIC
+from bayes_tacit.model.families import LOGLOGISTIC
 from bayes_tacit.model.memory import CLOCK
 from bayes_tacit.model.priors import WeaklyInformativePrior
-from bayes_tacit.model.settings import settings_of
+from bayes_tacit.model.spec import settings_of
 from bayes_tacit.review import figures
 from bayes_tacit.review.findings import CheckResult, group_of
 from bayes_tacit.review.style import lazily

@@ -25,7 +25,7 @@ import xarray as xr
 from scipy import sparse, special
 
 from bayes_tacit.data.episodes import Episodes
-from bayes_tacit.model.evidence.alike import told_if_alike
+from bayes_tacit.model.evidence import told_if_alike
 from bayes_tacit.model.families import FAMILIES
 from bayes_tacit.review import figures
 from bayes_tacit.review.findings import FEWEST_DRAWS, CheckResult, group_of, require_same_data, too_few

@@ -14,7 +14,7 @@ from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.model.design import Design
 from bayes_tacit.model.evidence import collect_evidence
-from bayes_tacit.model.settings import settings_of
+from bayes_tacit.model.spec import settings_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

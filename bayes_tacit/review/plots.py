@@ -24,7 +24,7 @@ from bayes_tacit.decisions.selection.choice import Choice, Points, column, table
 from bayes_tacit.decisions.selection.points import efficient_frontier
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.estimates.map_fit import MapFit
-from bayes_tacit.estimates.map_fit.intervals import weight_interval
+from bayes_tacit.estimates.map_result import weight_interval
 from bayes_tacit.policies import Recommendation
 from bayes_tacit.review import style
 from bayes_tacit.review.predictions import crossed_by_step, incidence_calibration, incidence_of

@@ -19,9 +19,8 @@ from bayes_tacit import validate
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.data.validation import OUTCOME_MEANINGS
 from bayes_tacit.errors import InvalidDataError
+from bayes_tacit.estimates.completion import completed, prior_of
 from bayes_tacit.estimates.map_fit import MapFit
-from bayes_tacit.estimates.posterior.completion import completed
-from bayes_tacit.estimates.posterior.log_prior import prior_of
 from bayes_tacit.files import save_page, writable_page
 from bayes_tacit.html import Missing, Picture, render, table_of
 from bayes_tacit.model.design import Design

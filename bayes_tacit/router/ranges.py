@@ -58,7 +58,7 @@ class Ranges:
         features, diagnostics = (training.dataset[name].values for name in ("features", "diagnostics"))
         names = training.feature_names if columns is None else tuple(columns)
         if columns is not None:
-            from bayes_tacit.model.design.formula import columns_of
+            from bayes_tacit.model.design import columns_of
 
             found = columns_of(training, names)
             features = np.column_stack([np.empty((len(training), 0)), *(found[name] for name in names)])

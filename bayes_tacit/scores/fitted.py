@@ -132,7 +132,7 @@ class Fitted:
             return features if order is None else features.isel(feature=order)
         import xarray as xr
 
-        from bayes_tacit.model.design.formula import design_matrix
+        from bayes_tacit.model.design import design_matrix
 
         coords = {"episode": episodes.dataset["episode"].values, "feature": list(self.feature_names)}
         return xr.DataArray(design_matrix(self.design, episodes), coords=coords, dims=("episode", "feature"))

@@ -11,11 +11,10 @@ import xarray as xr
 from bayes_tacit.data.timing import TIMINGS
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.estimates.map_fit import MapFit
-from bayes_tacit.model.design import Column, Design
-from bayes_tacit.model.design.factors import Number
+from bayes_tacit.model.design import Column, Design, Number
 from bayes_tacit.model.families import family_named
 from bayes_tacit.model.memory import CLOCK
-from bayes_tacit.model.settings import settings_of
+from bayes_tacit.model.spec import settings_of
 from bayes_tacit.scores.core import Draws
 from bayes_tacit.scores.fitted import Fitted, order_of
 from bayes_tacit.scores.provenance import provenance

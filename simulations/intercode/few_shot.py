@@ -12,7 +12,7 @@ import xarray as xr
 
 from bayes_tacit import Episodes, MapFit, fit_map, handoff_score, incidence, sample_posterior
 from bayes_tacit.errors import FileFormatError, TacitError, TacitWarning
-from bayes_tacit.estimates.posterior import judge
+from bayes_tacit.estimates.verdict import judge
 from bayes_tacit.review.checks import compare_models
 from simulations.intercode.few_shot_page import ALL, PARTIAL, POOLED, UNPOOLED, summarize
 from simulations.intercode.logs import DATABASE, DATABASES, Source, load

@@ -5,7 +5,7 @@ from __future__ import annotations
 import xarray as xr
 
 from bayes_tacit.estimates.map_fit import MapFit
-from bayes_tacit.estimates.posterior import judge
+from bayes_tacit.estimates.verdict import judge
 from bayes_tacit.policies.tacit_switch import FittedTacitSwitch
 from simulations.played.experiment import Experiment
 from simulations.played.policies import POSTERIOR, TACIT

@@ -21,9 +21,9 @@ from bayes_tacit import Episodes, build_model, judge
 from bayes_tacit.errors import TacitWarning
 from bayes_tacit.estimates.posterior import sample_posterior
 from bayes_tacit.model.build import forward_draws
-from bayes_tacit.model.families.lognormal import LOGNORMAL
+from bayes_tacit.model.design import Standardization
+from bayes_tacit.model.families import LOGNORMAL
 from bayes_tacit.model.memory import peaks, rates, with_clock
-from bayes_tacit.model.standardization import Standardization
 from bayes_tacit.scores.core import Draws, score
 from simulations.teacher import mark_windows
 

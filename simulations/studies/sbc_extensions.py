@@ -14,10 +14,9 @@ from scipy import special
 
 from bayes_tacit import Episodes, WeaklyInformativePrior, handoff_score, sample_posterior
 from bayes_tacit.errors import TacitWarning
-from bayes_tacit.model.design.formula import design_matrix, design_of
+from bayes_tacit.model.design import Standardization, design_matrix, design_of
 from bayes_tacit.model.evidence import typical_log_threshold
 from bayes_tacit.model.families import family_named
-from bayes_tacit.model.standardization import Standardization
 from simulations.model_based import quietly
 from simulations.studies.sbc import rank_table
 from simulations.studies.sbc_design import RANKED_DRAWS, flat_posterior

@@ -19,7 +19,7 @@ import xarray as xr
 from bayes_tacit import Episodes
 from bayes_tacit.errors import TacitWarning
 from bayes_tacit.estimates.posterior import sample_posterior
-from bayes_tacit.model.evidence import Unmarked
+from bayes_tacit.model.spec import Unmarked
 from simulations.model_based import quietly
 from simulations.studies.figures import figure_file, legend_beside, plot_means
 from simulations.studies.sbc_design import HORIZON, N_EPISODES, design_of, draws_of, flat_posterior, parameters_of

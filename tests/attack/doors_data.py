@@ -140,15 +140,15 @@ FIT_FIELDS = {
     ("floored",): "list",
     ("n_episodes",): "count",
     ("n_timed",): "count",
-    ("weights_fixed",): "flag",
+    ("spec",): "object",
+    ("spec", "family"): "choice",
+    ("spec", "timing"): "choice",
+    ("spec", "memory"): "share",
+    ("spec", "clock"): "flag",
+    ("spec", "unmarked"): "choice",
     ("ridge",): "nonnegative",
-    ("family",): "choice",
-    ("timing",): "choice",
     ("seed",): "count",
     ("data_fingerprint",): "text",
-    ("memory",): "share",
-    ("clock",): "flag",
-    ("unmarked",): "choice",
     ("profile",): "list",
 }
 
@@ -549,7 +549,7 @@ def posteriors(home: Path, rng: Random, suffixes: list[str]) -> Iterator[Case]:
 
 def _save(tree: xr.DataTree, path: Path, *, signed: bool) -> None:
     """Write a tree past all checks, with a digest of its content or the one of before."""
-    from bayes_tacit.estimates.posterior.digest import digest
+    from bayes_tacit.estimates.posterior_files import digest
 
     cleared(path)
     plain = dict(tree.attrs)

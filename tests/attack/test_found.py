@@ -25,7 +25,7 @@ from bayes_tacit.agents.transcript import read_transcript
 from bayes_tacit.cli import route
 from bayes_tacit.decisions.selection import fixed_grid
 from bayes_tacit.errors import ConvergenceError, FileFormatError, InvalidDataError, TacitError
-from bayes_tacit.estimates.posterior import sampling
+from bayes_tacit.estimates import posterior as sampling
 from bayes_tacit.logs import import_logs
 from bayes_tacit.logs.documents import Document
 from bayes_tacit.logs.formats import FORMATS

@@ -18,7 +18,7 @@ from rich.table import Table
 from simulate import TRUTH, simulate_model
 
 from bayes_tacit import Episodes, fit_map
-from bayes_tacit.estimates.map_fit.objective import PaperObjective
+from bayes_tacit.estimates.objective import PaperObjective
 from bayes_tacit.model.evidence import collect_evidence
 from benchmarks.timing import median_seconds, milliseconds
 

@@ -20,9 +20,8 @@ from bayes_tacit.errors import (
     MissingFileError,
     TacitWarning,
 )
-from bayes_tacit.estimates.map_fit.intervals import weight_interval
-from bayes_tacit.estimates.map_fit.newton import minimize_newton
-from bayes_tacit.estimates.map_fit.objective import PaperObjective
+from bayes_tacit.estimates.map_result import weight_interval
+from bayes_tacit.estimates.objective import PaperObjective, minimize_newton
 from bayes_tacit.model.evidence import collect_evidence
 
 PARAMETERS = ("w", "gamma0", "gamma", "beta0", "beta", "s")
@@ -416,8 +415,8 @@ def test_evidence_that_bounds_the_threshold_on_one_side_is_refused(example):
         ({"family": []}, "expected 'lognormal' or 'loglogistic'"),
         ({"timing": None}, "timing is None"),
         ({"zero_mass": "zzz"}, "zero_mass is 'zzz'; expected 'refuse' or 'drop_window'"),
-        ({"weights": ["a"] * 4}, "weights is .*expected 4 nonnegative numbers"),
-        ({"weights": ["0.25"] * 4}, "weights is .*expected 4 nonnegative numbers"),
+        ({"weights": ["a"] * 4}, "weights is .*expected nonnegative numbers"),
+        ({"weights": ["0.25"] * 4}, "weights is .*expected nonnegative numbers"),
         ({"weights": "abcd"}, "weights is 'abcd'"),
         ({"weights": {}}, "weights is {}"),
         ({"weights": {"repeat": 1.0}}, "weights is .*one for each of repeat, uncertainty"),
@@ -430,9 +429,9 @@ def test_evidence_that_bounds_the_threshold_on_one_side_is_refused(example):
         ({"timing": "later"}, "timing is 'later'; expected 'post_action' or 'proposal'"),
         ({"floor": None, "zero_mass": "hide"}, "zero_mass is 'hide'"),
         ({"weights": [0.5, 0.5]}, "weights is .*expected 4 nonnegative numbers that sum to 1, one for each of repeat"),
-        ({"weights": [0.5, 0.5, 0.5, 0.5]}, "expected 4 nonnegative numbers that sum to 1"),
-        ({"weights": [1.5, -0.5, 0.0, 0.0]}, "expected 4 nonnegative numbers"),
-        ({"weights": [np.nan, 1.0, 0.0, 0.0]}, "expected 4 nonnegative numbers"),
+        ({"weights": [0.5, 0.5, 0.5, 0.5]}, "expected nonnegative numbers that sum to 1"),
+        ({"weights": [1.5, -0.5, 0.0, 0.0]}, "expected nonnegative numbers"),
+        ({"weights": [np.nan, 1.0, 0.0, 0.0]}, "expected nonnegative numbers"),
     ],
 )
 def test_bad_settings_are_named(example, settings, message):
@@ -508,12 +507,12 @@ def test_saved_fit_is_read_back_exactly(example_fit, tmp_path):
         (lambda text: text[: len(text) // 2], "not valid JSON"),
         (lambda _: "hello", "not valid JSON"),
         (lambda _: "[]", "expected a fit written by MapFit.save"),
-        (lambda text: _changed(text, schema_version=4), "schema_version is 4; expected at most 3: .*newer"),
+        (lambda text: _changed(text, schema_version=2), "schema_version is 2; expected 1: .*newer"),
         (lambda text: _changed(text, format="other"), "format"),
         (lambda text: _changed(text, s=-1.0), "s: .*greater than 0"),
         (lambda text: _changed(text, w=[0.9, 0.9, 0.1, 0.1]), "w sums to 2.0"),
         (lambda text: _changed(text, gamma=[0.1]), "gamma has 1 numbers for 3 feature_names"),
-        (lambda text: _changed(text, timing="later"), "timing"),
+        (lambda text: _changed(text, spec={"timing": "later"}), "spec: .*the key spec.family, which is missing"),
         (lambda text: _changed(text, extra=1), "extra"),
     ],
 )
@@ -545,17 +544,6 @@ def test_same_data_give_the_same_fingerprint_and_other_data_another(example):
     digest = collect_evidence(example).fingerprint()
     assert fit_map(example).data_fingerprint == digest
     assert collect_evidence(example.take(slice(0, 1100))).fingerprint() != digest
-
-
-def test_a_file_from_before_there_was_a_memory_loads_as_one_that_forgets_nothing(example, tmp_path):
-    path = tmp_path / "fit.json"
-    old = fit_map(example, unmarked="outcome", restarts=1)
-    old.save(path)
-    content = json.loads(path.read_text())
-    for name in ("memory", "clock", "unmarked", "profile"):
-        del content[name]
-    path.write_text(json.dumps(content | {"schema_version": 1}))
-    assert MapFit.load(path) == old
 
 
 @pytest.mark.parametrize("clock", [False, True])

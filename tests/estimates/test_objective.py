@@ -5,7 +5,7 @@ from simulate import simulate_model
 
 from bayes_tacit import Episodes, RidgePrior
 from bayes_tacit.errors import TacitWarning
-from bayes_tacit.estimates.map_fit.objective import PaperObjective
+from bayes_tacit.estimates.objective import PaperObjective
 from bayes_tacit.model.evidence import collect_evidence
 
 RIDGE = 0.02

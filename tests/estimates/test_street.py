@@ -19,7 +19,7 @@ from bayes_tacit import (
     save_posterior,
 )
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.estimates.posterior.completion import completed
+from bayes_tacit.estimates.completion import completed
 
 GROUPS = ("east", "north", "south", "west")
 

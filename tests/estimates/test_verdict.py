@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from bayes_tacit import Verdict
-from bayes_tacit.estimates.posterior.verdict import _agreement
+from bayes_tacit.estimates.verdict import _agreement
 
 TABLE = pd.DataFrame({"rhat": [1.2], "ess_bulk": [40.4], "ess_tail": [33.0]}, index=["beta[<b>]"])
 

@@ -8,8 +8,7 @@ import xarray as xr
 
 from bayes_tacit import Episodes, fit_map
 from bayes_tacit.errors import TacitWarning
-from bayes_tacit.model.evidence import collect_evidence
-from bayes_tacit.model.evidence.alike import LEAST_SPREAD
+from bayes_tacit.model.evidence import LEAST_SPREAD, collect_evidence
 from bayes_tacit.review.crossings import _alike
 from simulations.studies.unmarked_truths import TASKS, TRUTH
 
@@ -67,7 +66,7 @@ def test_one_mark_is_enough_for_silence(told):
 
 
 def test_sampling_warns_before_it_begins(monkeypatch):
-    from bayes_tacit.estimates.posterior import sampling
+    from bayes_tacit.estimates import posterior as sampling
 
     class BegunError(Exception):
         pass

@@ -15,8 +15,7 @@ from simulate import quietly
 from bayes_tacit import Episodes, MapFit, Router, fit_map, handoff_score
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.estimates.training import warn_of_other_data
-from bayes_tacit.model.design import Design
-from bayes_tacit.model.design.formula import columns_of, design_matrix, design_of
+from bayes_tacit.model.design import Design, Spline, columns_of, design_matrix, design_of
 
 FORMULA = "bs(entities, df=4) + C(kind) + subgoals:needs_tool"
 FORMULAS = (
@@ -54,11 +53,9 @@ def test_a_design_is_formulaics_own_matrix_also_on_new_data(episodes, formula):
 def test_splines_are_scipys_and_sum_to_one(at, knots, degree):
     from scipy.interpolate import BSpline
 
-    from bayes_tacit.model.design.factors import b_spline
-
     full = np.array([0.0] * (degree + 1) + sorted(knots) + [40.0] * (degree + 1))
     size = len(full) - degree - 1
-    ours = np.array([b_spline(np.array([at]), full, degree, j)[0] for j in range(size)])
+    ours = np.array([Spline("x", tuple(full), degree, j).values(np.array([at]))[0] for j in range(size)])
     assert ours.sum() == pytest.approx(1)
     inside = np.clip(at, 0.0, 40.0 - 1e-9)
     theirs = BSpline.design_matrix(np.array([inside]), full, degree).toarray()[0]

@@ -21,10 +21,9 @@ from bayes_tacit import (
     save_posterior,
 )
 from bayes_tacit.errors import FileFormatError, InvalidDataError
-from bayes_tacit.estimates.posterior.log_prior import log_prior, prior_of
+from bayes_tacit.estimates.completion import log_prior, prior_of
 from bayes_tacit.model import families, priors
-from bayes_tacit.model.families import Family, register_family
-from bayes_tacit.model.families.weibull import WEIBULL
+from bayes_tacit.model.families import WEIBULL, Family, register_family
 from bayes_tacit.model.priors import register_prior
 
 FRECHET = Family(

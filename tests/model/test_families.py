@@ -8,12 +8,10 @@ from simulate import simulate_model
 
 from bayes_tacit import RidgePrior, fit_map
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.estimates.map_fit.objective import PaperObjective
+from bayes_tacit.estimates.objective import PaperObjective
+from bayes_tacit.model.build import PYTENSOR
 from bayes_tacit.model.evidence import collect_evidence
-from bayes_tacit.model.families import FAMILIES, Family, family_named, log_gamma, register_family
-from bayes_tacit.model.families.weibull import WEIBULL
-from bayes_tacit.model.numerics import NUMPY
-from bayes_tacit.model.symbolic import PYTENSOR
+from bayes_tacit.model.families import FAMILIES, NUMPY, WEIBULL, Family, family_named, log_gamma, register_family
 
 PEERS = {
     "lognormal": stats.norm,
@@ -109,9 +107,8 @@ def test_the_log_gamma_of_shape_one_is_the_weibull():
 
 @pytest.mark.parametrize("name", NEW)
 def test_derivatives_of_the_objective_are_exact(name):
-    objective = PaperObjective.of(
-        collect_evidence(simulate_model(np.random.default_rng(3), 300, widest=2)), 0.02, 1e-12, family_named(name)
-    )
+    episodes = simulate_model(np.random.default_rng(3), 300, widest=2)
+    objective = PaperObjective.of(collect_evidence(episodes, family=name), 0.02, 1e-12)
     point, step = np.array([0.3, 0.5, -0.4, 0.2, 0.3, -0.2, 0.1, 1.0, 0.3, -0.5, 0.2, 1.8]), 1e-6
     here = objective.derivatives(point)
     around = [(objective.derivatives(point + step * u), objective.derivatives(point - step * u)) for u in np.eye(12)]

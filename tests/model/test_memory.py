@@ -9,12 +9,10 @@ from simulate import leaky_peaks, quietly, simulate_model
 
 from bayes_tacit import build_model
 from bayes_tacit.errors import EvidenceError, InvalidDataError, TacitWarning
-from bayes_tacit.model.crossing import CrossingSteps
 from bayes_tacit.model.evidence import collect_evidence
-from bayes_tacit.model.families import LOGNORMAL
-from bayes_tacit.model.likelihood import threshold_log_likelihood
+from bayes_tacit.model.families import NUMPY
+from bayes_tacit.model.likelihood import CrossingSteps, threshold_log_likelihood
 from bayes_tacit.model.memory import peaks
-from bayes_tacit.model.numerics import NUMPY
 
 RHO = st.floats(0, 1)
 ROLLOUTS = hnp.arrays(float, (2, 7, 3), elements=st.floats(0, 100) | st.just(0.0))
@@ -35,7 +33,7 @@ def test_peaks_never_fall_and_lie_between_the_highest_value_and_the_sum(u, rho):
 
 def test_without_forgetting_the_evidence_is_the_papers_to_the_bit(example):
     paper, remembered = collect_evidence(example), collect_evidence(example, memory=1.0, clock=True)
-    assert paper.memory == 1
+    assert paper.spec.memory == 1
     for name in ("before", "within"):
         np.testing.assert_array_equal(getattr(remembered, name)[:, :-1], getattr(paper, name))
 
@@ -78,11 +76,10 @@ def test_the_shorter_the_memory_the_more_windows_have_no_mass_and_a_clock_gives_
 
 
 def test_a_window_without_a_new_peak_is_refused_with_the_way_out(example):
-    evidence = collect_evidence(example, memory=0.6)
     with pytest.raises(EvidenceError, match=r"with memory 0\.6 no diagnostic reaches a new peak .* or clock=True"):
-        evidence.settle_zero_mass("refuse")
+        collect_evidence(example, memory=0.6, zero_mass="refuse").settle_zero_mass(1e-12)
     with pytest.warns(TacitWarning, match="clock=True"):
-        evidence.settle_zero_mass(None, 1e-12)
+        collect_evidence(example, memory=0.6).settle_zero_mass(1e-12)
 
 
 @pytest.mark.parametrize("memory", [-0.1, 1.1, "short", None, float("nan"), True])
@@ -101,7 +98,7 @@ def test_a_diagnostic_that_is_called_clock_leaves_no_room_for_one(example):
 def test_drawn_crossing_steps_follow_the_leaky_risk(rng, clock):
     episodes = simulate_model(rng, 200, memory=0.5)
     evidence = collect_evidence(episodes, memory=0.5, clock=clock)
-    steps = CrossingSteps(episodes, evidence, LOGNORMAL, "post_action")
+    steps = CrossingSteps(episodes, evidence)
     w = np.array([0.4, 0.3, 0.1, 0.1, 0.1]) if clock else np.array([0.4, 0.3, 0.2, 0.1])
     location, scale = np.full(len(evidence.timed), 0.5), np.array(0.4)
     drawn = steps.draw(location, scale, location, *w, rng=np.random.default_rng(1))
@@ -114,8 +111,8 @@ def test_drawn_crossing_steps_follow_the_leaky_risk(rng, clock):
 
 
 def test_the_checkpoints_of_an_episode_that_is_due_span_its_rollout(example):
-    evidence = collect_evidence(example, unmarked="due")
-    steps = CrossingSteps(example, evidence, LOGNORMAL, "proposal")
+    evidence = collect_evidence(example, timing="proposal")
+    steps = CrossingSteps(example, evidence)
     unmarked = ~example.has_window[evidence.timed] & ~evidence.open_above
     assert unmarked.sum() == 52
     assert (steps.first_checkpoint[unmarked] == 0).all()
@@ -149,7 +146,7 @@ def test_a_window_that_has_no_mass_at_some_memory_is_none_for_a_learned_one(exam
     assert len(found.timed) + len(found.zero_mass) == len(collect_evidence(example).timed)
     assert found.grid.within.shape[1] == len(found.timed)
     with pytest.raises(EvidenceError, match=r"with some memories no diagnostic reaches a new peak .*clock=True"):
-        found.settle_zero_mass(None)
+        found.settle_zero_mass()
 
 
 def test_the_likelihood_of_a_learned_memory_is_that_of_the_memory_itself(example):
@@ -169,5 +166,5 @@ def test_the_likelihood_of_a_learned_memory_is_that_of_the_memory_itself(example
         found = pm.compute_log_likelihood(tree, var_names=["threshold"], extend_inferencedata=False, progressbar=False)
     exact = collect_evidence(example, memory=rho, clock=True)
     location = 0.5 + exact.features[exact.timed] @ beta
-    expected = threshold_log_likelihood(exact, w, location, 0.6, LOGNORMAL, NUMPY)
+    expected = threshold_log_likelihood(exact, w, location, 0.6, NUMPY)
     np.testing.assert_allclose(found["threshold"].values[0, 0], expected, rtol=1e-9)

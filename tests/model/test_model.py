@@ -7,7 +7,6 @@ from simulate import quietly, simulate_model
 from bayes_tacit import Episodes, RidgePrior, WeaklyInformativePrior, build_model
 from bayes_tacit.errors import EvidenceError, InvalidDataError
 from bayes_tacit.model.evidence import collect_evidence
-from bayes_tacit.model.families import LOGNORMAL
 
 
 @pytest.fixture(scope="module")
@@ -70,10 +69,10 @@ def test_prior_draws_put_the_threshold_on_the_scale_of_the_risk(predictive, exam
 
 def test_predicted_crossing_steps_follow_the_distribution_of_the_threshold(example, rng):
     """Given parameters, the share of draws that cross by step t is F(R(t))."""
-    from bayes_tacit.model.crossing import CrossingSteps
+    from bayes_tacit.model.likelihood import CrossingSteps
 
     evidence = collect_evidence(example)
-    crossing = CrossingSteps(example, evidence, LOGNORMAL, "post_action")
+    crossing = CrossingSteps(example, evidence)
     location = 0.8 + 0.1 * rng.normal(size=len(evidence.timed))
     w, s = np.array([0.4, 0.3, 0.2, 0.1]), 0.6
     draws = np.array([crossing.draw(location, s, np.zeros(1), *w, rng=rng) for _ in range(2000)])

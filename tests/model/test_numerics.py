@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bayes_tacit.model.numerics import NUMPY, log_interval_mass
-from bayes_tacit.model.symbolic import PYTENSOR
+from bayes_tacit.model.build import PYTENSOR
+from bayes_tacit.model.families import NUMPY, log_interval_mass
 
 CASES = [
     (lower, width)

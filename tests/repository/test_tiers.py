@@ -11,7 +11,7 @@ import pytest
 import xarray as xr
 from kept import KeptPosteriors
 
-from bayes_tacit.estimates.posterior import sampling
+from bayes_tacit.estimates import posterior as sampling
 
 TESTS = Path(__file__).parents[1]
 

@@ -9,9 +9,8 @@ import xarray as xr
 from scipy import stats
 
 from bayes_tacit import save_posterior
-from bayes_tacit.estimates.posterior.log_likelihood import AS_SEEN, seen_or_not
+from bayes_tacit.estimates.completion import AS_SEEN, seen_or_not
 from bayes_tacit.model.evidence import collect_evidence
-from bayes_tacit.model.families import family_named
 
 
 def test_loo_and_compare_need_no_name_of_a_variable(posterior):
@@ -48,7 +47,7 @@ def interval_probabilities(posterior, example, shift):
     moved = posterior["posterior"].to_dataset().isel(draw=slice(0, None, 5))
     moved = moved.assign(beta0=moved["beta0"] + shift)
     rng = np.random.default_rng(3)
-    drawn = seen_or_not(moved, collect_evidence(example), family_named("lognormal"), rng)["total"]
+    drawn = seen_or_not(moved, collect_evidence(example), rng)["total"]
     below, same = ((drawn < AS_SEEN).mean(("chain", "draw")), (drawn == AS_SEEN).mean(("chain", "draw")))
     return (below + rng.random(below.shape) * same).values
 
@@ -69,11 +68,11 @@ def test_a_draw_is_within_what_was_seen_with_the_likelihood_of_the_episode(poste
 
 
 def test_loo_of_the_kept_log_likelihood_is_that_of_all_its_digits(posterior, example):
-    from bayes_tacit.estimates.posterior.log_likelihood import pointwise_log_likelihood
+    from bayes_tacit.estimates.completion import pointwise_log_likelihood
 
     exact = posterior.copy()
     draws = posterior["posterior"].to_dataset()
-    full = pointwise_log_likelihood(draws, collect_evidence(example), family_named("lognormal"))
+    full = pointwise_log_likelihood(draws, collect_evidence(example))
     exact["log_likelihood"] = xr.DataTree(full[["total"]])
     assert arviz_stats.loo(posterior).elpd == pytest.approx(arviz_stats.loo(exact).elpd, abs=0.02)
 

@@ -12,7 +12,7 @@ from simulate import quietly
 
 from bayes_tacit import WeaklyInformativePrior, build_model, fit_map, handoff_score, run_checks
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.estimates.posterior.log_prior import log_prior, prior_of
+from bayes_tacit.estimates.completion import log_prior, prior_of
 from bayes_tacit.model.priors import prior_to_json
 from bayes_tacit.review.checks import (
     CheckResult,

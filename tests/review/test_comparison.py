@@ -11,6 +11,7 @@ from simulate import simulate_model
 
 from bayes_tacit import (
     Episodes,
+    ModelSpec,
     Router,
     compare_models,
     fit_map,
@@ -21,10 +22,10 @@ from bayes_tacit import (
     save_posterior,
 )
 from bayes_tacit.errors import FileFormatError, InvalidDataError
-from bayes_tacit.estimates.posterior import paper_memory, with_paper_memory
-from bayes_tacit.estimates.posterior.log_likelihood import pointwise_log_likelihood
+from bayes_tacit.estimates import posterior as sampling
+from bayes_tacit.estimates.completion import pointwise_log_likelihood
+from bayes_tacit.estimates.posterior import with_paper_memory
 from bayes_tacit.model.evidence import collect_evidence
-from bayes_tacit.model.families.lognormal import LOGNORMAL
 from bayes_tacit.model.priors import WeaklyInformativePrior, prior_to_json
 from bayes_tacit.review.checks import check_beside_paper, check_by_likelihood, check_loo, check_memory
 from bayes_tacit.review.comparison import can_profile_memory
@@ -69,7 +70,7 @@ def without_feature(tree: xr.DataTree, episodes: Episodes, feature: str) -> xr.D
     smaller = smaller.transpose("chain", "draw", ...)
     out = tree.copy()
     out["posterior"] = xr.DataTree(smaller)
-    out["log_likelihood"] = xr.DataTree(pointwise_log_likelihood(smaller, collect_evidence(episodes), LOGNORMAL))
+    out["log_likelihood"] = xr.DataTree(pointwise_log_likelihood(smaller, collect_evidence(episodes)))
     return out
 
 
@@ -288,11 +289,10 @@ def test_the_paper_s_memory_is_sampled_with_all_else_the_same(learned, forgetful
         asked.update(settings, episodes=episodes, prior=prior)
         return paper
 
-    monkeypatch.setattr(paper_memory, "sample_posterior", sample)
+    monkeypatch.setattr(sampling, "sample_posterior", sample)
     assert with_paper_memory(learned, forgetful) is paper
     assert asked["episodes"] is forgetful
     assert asked["prior"] == WeaklyInformativePrior()
-    assert "memory" not in asked
-    for name in ("draws", "tune", "chains", "seed", "family", "timing", "unmarked", "sampler", "target_accept"):
+    assert asked["spec"] == ModelSpec(clock=True, memory=1.0, zero_mass="drop_window")
+    for name in ("draws", "tune", "chains", "seed", "sampler", "target_accept"):
         assert asked[name] == learned.attrs[name]
-    assert (asked["clock"], asked["weights"]) == (True, None)

@@ -10,9 +10,8 @@ from posteriors import changed
 from simulate import quietly
 
 from bayes_tacit import Episodes, fit_map, load_example
-from bayes_tacit.model.crossing import CrossingSteps
 from bayes_tacit.model.evidence import collect_evidence
-from bayes_tacit.model.families import LOGNORMAL
+from bayes_tacit.model.likelihood import CrossingSteps
 from bayes_tacit.review import crossings
 from bayes_tacit.review.checks import CheckResult, check_crossing_steps
 from bayes_tacit.review.crossings import Totals, judge_calibration, judge_structure, moved_by_fitting
@@ -124,8 +123,8 @@ def test_a_right_model_seldom_fails_whatever_the_windows(rng, width):
 def judged(episodes: Episodes) -> CheckResult:
     """Fit and check; a fit is a posterior of one draw."""
     fit = fit_map(episodes, ridge=0.001, restarts=1, floor=None, zero_mass="drop_window")
-    evidence = collect_evidence(episodes).settle_zero_mass("drop_window")
-    marks = CrossingSteps(episodes, evidence, LOGNORMAL, "post_action")
+    evidence = collect_evidence(episodes, zero_mass="drop_window").settle_zero_mass()
+    marks = CrossingSteps(episodes, evidence)
     windows = evidence.timed, marks.first_checkpoint, marks.last_checkpoint
     return judge_structure(TimedEpisodes.of(as_draws(fit), episodes, *windows))
 

@@ -15,7 +15,7 @@ from posteriors import random_posterior
 
 from bayes_tacit import credible_band, fit_map, handoff_score, incidence
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.estimates.map_fit.intervals import weight_interval
+from bayes_tacit.estimates.map_result import weight_interval
 from bayes_tacit.review import figures
 from bayes_tacit.review.plots import (
     plot_calibration,

@@ -1,43 +1,42 @@
-"""NUTS on the PyMC model; what comes back is an ArviZ DataTree that knows where it came from."""
+"""The posterior by NUTS: what `sample_posterior` returns is an ArviZ DataTree that knows where it came from."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from math import isqrt
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Unpack, get_args
 
 import numpy as np
 import nutpie
 import pymc as pm
 import xarray as xr
+from pymc.initial_point import make_initial_point_fn
 
 from bayes_tacit import validate
 from bayes_tacit.data.episodes import Episodes
-from bayes_tacit.data.timing import Timing
-from bayes_tacit.errors import ConvergenceError
-from bayes_tacit.estimates.posterior.compiled import compiled_for
-from bayes_tacit.estimates.posterior.form import FORMAT, SCHEMA_VERSION, kept_statistics
-from bayes_tacit.estimates.posterior.log_likelihood import (
-    AS_SEEN,
+from bayes_tacit.errors import ConvergenceError, InvalidDataError
+from bayes_tacit.estimates.completion import (
+    FORMAT,
+    SCHEMA_VERSION,
+    as_seen,
+    kept_statistics,
     pointwise_log_likelihood,
+    prior_of,
     rounded,
     seen_or_not,
+    weakly_informative,
 )
-from bayes_tacit.estimates.posterior.log_prior import weakly_informative
-from bayes_tacit.estimates.posterior.verdict import judge
-from bayes_tacit.model.build import forward_draws, model_data, state_model
-from bayes_tacit.model.crossing import CrossingSteps
-from bayes_tacit.model.design import Design
-from bayes_tacit.model.evidence import Evidence, Unmarked, Weights, ZeroMass, collect_evidence
-from bayes_tacit.model.evidence.alike import warn_if_alike
-from bayes_tacit.model.families import Family, family_named
-from bayes_tacit.model.memory import Memory
+from bayes_tacit.estimates.verdict import judge
+from bayes_tacit.model.build import forward_draws, state_model
+from bayes_tacit.model.evidence import Evidence, collect_evidence, warn_if_alike
 from bayes_tacit.model.priors import Prior, WeaklyInformativePrior, checked_prior, prior_to_json
-from bayes_tacit.model.settings import COORDINATE, design_settings
+from bayes_tacit.model.spec import COORDINATE, ModelSettings, ModelSpec, settings_of, spec_from, spec_of
 from bayes_tacit.progress import watched
 
 Sampler = Literal["nutpie", "pymc"]
@@ -53,25 +52,18 @@ def sample_posterior(
     episodes: Episodes,
     prior: Prior | None = None,
     *,
+    spec: ModelSpec | None = None,
     draws: int = 1000,
     tune: int = 1000,
     chains: int = 4,
     seed: int = 0,
     target_accept: float = 0.9,
-    family: str | Family = "lognormal",
-    weights: Weights | None = None,
-    timing: Timing = "post_action",
-    zero_mass: ZeroMass | None = None,
     sampler: Sampler = "nutpie",
     cores: int | None = None,
     predictive_draws: int = 500,
     prior_predictive: bool = False,
     progress: bool | None = None,
-    memory: Memory = 1.0,
-    clock: bool = False,
-    unmarked: Unmarked = "due",
-    features: str | Design | None = None,
-    groups: str | None = None,
+    **settings: Unpack[ModelSettings],
 ) -> xr.DataTree:
     """Sample the posterior of all parameters.
 
@@ -82,21 +74,15 @@ def sample_posterior(
     prior
         A proper prior; `WeaklyInformativePrior()` by default, or one of your own
         (`bayes_tacit.model.priors.register_prior`).
+    spec, **settings
+        What the model is: a `ModelSpec`, its fields by keyword, or a spec with some fields replaced. The memory may be
+        "learned".
     draws, tune, chains
         Kept draws and warm-up draws of each chain, and how many chains.
     seed
         The same one gives the same draws, whatever else was sampled in the process.
     target_accept
         Acceptance rate that the step size is tuned to; raise it if there are divergences.
-    family
-        Distribution of the threshold: "lognormal" as in the paper, "loglogistic", "weibull", "loggamma", or what was
-        registered (`bayes_tacit.model.families.register_family`).
-    weights
-        Simplex weights to hold fixed; by default they are learned.
-    timing
-        "post_action", or "proposal" to align a mark after step t with the proposal at step t + 1.
-    zero_mass
-        What to do with a window in which no risk is added: "refuse" (the default), or "drop_window".
     sampler
         "nutpie", or "pymc" for PyMC's own.
     cores
@@ -107,24 +93,6 @@ def sample_posterior(
         Whether the prior's own predictions are kept, too, as group `prior_predictive`.
     progress
         Whether to show a progress bar; by default on a terminal and in a notebook.
-    memory
-        rho from 0 to 1: what is left of a diagnostic's leaky sum after a step; 1, the paper's, forgets nothing.
-        "learned" samples it too, as `rho`; best with a clock, since every window must have mass at every memory.
-    clock
-        Whether the number of steps counts as one more diagnostic, "clock". Under it every window has mass.
-    unmarked
-        How an AB = 01 episode without a window is read: "due", as crossed by the end of its rollout, or "outcome", as
-        the paper does, for its outcome alone, which makes scores too low. "due" assumes that since Strong solves the
-        task and Cheap does not, the handoff was due before Cheap's rollout ended, and that the mark is missing for
-        reasons that have nothing to do with when. No mark is needed then, if final risks differ between tasks: a
-        warning says where they do not.
-    features
-        A formula on features and carried columns, such as "bs(words, df=4) + C(kind) + hardness:tools"; by default all
-        features as they are.
-    groups
-        A carried column, such as "database", whose levels get intercepts of their own for incidence and location,
-        partially pooled. Scores and routers give a known group its own, and a new one a draw from the spread: one for
-        every posterior draw, so that the mean and the quantiles of q(t) are over new groups, too.
 
     Returns
     -------
@@ -149,26 +117,13 @@ def sample_posterior(
     predictive_draws = validate.whole("predictive_draws", predictive_draws, 1, MOST_DRAWS)
     target_accept = validate.probability("target_accept", target_accept)
     validate.choice("sampler", sampler, get_args(Sampler))
-    evidence = collect_evidence(
-        episodes,
-        timing=timing,
-        weights=weights,
-        memory=memory,
-        clock=clock,
-        unmarked=unmarked,
-        features=features,
-        groups=groups,
-    )
-    evidence = evidence.settle_zero_mass(zero_mass)
+    evidence = collect_evidence(episodes, spec_from(spec, settings)).settle_zero_mass()
     warn_if_alike(evidence)
-    threshold_family = family_named(family)
-    crossing = CrossingSteps(episodes, evidence, threshold_family, timing)
-    data = model_data(episodes, evidence, crossing)
-    model = state_model(data, evidence, crossing, prior)
+    model, data = state_model(episodes, evidence, prior)
     shown = watched() if progress is None else progress
     lengths: dict[str, Any] = {"draws": draws, "tune": tune, "chains": chains, "cores": cores}
     if sampler == "nutpie":
-        compiled = compiled_for(model, data, evidence, prior, threshold_family)
+        compiled = compiled_for(model, data, evidence, prior)
         try:
             raw = nutpie.sample(
                 compiled, seed=seed, target_accept=target_accept, save_warmup=False, progress_bar=shown, **lengths
@@ -184,21 +139,16 @@ def sample_posterior(
                 compute_convergence_checks=False,
                 **lengths,
             )
-    tree = _assemble(raw, model, evidence, threshold_family, seed, predictive_draws)
+    tree = _assemble(raw, model, evidence, seed, predictive_draws)
     tree["log_prior"] = xr.DataTree(_log_prior(prior, tree, model))
     if prior_predictive:
-        tree["prior_predictive"] = xr.DataTree(_prior_predictive(tree, model, evidence, threshold_family, seed))
+        tree["prior_predictive"] = xr.DataTree(_prior_predictive(tree, model, evidence, seed))
     tree.attrs = {
         "format": FORMAT,
         "schema_version": SCHEMA_VERSION,
         "inference_method": "nuts",
         "sampler": sampler,
-        "family": threshold_family.name,
-        "timing": timing,
-        "memory": evidence.memory,
-        "clock": int(evidence.clock),
-        "unmarked": evidence.unmarked,
-        **design_settings(evidence),
+        **evidence.spec.as_attrs(),
         "prior": prior_to_json(prior),
         "seed": seed,
         "draws": draws,
@@ -214,8 +164,42 @@ def sample_posterior(
     return tree
 
 
+def with_paper_memory(tree: xr.DataTree, episodes: Episodes, *, progress: bool | None = None) -> xr.DataTree:
+    """Sample what a posterior would be if nothing were forgotten: rho = 1, and all else the same.
+
+    Parameters
+    ----------
+    tree
+        A posterior of `sample_posterior`.
+    episodes
+        The episodes it was fitted on.
+    progress
+        As for `sample_posterior`.
+
+    Examples
+    --------
+    >>> tree = sample_posterior(episodes, memory="learned", clock=True)  # doctest: +SKIP
+    >>> report(tree, episodes, "report.html", paper=with_paper_memory(tree, episodes))  # doctest: +SKIP
+    """
+    attrs = settings_of(tree)
+    if "sampler" not in attrs:
+        raise InvalidDataError("a posterior of sample_posterior", field="attributes", value=sorted(attrs))
+    return sample_posterior(
+        episodes,
+        prior_of(tree),
+        draws=int(attrs["draws"]),
+        tune=int(attrs["tune"]),
+        chains=int(attrs["chains"]),
+        seed=int(attrs["seed"]),
+        target_accept=float(attrs["target_accept"]),
+        spec=replace(spec_of(tree), memory=1.0, zero_mass="drop_window"),
+        sampler=attrs["sampler"],
+        progress=progress,
+    )
+
+
 def _stopped(episodes: Episodes, error: RuntimeError) -> str:
-    """Say in one line that the sampler gave up: mostly because a column is far from the size that the prior expects."""
+    """Explain that the sampler gave up: mostly because a column is far from the size that the prior expects."""
     said = str(error).strip().partition("\n")[0]
     diagnostics = episodes.dataset["diagnostics"]
     largest = diagnostics.max([dim for dim in diagnostics.dims if dim != "diagnostic"])
@@ -227,9 +211,7 @@ def _stopped(episodes: Episodes, error: RuntimeError) -> str:
     )
 
 
-def _assemble(
-    raw: xr.DataTree, model: pm.Model, evidence: Evidence, family: Family, seed: int, predictive_draws: int
-) -> xr.DataTree:
+def _assemble(raw: xr.DataTree, model: pm.Model, evidence: Evidence, seed: int, predictive_draws: int) -> xr.DataTree:
     """Put all groups together, under one set of names."""
     posterior = raw["posterior"].to_dataset()
     # What was compiled may have been compiled for other names.
@@ -244,17 +226,15 @@ def _assemble(
         predicted = _predicted(thinned, model, seed)
     statistics = raw["sample_stats"].to_dataset()
     constant = forward["constant_data"].to_dataset()
-    drawn = seen_or_not(posterior, evidence, family, np.random.default_rng(seed))
+    drawn = seen_or_not(posterior, evidence, np.random.default_rng(seed))
     groups = {
         "posterior": posterior,
         "sample_stats": kept_statistics(statistics),
         "prior": forward["prior"].to_dataset(),
         "posterior_predictive": drawn[["total"]],
         "replicates": predicted,
-        "log_likelihood": rounded(pointwise_log_likelihood(posterior, evidence, family)),
-        "observed_data": xr.Dataset(
-            {"total": ("episode", np.full(evidence.n, AS_SEEN, dtype="int8"))}, coords={"episode": evidence.episode}
-        ),
+        "log_likelihood": rounded(pointwise_log_likelihood(posterior, evidence)),
+        "observed_data": as_seen(evidence),
         # What the model carries for others to read stands in the attributes here.
         "constant_data": constant.drop_vars(["settings", COORDINATE]),
     }
@@ -295,12 +275,12 @@ def _log_prior(prior: Prior, tree: xr.DataTree, model: pm.Model) -> xr.Dataset:
     return xr.Dataset(dict(found.data_vars))
 
 
-def _prior_predictive(tree: xr.DataTree, model: pm.Model, evidence: Evidence, family: Family, seed: int) -> xr.Dataset:
+def _prior_predictive(tree: xr.DataTree, model: pm.Model, evidence: Evidence, seed: int) -> xr.Dataset:
     """Predict from the prior draws that are kept, as the posterior predictive draws are made."""
     prior = tree["prior"].to_dataset()
     with model, forward_draws(), _quiet_pymc():
         predicted = _predicted(prior, model, seed)
-    drawn = seen_or_not(prior, evidence, family, np.random.default_rng(seed))
+    drawn = seen_or_not(prior, evidence, np.random.default_rng(seed))
     return predicted.assign(total=drawn["total"]).drop_attrs()
 
 
@@ -321,3 +301,43 @@ def _quiet_pymc() -> Iterator[None]:
         yield
     finally:
         logger.setLevel(level)
+
+
+_kept: dict[tuple[object, ...], Any] = {}
+_compiling = threading.Lock()
+
+
+def compiled_for(model: pm.Model, data: dict[str, np.ndarray], evidence: Evidence, prior: Prior) -> Any:  # noqa: ANN401
+    """Return a model as nutpie runs it; one of the same kind is compiled once in a process, and given these data.
+
+    It is what compiling this very model would return, so that draws do not depend on what was sampled before.
+    """
+    shape = len(evidence.feature_names), len(evidence.diagnostic_names)
+    groups = None if evidence.grouping is None else len(evidence.grouping.names)
+    kind: tuple[object, ...] = (*shape, groups, evidence.weights is None, evidence.grid is None)
+    kind += (type(prior), repr(prior), evidence.family)
+    if type(prior) is not WeaklyInformativePrior:
+        # One that a user wrote may have looked at these when it was stated.
+        kind += (evidence.n, data["typical_log_threshold"].tobytes())
+    with _compiling:
+        if kind not in _kept:
+            _kept[kind] = nutpie.compile_pymc_model(model, freeze_model=False)
+        compiled = _kept[kind]
+    used = {variable.name for variable in compiled.shared_var_keys}
+    compiled = compiled.with_data(**{name: value for name, value in data.items() if name in used})
+    # `with_data` leaves the chains' starts where the data before had them.
+    return replace(compiled, initial_point_func=_starts(model))
+
+
+def _starts(model: pm.Model) -> Callable[[Any], np.ndarray]:
+    """Return where a chain starts, by its seed: around the prior's center, as nutpie has it, with these data."""
+    point_at = make_initial_point_fn(model=model, jitter_rvs=set(model.free_RVs), return_transformed=True)
+    names = [model.rvs_to_values[variable].name for variable in model.free_RVs]
+    one_at_a_time = threading.Lock()
+
+    def start(seed: Any) -> np.ndarray:  # noqa: ANN401
+        with one_at_a_time:
+            point = point_at(seed)
+        return np.concatenate([np.ravel(point[name]) for name in names]).astype("float64")
+
+    return start

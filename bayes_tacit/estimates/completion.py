@@ -1,0 +1,423 @@
+"""What a posterior holds beside its draws, computed from them in NumPy: log-likelihoods, log prior, predictions.
+
+`sample_posterior` adds these groups, and `completed` adds them to what was sampled from `build_model` by other means.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from importlib.metadata import version
+
+import numpy as np
+import xarray as xr
+from scipy import special
+
+from bayes_tacit.data.episodes import Episodes
+from bayes_tacit.errors import InvalidDataError
+from bayes_tacit.estimates.verdict import judge
+from bayes_tacit.model.design import Grouping, Standardization
+from bayes_tacit.model.evidence import Evidence
+from bayes_tacit.model.families import LOG_SQRT_2PI, NUMPY
+from bayes_tacit.model.likelihood import CrossingSteps, log_bounds, log_mass
+from bayes_tacit.model.memory import PeakGrid
+from bayes_tacit.model.priors import Prior, WeaklyInformativePrior, checked_prior, prior_from_json
+from bayes_tacit.model.spec import COORDINATE, settings_of, spec_of
+
+FORMAT = "bayes_tacit.posterior"
+SCHEMA_VERSION = 1
+
+RESOLUTION = 2.0**-13
+"""Log-likelihoods are kept as multiples of it, in single precision: a third of the bytes of all their digits."""
+
+EARLIER, AS_SEEN, LATER = 1, 2, 3
+"""Where a predictive draw lies in the order of when a handoff is due, beside what was seen of the episode."""
+
+REPLICATES = 500
+SEED = 0
+EXPECTED = "as a trace of build_model(...) has it, by sample_posterior or pymc.sample"
+
+STATISTICS = {
+    "diverging": "diverging",
+    "energy": "energy",
+    "step_size": "step_size",
+    "n_steps": "n_steps",
+    "depth": "tree_depth",
+    "tree_depth": "tree_depth",
+    "maxdepth_reached": "reached_max_treedepth",
+    "reached_max_treedepth": "reached_max_treedepth",
+    "mean_tree_accept": "acceptance_rate",
+    "acceptance_rate": "acceptance_rate",
+    "logp": "lp",
+    "lp": "lp",
+}
+"""Sampler statistics that are kept, under ArviZ's names."""
+
+
+def completed(tree: xr.DataTree, episodes: Episodes | None = None) -> xr.DataTree:
+    """Add what `sample_posterior` would have kept, as far as the tree holds what that takes.
+
+    Parameters
+    ----------
+    tree
+        A posterior of `sample_posterior`, which is returned as it is, or a trace that `pymc.sample` made of
+        `build_model(...)`, also after something was added to the model. The log-likelihoods of `strong_success` and
+        `threshold`, and predictive draws of them, are taken from it if it has them, and computed from the model's own
+        parameters otherwise.
+    episodes
+        The training episodes, without which crossing steps cannot be drawn.
+
+    Raises
+    ------
+    InvalidDataError
+        With what is missing.
+    """
+    if not isinstance(tree, xr.DataTree):
+        raise InvalidDataError(f"a DataTree, {EXPECTED}", field="tree", value=tree)
+    if tree.attrs.get("format") == FORMAT:
+        return tree
+    posterior, constant = _needed(tree)
+    evidence = evidence_of(tree)
+    groups = {name: tree[name].to_dataset() for name in tree.children}
+    if "sample_stats" in groups:
+        groups["sample_stats"] = kept_statistics(groups["sample_stats"])
+    groups["constant_data"] = constant.drop_vars(["settings", COORDINATE], errors="ignore")
+    total = _given_likelihood(groups, evidence, posterior) or pointwise_log_likelihood(posterior, evidence)
+    groups["log_likelihood"] = rounded(total)
+    given = groups.get("posterior_predictive", xr.Dataset())
+    if {"strong_success", "threshold"} <= set(given.data_vars):
+        groups["replicates"] = given[["strong_success", "threshold"]]
+    elif episodes is not None:
+        groups["replicates"] = _replicates(posterior, evidence, CrossingSteps(episodes, evidence))
+    groups["posterior_predictive"] = seen_or_not(posterior, evidence, np.random.default_rng(SEED))[["total"]]
+    groups["observed_data"] = as_seen(evidence)
+    out = xr.DataTree.from_dict({name: group.drop_attrs() for name, group in groups.items()})
+    sizes = posterior.sizes
+    out.attrs = {
+        "format": FORMAT,
+        "schema_version": SCHEMA_VERSION,
+        "inference_method": "nuts",
+        "sampler": str(tree["posterior"].attrs.get("inference_library", "pymc")),
+        "draws": sizes["draw"],
+        "chains": sizes["chain"],
+        "created_at": str(tree["posterior"].attrs.get("created_at", datetime.now(UTC).isoformat(timespec="seconds"))),
+        "bayes_tacit_version": version("bayes_tacit"),
+        **settings_of(tree),
+    }
+    prior = prior_of(out)
+    if type(prior) is WeaklyInformativePrior and "log_prior" not in groups:
+        out["log_prior"] = xr.DataTree(weakly_informative(prior, posterior, groups["constant_data"]))
+    if "sample_stats" in groups:
+        out.attrs |= judge(out).as_attrs()
+    return out
+
+
+def _needed(tree: xr.DataTree) -> tuple[xr.Dataset, xr.Dataset]:
+    for name in ("posterior", "constant_data"):
+        if name not in tree.children:
+            raise InvalidDataError(
+                f"a group {name!r}, {EXPECTED}", field="groups of the tree", value=list(tree.children)
+            )
+    posterior, constant = tree["posterior"].to_dataset(), tree["constant_data"].to_dataset()
+    settings = settings_of(tree)
+    if "family" not in settings:
+        expected = f"'settings' among them, {EXPECTED}"
+        raise InvalidDataError(expected, field="variables of constant_data", value=list(constant.data_vars))
+    parameters = ["gamma0", "beta0", "s", *(["gamma", "beta"] if "feature_mean" in constant else [])]
+    parameters += ["w"] if "w" not in constant else []
+    parameters += ["rho"] if "memory_nodes" in constant else []
+    parameters += ["gamma_spread", "gamma_offset", "beta_spread", "beta_offset"] if settings.get("groups") else []
+    for name in parameters:
+        if name not in posterior:
+            expected = f"{name!r} among them, {EXPECTED}"
+            raise InvalidDataError(expected, field="variables of posterior", value=list(posterior.data_vars))
+    return posterior, constant
+
+
+def evidence_of(tree: xr.DataTree) -> Evidence:
+    """Read the evidence back from what a model carries as constant data."""
+    constant, spec = tree["constant_data"].to_dataset(), spec_of(tree)
+    counts = ("n_left", "n_interval")
+    for name in ("strong_outcome", "timed_position", "diagnostics_before", "diagnostics_within", *counts):
+        if name not in constant:
+            expected = f"{name!r} among them, {EXPECTED}"
+            raise InvalidDataError(expected, field="variables of constant_data", value=list(constant.data_vars))
+    before, within = constant["diagnostics_before"].values, constant["diagnostics_within"].values
+    grid = None
+    if "memory_nodes" in constant:
+        nodes = constant["memory_nodes"].values
+        grid = PeakGrid(nodes, before, within, constant["typical_log_threshold"].values)
+        before, within = before[-1], within[-1]
+    episode = constant["episode"].values
+    features = constant["features"].values if "features" in constant else np.zeros((len(episode), 0))
+    names = tuple(constant["feature"].values.tolist()) if "feature" in constant.coords else ()
+    mean, scale = (
+        constant[name].values if name in constant else np.zeros(0) for name in ("feature_mean", "feature_scale")
+    )
+    timed, left, interval = constant["timed_position"].values, int(constant["n_left"]), int(constant["n_interval"])
+    fixed = constant["w"].values if "w" in constant and before.shape[-1] == 1 else None
+    return Evidence(
+        episode=episode,
+        strong_success=constant["strong_outcome"].values.astype(bool),
+        features=features,
+        standardization=Standardization(mean, scale, np.zeros(len(mean), dtype=bool)),
+        timed=timed,
+        before=before,
+        within=within,
+        n_left=left,
+        n_interval=interval,
+        n_right=len(timed) - left - interval,
+        zero_mass=np.zeros(0, dtype=int),
+        weights=fixed,
+        feature_names=names,
+        diagnostic_names=tuple(constant["diagnostic"].values.tolist()) if "diagnostic" in constant.coords else (),
+        spec=spec,
+        grid=grid,
+        grouping=None if spec.groups is None else Grouping(spec.groups, (), constant["group_position"].values),
+    )
+
+
+def _given_likelihood(groups: dict[str, xr.Dataset], evidence: Evidence, posterior: xr.Dataset) -> xr.Dataset | None:
+    given = groups.get("log_likelihood", xr.Dataset())
+    if "total" in given:
+        return given
+    if not {"strong_success", "threshold"} <= set(given.data_vars):
+        return None
+    total = given["strong_success"].transpose("chain", "draw", "episode").values.copy()
+    total[..., evidence.timed] += given["threshold"].transpose("chain", "draw", "timed").values
+    coords = {"chain": posterior["chain"].values, "draw": posterior["draw"].values}
+    coords |= {"episode": evidence.episode, "timed": evidence.episode[evidence.timed]}
+    return xr.Dataset({"total": (("chain", "draw", "episode"), total)}, coords=coords)
+
+
+def _replicates(posterior: xr.Dataset, evidence: Evidence, crossing: CrossingSteps) -> xr.Dataset:
+    """Draw outcomes and crossing steps under evenly spaced draws."""
+    every = -(-posterior.sizes["draw"] * posterior.sizes["chain"] // REPLICATES)
+    some = posterior.isel(draw=slice(None, None, every))
+    logit, location, flat = linear_predictors(some, evidence)
+    rng = np.random.default_rng(SEED)
+    strong = (rng.random(logit.shape) < special.expit(logit)).astype("int8")
+    fixed = np.ones(len(evidence.diagnostic_names) or 1) if evidence.weights is None else evidence.weights
+    steps = np.stack(
+        [
+            crossing.draw(
+                location[at],
+                flat["s"][at],
+                logit[at],
+                *(flat["w"][at] if flat["w"].size else fixed),
+                *([flat["rho"][at]] if flat["rho"].size else []),
+                rng=rng,
+            )
+            for at in range(len(logit))
+        ]
+    ).astype("int32")
+    shape = (some.sizes["chain"], some.sizes["draw"], -1)
+    coords = {"chain": some["chain"].values, "draw": some["draw"].values, "episode": evidence.episode}
+    coords["timed"] = evidence.episode[evidence.timed]
+    return xr.Dataset(
+        {
+            "strong_success": (("chain", "draw", "episode"), strong.reshape(shape)),
+            "threshold": (("chain", "draw", "timed"), steps.reshape(shape)),
+        },
+        coords=coords,
+    )
+
+
+def kept_statistics(statistics: xr.Dataset) -> xr.Dataset:
+    """Keep the statistics that are known, under one set of names."""
+    kept = {old: new for old, new in STATISTICS.items() if old in statistics}
+    kept = {old: new for old, new in kept.items() if old == new or new not in kept}
+    return statistics[list(kept)].rename({old: new for old, new in kept.items() if old != new})
+
+
+# Likelihood and predictions of every episode under every draw.
+
+
+def pointwise_log_likelihood(posterior: xr.Dataset, evidence: Evidence) -> xr.Dataset:
+    """Evaluate the model's likelihood of each episode: its outcome and, if it is timed, its interval together.
+
+    Returns
+    -------
+    xarray.Dataset
+        `total` by episode; its coordinate `timed` names the timed episodes.
+    """
+    incidence, threshold, _ = _by_draw(posterior, evidence)
+    total = incidence.copy()
+    total[:, evidence.timed] += threshold
+    return _labelled(posterior, evidence, total)
+
+
+def seen_or_not(posterior: xr.Dataset, evidence: Evidence, rng: np.random.Generator) -> xr.Dataset:
+    """Draw each episode anew, and return where it lies beside what was seen of it: 1 earlier, 2 the same, 3 later.
+
+    Episodes are ordered by when a handoff is due: at a step, not before the end of the rollout, or never of use since
+    Strong fails. What was seen is an interval of that order (a window, the rest of the rollout, Strong's failure), and
+    a draw within it is the same. The share of draws that are earlier, plus a random part of those that are the same,
+    is the probability integral transform of an interval, which is uniform if the model is right.
+
+    Returns
+    -------
+    xarray.Dataset
+        `total` by episode.
+    """
+    incidence, threshold, earlier = _by_draw(posterior, evidence)
+    pi = np.where(evidence.strong_success, np.exp(incidence), -np.expm1(incidence))
+    before, same = np.where(evidence.strong_success, 0.0, pi), np.exp(incidence)
+    before[:, evidence.timed] = pi[:, evidence.timed] * earlier
+    same[:, evidence.timed] *= np.exp(threshold)
+    u = rng.random(before.shape)
+    drawn = np.where(u < before, EARLIER, np.where(u < before + same, AS_SEEN, LATER)).astype("int8")
+    return _labelled(posterior, evidence, drawn)
+
+
+def linear_predictors(
+    posterior: xr.Dataset, evidence: Evidence
+) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
+    """Return the logit of pi (draw, episode), the location (draw, timed), and all parameters with draws as rows."""
+    flat = {name: _flatten(posterior, name) for name in ("gamma0", "gamma", "beta0", "beta", "s", "w", "rho")}
+    n_draws = len(flat["s"])
+    if "gamma" not in posterior:
+        flat["gamma"] = flat["beta"] = np.zeros((n_draws, 0))
+    logit = flat["gamma0"][:, None] + flat["gamma"] @ evidence.features.T
+    location = flat["beta0"][:, None] + flat["beta"] @ evidence.features[evidence.timed].T
+    if evidence.grouping is not None:
+        position = evidence.grouping.position
+        gamma, beta = (
+            _flatten(posterior, f"{name}_spread")[:, None] * _flatten(posterior, f"{name}_offset")
+            for name in ("gamma", "beta")
+        )
+        logit += gamma[:, position]
+        location += beta[:, position[evidence.timed]]
+    return logit, location, flat
+
+
+def _by_draw(posterior: xr.Dataset, evidence: Evidence) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Log probability of each B, log mass of each interval, and the probability below it: (draw, episode or timed)."""
+    logit, location, flat = linear_predictors(posterior, evidence)
+    family, n_draws, sign = evidence.family, len(logit), np.where(evidence.strong_success, 1.0, -1.0)
+    learned = evidence.weights is None and "w" in posterior
+    threshold, earlier = np.zeros((2, n_draws, len(evidence.timed)))
+    for draw in range(n_draws):
+        bounds = log_bounds(
+            evidence if evidence.grid is None else evidence.at_memory(float(flat["rho"][draw])),
+            flat["w"][draw] if learned else np.ones(1),
+            NUMPY,
+        ).standardized(location[draw], flat["s"][draw], evidence.n_left)
+        threshold[draw] = log_mass(bounds, evidence.n_interval, family, NUMPY)
+        earlier[draw, evidence.n_left :] = family.cdf(bounds.lower)
+    return special.log_expit(sign * logit), threshold, earlier
+
+
+def as_seen(evidence: Evidence) -> xr.Dataset:
+    """Return what was seen of each episode, as `seen_or_not` draws it."""
+    return xr.Dataset(
+        {"total": ("episode", np.full(evidence.n, AS_SEEN, dtype="int8"))}, coords={"episode": evidence.episode}
+    )
+
+
+def _labelled(posterior: xr.Dataset, evidence: Evidence, total: np.ndarray) -> xr.Dataset:
+    shape = (posterior.sizes["chain"], posterior.sizes["draw"], -1)
+    return xr.Dataset(
+        {"total": (("chain", "draw", "episode"), total.reshape(shape))},
+        coords={
+            "chain": posterior["chain"].values,
+            "draw": posterior["draw"].values,
+            "episode": evidence.episode,
+            "timed": evidence.episode[evidence.timed],
+        },
+    )
+
+
+def rounded(log_likelihood: xr.Dataset) -> xr.Dataset:
+    """Keep log-likelihoods to four decimals, as single-precision numbers."""
+    total = log_likelihood["total"]
+    return log_likelihood.assign(total=(np.round(total / RESOLUTION) * RESOLUTION).astype("float32"))
+
+
+def _flatten(posterior: xr.Dataset, name: str) -> np.ndarray:
+    """Draws of a parameter as rows; nothing if the model does not have it."""
+    if name not in posterior:
+        return np.zeros(0)
+    values = posterior[name].transpose("chain", "draw", ...).values
+    return values.reshape(-1, *values.shape[2:])
+
+
+# The log density of the prior at every draw.
+
+
+def log_prior(tree: xr.DataTree) -> xr.Dataset:
+    """Evaluate the prior that a posterior was sampled with, parameter by parameter.
+
+    Densities are those of the parameters themselves, without the Jacobian of the sampler's transformations, as power
+    scaling wants them and as `pymc.stats.compute_log_prior` gives them.
+
+    Returns
+    -------
+    xarray.Dataset
+        `gamma0`, `beta0`, `s`, and where they are parameters `gamma`, `beta`, `w`, `rho` and those of groups, summed
+        over features, diagnostics or groups; dims `chain` and `draw`. Of a prior of your own it is the group
+        `log_prior`, which was computed when it was sampled.
+    """
+    prior = prior_of(tree)
+    if type(prior) is not WeaklyInformativePrior:
+        if "log_prior" not in tree.children:
+            expected = (
+                "a group 'log_prior': for a prior of your own, pymc.stats.compute_log_prior(tree, model=model) makes it"
+            )
+            raise InvalidDataError(expected, field="groups of the tree", value=list(tree.children))
+        return tree["log_prior"].to_dataset()
+    return weakly_informative(prior, tree["posterior"].to_dataset(), tree["constant_data"].to_dataset())
+
+
+def weakly_informative(prior: WeaklyInformativePrior, posterior: xr.Dataset, constant: xr.Dataset) -> xr.Dataset:
+    """Evaluate the prior that comes along, in NumPy: PyMC would have to compile it."""
+    typical = constant["typical_log_threshold"]
+    center: float | xr.DataArray
+    if "rho" in posterior:  # what beta0 is placed around depends on the memory
+        rho = posterior["rho"]
+        center = rho.copy(data=np.interp(rho.values, constant["memory_nodes"].values, typical.values))
+    else:
+        center = float(typical)
+    log_s = xr.apply_ufunc(np.log, posterior["s"])
+    out = {
+        "gamma0": _normal(posterior["gamma0"], 0.0, prior.incidence_intercept),
+        "beta0": _normal(posterior["beta0"], center, prior.location_intercept),
+        "s": _normal(log_s, float(np.log(prior.scale_median)), prior.scale_spread) - log_s,
+    }
+    for name, scale in (("gamma", prior.incidence_slope), ("beta", prior.location_slope)):
+        if name in posterior:
+            out[name] = _normal(posterior[name], 0.0, scale).sum("feature")
+    for name, scale in (("gamma", prior.incidence_spread), ("beta", prior.location_spread)):
+        if f"{name}_spread" in posterior:
+            out[f"{name}_spread"] = _normal(posterior[f"{name}_spread"], 0.0, scale) + float(np.log(2.0))
+    # The offsets of groups are a part of the model: what is believed of them before the data is their spread.
+    if "rho" in posterior:
+        kept, lost = prior.memory_kept, prior.memory_lost
+        density = special.xlogy(kept - 1, rho.values) + special.xlog1py(lost - 1, -rho.values)
+        out["rho"] = rho.copy(data=density - special.betaln(kept, lost))
+    if "w" in posterior:
+        w, d = posterior["w"], posterior.sizes["diagnostic"]
+        constant_part = float(special.gammaln(d * prior.concentration) - d * special.gammaln(prior.concentration))
+        out["w"] = xr.apply_ufunc(special.xlogy, prior.concentration - 1, w).sum("diagnostic") + constant_part
+    return xr.Dataset(out)
+
+
+def prior_of(tree: xr.DataTree) -> Prior:
+    """Read the prior from a posterior's provenance.
+
+    Examples
+    --------
+    >>> tree = xr.DataTree()
+    >>> tree.attrs["prior"] = '{"name": "WeaklyInformativePrior", "location_slope": 0.25}'
+    >>> prior_of(tree).location_slope
+    0.25
+    """
+    text = settings_of(tree).get("prior")
+    try:
+        return checked_prior(prior_from_json(str(text)), proper=True)
+    except InvalidDataError:
+        expected = "a proper prior as JSON, of a class that is known (register_prior makes one of your own known)"
+        raise InvalidDataError(expected, field="prior of the tree", value=text) from None
+
+
+def _normal(value: xr.DataArray, mean: float | xr.DataArray, sd: float) -> xr.DataArray:
+    return -0.5 * ((value - mean) / sd) ** 2 - (np.log(sd) + float(LOG_SQRT_2PI))

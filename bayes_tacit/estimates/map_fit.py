@@ -1,0 +1,565 @@
+"""The penalized maximum likelihood estimate: the MAP of the PyMC model under a `RidgePrior`.
+
+It minimizes the paper's objective over (w, gamma, beta, s) by Newton's method with exact derivatives, from several
+starts. Nothing is compiled: the likelihood is the one that the PyMC model states, evaluated on NumPy arrays.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Unpack
+
+import numpy as np
+from scipy import linalg
+
+from bayes_tacit import validate
+from bayes_tacit.data.episodes import Episodes
+from bayes_tacit.errors import ConvergenceError, EvidenceError, InvalidDataError, TacitWarning
+from bayes_tacit.estimates.map_result import PARAMETERS, MapFit, ProfilePoint, Restart
+from bayes_tacit.estimates.objective import (
+    BOUNDARY,
+    NewtonResult,
+    PaperFit,
+    PaperObjective,
+    PriorObjective,
+    minimize_newton,
+)
+from bayes_tacit.model.evidence import collect_evidence, warn_if_alike
+from bayes_tacit.model.families import NUMPY
+from bayes_tacit.model.likelihood import log_bounds
+from bayes_tacit.model.priors import Prior, checked_prior, prior_to_json
+from bayes_tacit.model.spec import ModelSettings, ModelSpec, spec_from
+
+if TYPE_CHECKING:
+    import pymc as pm
+
+__all__ = ["MapFit", "ProfilePoint", "Restart", "fit_map"]
+
+TOLERANCE = 1e-9
+"""Largest gradient component that Newton's method aims for."""
+
+CONVERGED = 1e-7
+"""Largest gradient component of an accepted optimum; rounding can keep a large data set above `TOLERANCE`."""
+
+GRID = tuple(tenth / 10 for tenth in range(11))
+"""Memories that a profile tries first, the paper's among them."""
+
+FINE = 0.005
+"""The search between them stops at this distance."""
+
+GOLDEN = (math.sqrt(5) - 1) / 2
+
+FLAT = 1e-7
+"""Curvature below which a coefficient of a standardized feature is running off to infinity."""
+
+VANISHING = 1e-3
+"""One over a scale of log kappa that no unit of a diagnostic explains."""
+
+PERFECT = 0.01
+"""Nats that the evidence must leave to be explained."""
+
+LOADING = 1e-6
+"""A parameter that moves more than this along a flat direction has no standard error."""
+
+
+def fit_map(
+    episodes: Episodes,
+    *,
+    spec: ModelSpec | None = None,
+    ridge: float = 0.01,
+    restarts: int = 5,
+    seed: int = 0,
+    floor: float | None = 1e-12,
+    max_iterations: int = 500,
+    prior: Prior | None = None,
+    **settings: Unpack[ModelSettings],
+) -> MapFit:
+    r"""Fit the model by penalized maximum likelihood.
+
+    The objective is that of the paper,
+
+    .. math:: -\frac1n\sum_i\log\max(\mathcal L_i, \varepsilon)
+              + \lambda\left(\lVert\gamma\rVert^2 + \lVert\beta\rVert^2\right),
+
+    with features standardized on `episodes` and intercepts `gamma0`, `beta0` not penalized.
+
+    Parameters
+    ----------
+    episodes
+        Training episodes. Features need no column of ones.
+    spec, **settings
+        What the model is: a `ModelSpec`, its fields by keyword, or a spec with some fields replaced. The memory may be
+        "profile"; there are no groups.
+    ridge
+        lambda; 0 gives the maximum likelihood estimate.
+    restarts
+        How many starts: the first from equal weights, the others from random ones. The lowest objective is kept.
+    seed
+        Seed of the random starts.
+    floor
+        epsilon, the paper's floor on an episode's likelihood; `None` for no floor. Floored episodes have no gradient;
+        they are counted in the result.
+    max_iterations
+        Newton steps a start may take.
+    prior
+        The mode under this prior, in place of the ridge penalty and without the floor: any that `build_model` takes,
+        one of your own included. PyMC states and differentiates it, which takes some seconds more.
+
+    Returns
+    -------
+    MapFit
+        Estimates, standard errors, and a report of every start.
+
+    Raises
+    ------
+    EvidenceError
+        If the episodes do not say enough.
+    ConvergenceError
+        If the best start did not reach an optimum.
+
+    Examples
+    --------
+    >>> from bayes_tacit import fit_map, load_example
+    >>> fit = fit_map(load_example())
+    >>> fit.converged, fit.w.round(2)
+    (True, array([0.35, 0.3 , 0.21, 0.14]))
+    """
+    ridge = validate.number("ridge", ridge, "a number from 0 to 1e6", least=0, most=1e6)
+    restarts = validate.whole("restarts", restarts, 1, 10_000)
+    max_iterations = validate.whole("max_iterations", max_iterations, 1)
+    seed = validate.whole("seed", seed, 0)
+    if floor is not None:
+        floor = validate.number("floor", floor, "a number between 0 and 1, or None", above=0, below=1)
+
+    model = spec_from(spec, settings)
+    if model.groups is not None:
+        raise InvalidDataError(
+            "None: at the mode the spread of groups would be zero; sample_posterior takes them",
+            field="groups",
+            value=model.groups,
+        )
+    if model.memory == "learned" or (prior is not None and model.memory == "profile"):
+        expected = "a number from 0 to 1, or 'profile'" if prior is None else "a number where there is a prior"
+        raise InvalidDataError(expected, field="memory", value=model.memory)
+    if prior is not None:
+        checked_prior(prior)
+        floor = None
+
+    def objective_at(rho: float) -> PaperObjective:
+        evidence = collect_evidence(episodes, replace(model, memory=rho)).settle_zero_mass(floor)
+        return PaperObjective.of(evidence.refuse_gaps(), ridge, floor)
+
+    optimize = partial(_optimize, restarts=restarts, seed=seed, max_iterations=max_iterations)
+    profile: tuple[ProfilePoint, ...] = ()
+    if model.memory == "profile":
+        if model.zero_mass == "drop_window" and not model.clock:
+            expected = "a clock, or None or 'refuse': where windows are dropped likelihoods cannot be compared"
+            raise InvalidDataError(expected, field="zero_mass with memory 'profile'", value=model.zero_mass)
+        profile = profile_memory(lambda rho: _height(optimize(objective_at(rho))))
+        model = replace(model, memory=best(profile).memory)
+    objective = objective_at(float(model.memory))
+    warn_of_dependence(objective)
+    warn_if_alike(objective.threshold.evidence)
+    fits = optimize(objective)
+    lowest = min(fits, key=lambda fit: fit.optimum.derivatives.value)
+    found = _result(objective, lowest, tuple(_report(fit) for fit in fits), ridge=ridge, floor=floor, seed=seed)
+    if prior is None:
+        return replace(found, profile=profile)
+    # PyMC is loaded by who asks for a prior only.
+    from bayes_tacit.model.build import build_model
+
+    return _under_prior(found, build_model(episodes, prior, spec=model), prior, restarts, seed, max_iterations)
+
+
+def _under_prior(near: MapFit, model: pm.Model, prior: Prior, restarts: int, seed: int, max_iterations: int) -> MapFit:
+    """Go from the penalized estimate, and from random points around it, to the mode under a prior."""
+    objective, rng = PriorObjective(model, near.n_episodes), np.random.default_rng(seed)
+    guess = {name: np.asarray(getattr(near, name)) for name in PARAMETERS}
+    guess["w"] = np.maximum(guess["w"], 1e-3) / np.maximum(guess["w"], 1e-3).sum()
+    found = [
+        minimize_newton(
+            objective.derivatives,
+            objective.start(guess, rng if number else None),
+            tolerance=TOLERANCE,
+            max_iterations=max_iterations,
+        )
+        for number in range(restarts)
+    ]
+    best_one = min(found, key=lambda result: result.derivatives.value)
+    if not best_one.gradient_norm <= CONVERGED:
+        raise ConvergenceError(
+            f"the best of {restarts} starts stopped after {best_one.iterations} iterations with a gradient of "
+            f"{best_one.gradient_norm:.1e}; expected at most {CONVERGED:.0e}: {prior} may have no mode"
+        )
+    values = objective.parameters(best_one.point)
+    errors = objective.errors(best_one.point, best_one.derivatives.hessian)
+    reports = tuple(
+        Restart(each.derivatives.value, each.gradient_norm, each.iterations, 0, each.gradient_norm <= CONVERGED)
+        for each in found
+    )
+    estimates: dict[str, Any] = {name: value if np.ndim(value) else float(value) for name, value in values.items()}
+    return replace(
+        near,
+        **estimates,
+        standard_errors=near.standard_errors
+        | {name: error if np.ndim(error) else float(error) for name, error in errors.items()},
+        objective=best_one.derivatives.value,
+        gradient_norm=best_one.gradient_norm,
+        restarts=reports,
+        floored=(),
+        ridge=0.0,
+        prior=prior_to_json(prior),
+    )
+
+
+def _optimize(objective: PaperObjective, restarts: int, seed: int, max_iterations: int) -> list[PaperFit]:
+    """Minimize from every start; the best one must have reached an optimum."""
+    newton = partial(minimize_newton, tolerance=TOLERANCE, max_iterations=max_iterations)
+    incidence = objective.fit_incidence(newton)
+    rng = np.random.default_rng(seed)
+    starts = [_start(objective, rng if number else None) for number in range(restarts)]
+    fits = [objective.fit(incidence, start, newton) for start in starts]
+    lowest = min(fits, key=lambda fit: fit.optimum.derivatives.value)
+    refuse_degenerate(objective, lowest.optimum)
+    if lowest.optimum.gradient_norm > CONVERGED:
+        raise ConvergenceError(
+            f"the best of {restarts} starts stopped after {lowest.optimum.iterations} iterations with a gradient of "
+            f"{lowest.optimum.gradient_norm:.1e}; expected at most {CONVERGED:.0e}. Raise max_iterations "
+            f"(now {max_iterations}), or ridge if the features nearly determine the outcome"
+        )
+    return fits
+
+
+def _height(fits: list[PaperFit]) -> tuple[float, int]:
+    """Return the lowest objective, and how many episodes are floored there."""
+    lowest = min(fits, key=lambda fit: fit.optimum.derivatives.value)
+    return lowest.optimum.derivatives.value, len(lowest.floored)
+
+
+def _start(objective: PaperObjective, rng: np.random.Generator | None) -> np.ndarray:
+    """Start from equal weights, or from random ones; then from what least squares makes of the windows' middles."""
+    part = objective.threshold
+    evidence = part.evidence
+    d = evidence.before.shape[1]
+    w = np.full(d, 1 / d) if rng is None else rng.dirichlet(np.ones(d))
+    w = np.maximum(w, 1e-4) / np.maximum(w, 1e-4).sum()
+    bounds = log_bounds(evidence, w, NUMPY)
+    intervals = evidence.n_interval
+    middle = np.concatenate(
+        [bounds.upper - 0.5, bounds.lower[:intervals] + bounds.width / 2, bounds.lower[intervals:] + 0.5]
+    )
+    location = np.linalg.lstsq(part.design, middle, rcond=None)[0]
+    scale = max(float((middle - part.design @ location).std()), 0.1)
+    if rng is not None:
+        location = location + rng.normal(scale=scale, size=len(location))
+        scale *= np.exp(rng.normal(scale=0.5))
+    return np.concatenate([part.basis.T @ np.log(w), location / scale, [1 / scale]])
+
+
+def _report(fit: PaperFit) -> Restart:
+    optimum = fit.optimum
+    return Restart(
+        objective=optimum.derivatives.value,
+        gradient_norm=optimum.gradient_norm,
+        iterations=optimum.iterations,
+        floored=len(fit.floored),
+        converged=optimum.gradient_norm <= CONVERGED,
+    )
+
+
+def _result(
+    objective: PaperObjective,
+    fit: PaperFit,
+    restarts: tuple[Restart, ...],
+    *,
+    ridge: float,
+    floor: float | None,
+    seed: int,
+) -> MapFit:
+    evidence = objective.evidence
+    best = fit.optimum
+    incidence, threshold = objective.parts(best.point)
+    free = objective.threshold.basis.shape[1]
+    scale = 1 / threshold[-1]
+    gamma_errors = incidence_errors(objective, fit)
+    errors = threshold_errors(objective, fit)
+
+    def by_feature(values: np.ndarray, missing: float) -> np.ndarray:
+        return _spread(values[1:], objective.varying, missing)
+
+    w = evidence.weights
+    w_errors = np.full(len(evidence.diagnostic_names), np.nan)
+    if w is None:
+        w = _spread(objective.weights(threshold), objective.active, 0.0)
+        if free:
+            w_errors = _spread(errors["w"], objective.active, np.nan)
+    location = threshold[free:-1] * scale
+    location[0] += objective.location_shift(threshold)
+    return MapFit(
+        w=w,
+        gamma0=float(incidence[0]),
+        gamma=by_feature(incidence, 0.0),
+        beta0=float(location[0]),
+        beta=by_feature(location, 0.0),
+        s=float(scale),
+        standard_errors={
+            "w": w_errors,
+            "gamma0": float(gamma_errors[0]),
+            "gamma": by_feature(gamma_errors, np.nan),
+            "beta0": float(errors["beta"][0]),
+            "beta": by_feature(errors["beta"], np.nan),
+            "s": float(errors["s"][0]),
+        },
+        objective=best.derivatives.value,
+        gradient_norm=best.gradient_norm,
+        converged=best.gradient_norm <= CONVERGED,
+        restarts=restarts,
+        floored=tuple(evidence.episode[fit.floored].tolist()),
+        feature_names=evidence.feature_names,
+        feature_mean=evidence.standardization.mean,
+        feature_scale=evidence.standardization.scale,
+        diagnostic_names=evidence.diagnostic_names,
+        n_episodes=evidence.n,
+        n_timed=len(evidence.timed),
+        spec=evidence.spec,
+        ridge=ridge,
+        floor=floor,
+        seed=seed,
+        data_fingerprint=evidence.fingerprint(),
+    )
+
+
+def _spread(values: np.ndarray, where: np.ndarray, missing: float) -> np.ndarray:
+    """Put the values where the mask is set, and `missing` elsewhere."""
+    spread = np.full(len(where), missing)
+    spread[where] = values
+    return spread
+
+
+# The memory by profile likelihood.
+
+
+def profile_memory(evaluate: Callable[[float], tuple[float, int]]) -> tuple[ProfilePoint, ...]:
+    """Look for the memory with the lowest objective: on a grid, then by golden sections around its best point.
+
+    An episode's likelihood is the probability of the same outcome and the same window whatever the memory is, so the
+    objectives can be compared. A window without mass counts with the floor, 27.6 nats at 1e-12, which speaks against
+    every memory at which it has none. Under a clock every window has mass and the comparison is smooth.
+
+    Parameters
+    ----------
+    evaluate
+        Returns the objective at a memory, and how many episodes the floor cuts off there.
+
+    Returns
+    -------
+    tuple of ProfilePoint
+        Every memory that was tried, in order.
+
+    Examples
+    --------
+    >>> points = profile_memory(lambda memory: ((memory - 0.63) ** 2, 0))
+    >>> round(best(points).memory, 2)
+    0.63
+    """
+    found = {memory: _point(evaluate, memory) for memory in GRID}
+    if not math.isfinite(best(found.values()).objective):
+        # Nothing can be fitted: let the paper's memory say why.
+        evaluate(1.0)
+    center = GRID.index(best(found.values()).memory)
+    low, high = GRID[max(center - 1, 0)], GRID[min(center + 1, len(GRID) - 1)]
+    while high - low > FINE:
+        reach = GOLDEN * (high - low)
+        inner, outer = round(high - reach, 3), round(low + reach, 3)
+        for memory in (inner, outer):
+            if memory not in found:
+                found[memory] = _point(evaluate, memory)
+        if found[inner].objective <= found[outer].objective:
+            high = outer
+        else:
+            low = inner
+    return tuple(found[memory] for memory in sorted(found))
+
+
+def best(points: Iterable[ProfilePoint]) -> ProfilePoint:
+    """Return the lowest point; of equal ones, that with the longest memory."""
+    return min(points, key=lambda point: (point.objective, -point.memory))
+
+
+def _point(evaluate: Callable[[float], tuple[float, int]], memory: float) -> ProfilePoint:
+    with warnings.catch_warnings():
+        # Warnings are for the memory that is chosen.
+        warnings.simplefilter("ignore", TacitWarning)
+        try:
+            return ProfilePoint(memory, *evaluate(memory))
+        except (ConvergenceError, EvidenceError):
+            return ProfilePoint(memory, float("inf"), 0)
+
+
+# What the evidence can tell apart.
+
+
+def warn_of_dependence(objective: PaperObjective) -> None:
+    """Name the diagnostics, and without a penalty the features, that the evidence cannot separate."""
+    evidence, seen = objective.evidence, objective.threshold.evidence
+    if evidence.weights is None:
+        names = np.asarray(evidence.diagnostic_names)[objective.active]
+        sums = np.vstack([seen.before[seen.bounded_below], (seen.before + seen.within)[seen.bounded_above]])
+        _warn("diagnostic", dependent_columns(sums, names.tolist()))
+    if objective.incidence.ridge == 0:
+        names = np.asarray(evidence.feature_names)[objective.varying]
+        _warn("feature", dependent_columns(objective.incidence.design[:, 1:], names.tolist()))
+
+
+def _warn(kind: str, dependent: list[tuple[str, list[str]]]) -> None:
+    for name, others in dependent:
+        warnings.warn(
+            f"{kind} {name!r} cannot be told apart from {', '.join(map(repr, others))} by this evidence: only their "
+            "joint effect is learned",
+            TacitWarning,
+            stacklevel=4,
+        )
+
+
+def dependent_columns(matrix: np.ndarray, names: list[str]) -> list[tuple[str, list[str]]]:
+    """Find the columns that are linear combinations of others.
+
+    Returns
+    -------
+    list
+        One pair for each dependent column: its name, and the names of the columns that it combines.
+
+    Examples
+    --------
+    >>> dependent_columns(np.array([[1.0, 2.0, 0.0], [2.0, 4.0, 1.0], [3.0, 6.0, 0.0]]), ["a", "b", "c"])
+    [('b', ['a'])]
+    """
+    if matrix.shape[1] == 0:
+        return []
+    # The smallest eigenvalue of the cross products says quickly that no columns depend on each other, or perhaps.
+    gram = matrix.T @ matrix
+    size = np.sqrt(np.diagonal(gram))
+    if np.linalg.eigvalsh(gram / np.outer(size, size))[0] > 1e-10:
+        return []
+    # Slightly decreasing norms make the pivoting keep the first of several equal columns as the independent one.
+    scaled = matrix / np.linalg.norm(matrix, axis=0) * (1 - 1e-6 * np.arange(matrix.shape[1]))
+    triangle, order = linalg.qr(np.linalg.qr(scaled, mode="r"), mode="r", pivoting=True)
+    diagonal = np.abs(np.diagonal(triangle))
+    rank = int((diagonal > 1e-9 * diagonal[0]).sum())
+    combined = linalg.solve_triangular(triangle[:rank, :rank], triangle[:rank, rank:])
+    return [
+        (names[column], [names[part] for part in sorted(order[:rank][np.abs(combined[:, position]) > 1e-6])])
+        for position, column in enumerate(order[rank:])
+    ]
+
+
+def refuse_degenerate(objective: PaperObjective, fit: NewtonResult) -> None:
+    """Raise if there is no finite optimum: the windows can be met exactly, or a feature determines an outcome.
+
+    The parameters then grow until the gradient vanishes, which looks like an optimum; the perfect fit, or the
+    curvature, gives it away. A direction that is flat because features depend on each other is another matter, of
+    which `warn_of_dependence` warns.
+    """
+    incidence, threshold = objective.parts(np.arange(len(fit.point)))
+    if objective.threshold.log_likelihood(fit.point[threshold]).sum() > -PERFECT:
+        raise ConvergenceError(
+            f"all {len(objective.evidence.timed)} windows and censored rollouts can be met exactly, so the scale s has "
+            "no optimum above zero; expected more episodes, or fewer features and diagnostics. sample_posterior has an "
+            "answer even so"
+        )
+    if fit.point[-1] < VANISHING:
+        raise ConvergenceError(
+            f"the scale s grows without end: among these {len(objective.evidence.timed)} windows and censored rollouts "
+            "more risk does not go with a handoff being due; expected diagnostics that do. sample_posterior has an "
+            "answer even so"
+        )
+    if objective.incidence.ridge > 0:
+        return
+    names = ["the intercept", *np.asarray(objective.evidence.feature_names)[objective.varying].tolist()]
+    free = objective.threshold.basis.shape[1]
+    timed = len(objective.evidence.timed) / objective.evidence.n
+    for what, coordinates, share in (("strong_success", incidence, 1.0), ("the threshold", threshold[free:-1], timed)):
+        curvature, directions = np.linalg.eigh(fit.derivatives.hessian[np.ix_(coordinates, coordinates)])
+        if curvature[0] >= FLAT * share:
+            continue
+        # As many flat directions as the features have dependences are harmless.
+        position = len(names) - int(np.linalg.matrix_rank(objective.incidence.design))
+        if curvature[position] >= FLAT * share:
+            continue
+        loading = np.abs(directions[:, position]).argmax()
+        raise ConvergenceError(
+            f"{what} is determined by {names[loading]!r} in these episodes, so its coefficient has no finite optimum; "
+            "use ridge > 0, more episodes, or leave the feature out"
+        )
+
+
+# Standard errors from the observed information, carried from the optimizer's coordinates to the model's parameters.
+
+
+def incidence_errors(objective: PaperObjective, fit: PaperFit) -> np.ndarray:
+    """Standard errors of (gamma0, gamma)."""
+    size = objective.incidence.design.shape[1]
+    hessian = fit.optimum.derivatives.hessian[:size, :size]
+    return _errors(objective.evidence.n * hessian, np.eye(size))
+
+
+def threshold_errors(objective: PaperObjective, fit: PaperFit) -> dict[str, np.ndarray]:
+    """Standard errors of w, (beta0, beta) and s by the delta method.
+
+    A weight on the boundary of the simplex gets none (NaN), and the others are those of the model without it. Nor does
+    a parameter that the evidence leaves undetermined.
+    """
+    part = objective.threshold
+    _, point = objective.parts(fit.optimum.point)
+    free = part.basis.shape[1]
+    v, w = part.weights(point), objective.weights(point)
+    inside = v > BOUNDARY
+    if inside.all():
+        hessian, basis = fit.optimum.derivatives.hessian[-len(point) :, -len(point) :], part.basis
+    else:
+        hessian, basis = _without_boundary(objective, fit, v, inside)
+    location, precision = point[free:-1], point[-1]
+
+    # Rows of the Jacobian: w, (beta0, beta), s; columns: weight logits, (beta0, beta) / s, 1 / s.
+    inner_v, inner_w = v[inside] / v[inside].sum(), w[inside] / w[inside].sum()
+    kept, slopes = basis.shape[1], len(location)
+    jacobian = np.zeros((len(inner_w) + slopes + 1, kept + slopes + 1))
+    jacobian[: len(inner_w), :kept] = (np.diag(inner_w) - np.outer(inner_w, inner_w)) @ basis
+    jacobian[len(inner_w), :kept] = (inner_v - inner_w) @ basis
+    jacobian[len(inner_w) : -1, kept:-1] = np.eye(slopes) / precision
+    jacobian[len(inner_w) : -1, -1] = -location / precision**2
+    jacobian[-1, -1] = -1 / precision**2
+    errors = _errors(objective.evidence.n * hessian, jacobian)
+    w_errors = np.full(len(w), np.nan)
+    w_errors[inside] = errors[: len(inner_w)]
+    return {"w": w_errors, "beta": errors[len(inner_w) : -1], "s": errors[-1:]}
+
+
+def _without_boundary(
+    objective: PaperObjective, fit: PaperFit, v: np.ndarray, inside: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Hessian and weight directions of the model that has only the diagnostics with a positive weight."""
+    part = objective.threshold
+    fewer = part.evidence.with_diagnostics(inside, np.ones(inside.sum()))
+    reduced = replace(part, evidence=fewer, design=objective.incidence.design[fewer.timed])
+    _, point = objective.parts(fit.optimum.point)
+    at = np.concatenate([reduced.basis.T @ np.log(v[inside]), point[part.basis.shape[1] :]])
+    # Leaving the weights out of the simplex moves the location by the logarithm of what is left of it.
+    at[reduced.basis.shape[1]] -= np.log(v[inside].sum()) * point[-1]
+    return reduced.derivatives(at, ~np.isin(fewer.timed, fit.floored)).hessian, reduced.basis
+
+
+def _errors(information: np.ndarray, jacobian: np.ndarray) -> np.ndarray:
+    """Square roots of the diagonal of J I^-1 J', NaN for rows that move along directions of no information."""
+    if not np.isfinite(information).all():
+        return np.full(len(jacobian), np.nan)
+    curvature, directions = np.linalg.eigh(information)
+    flat = curvature <= 1e-9 * curvature[-1]
+    rows = jacobian @ directions
+    variance = (rows[:, ~flat] ** 2 / curvature[~flat]).sum(axis=1)
+    undetermined = (np.abs(rows[:, flat]) > LOADING).any(axis=1)
+    return np.where(undetermined, np.nan, np.sqrt(variance))

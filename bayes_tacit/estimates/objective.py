@@ -1,0 +1,587 @@
+"""The paper's penalized objective with its exact derivatives, and the Newton method that minimizes it.
+
+The objective is the mean negative log-likelihood plus lambda (|gamma|^2 + |beta|^2), intercepts not penalized. B is
+observed, so it is a sum of an incidence part, convex in (gamma0, gamma), and a threshold part. The threshold part is
+written in coordinates in which, for given weights, the log-likelihood is concave: location over scale, and one over
+scale. Only the weights make the problem non-convex; they enter as logits. Under any other prior than the ridge penalty
+(`PriorObjective`), PyMC states the objective and PyTensor differentiates it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import linalg, special
+
+from bayes_tacit.estimates.map_result import PARAMETERS
+from bayes_tacit.model.evidence import Evidence
+from bayes_tacit.model.families import NUMPY, Family
+from bayes_tacit.model.likelihood import Bounds, log_bounds, log_mass
+
+FLATTEST = 1e-12
+"""One over the largest scale of log kappa that is considered; beyond it powers overflow."""
+
+BOUNDARY = 1e-6
+"""A weight of a scaled diagnostic below this lies on the boundary of the simplex."""
+
+ENOUGH = 1000
+"""Timed episodes that are enough to come close to the optimum of a large data set."""
+
+LONGEST_STEP = 4.0
+"""No component moves further in one step: all parameters here are logits, log ratios or standardized effects."""
+
+STEP = 1e-5
+"""Step of the central differences of gradients under a prior."""
+
+QUICK = "FAST_COMPILE"
+"""A fit under a prior takes some hundred evaluations; compiling them well would take longer."""
+
+
+class Derivatives(NamedTuple):
+    """An objective's value, gradient and Hessian at a point."""
+
+    value: float
+    gradient: np.ndarray
+    hessian: np.ndarray
+
+
+Objective = Callable[[np.ndarray], Derivatives]
+
+
+@dataclass(frozen=True)
+class NewtonResult:
+    """Where the method stopped.
+
+    Attributes
+    ----------
+    point
+        The best point found.
+    derivatives
+        The objective there.
+    iterations
+        Newton steps taken.
+    """
+
+    point: np.ndarray
+    derivatives: Derivatives
+    iterations: int
+
+    @property
+    def gradient_norm(self) -> float:
+        """Largest absolute component of the gradient."""
+        return float(np.abs(self.derivatives.gradient).max(initial=0.0))
+
+
+Newton = Callable[[Objective, np.ndarray], NewtonResult]
+"""`minimize_newton` with its settings."""
+
+
+def minimize_newton(objective: Objective, start: np.ndarray, *, tolerance: float, max_iterations: int) -> NewtonResult:
+    """Minimize from a start by Newton steps on |Hessian|, halved until the objective decreases.
+
+    Directions of negative curvature are followed downhill (their eigenvalues enter by absolute value), so saddle points
+    are left. The objective may return a non-finite value for a point outside its domain.
+
+    Examples
+    --------
+    >>> result = minimize_newton(lambda x: Derivatives(float((x**4).sum()), 4 * x**3, np.diag(12 * x**2)),
+    ...                          np.array([3.0]), tolerance=1e-9, max_iterations=100)
+    >>> result.gradient_norm < 1e-9
+    True
+    """
+    point, here = start, objective(start)
+    for iteration in range(max_iterations):
+        if np.abs(here.gradient).max(initial=0.0) <= tolerance:
+            return NewtonResult(point, here, iteration)
+        moved = _descend(objective, point, here)
+        if moved is None:
+            return NewtonResult(point, here, iteration)
+        point, here = moved
+    return NewtonResult(point, here, max_iterations)
+
+
+def _descend(objective: Objective, point: np.ndarray, here: Derivatives) -> tuple[np.ndarray, Derivatives] | None:
+    step = _newton_step(here)
+    slope = float(here.gradient @ step)
+    rounding = 128 * np.finfo(float).eps * max(1.0, abs(here.value))
+    shrink = 1.0
+    while shrink > 1e-10:
+        candidate = point + shrink * step
+        if np.array_equal(candidate, point):
+            return None
+        there = objective(candidate)
+        if np.isfinite(there.value):
+            if there.value <= here.value + 1e-4 * shrink * slope:
+                return candidate, there
+            # Close to the optimum the decrease drowns in rounding; there the gradient tells whether it is one.
+            flat = abs(there.value - here.value) <= rounding
+            if flat and np.abs(there.gradient).max() < 0.5 * np.abs(here.gradient).max():
+                return candidate, there
+        shrink /= 2
+    return None
+
+
+def _newton_step(here: Derivatives) -> np.ndarray:
+    curvature, directions = np.linalg.eigh(here.hessian)
+    size = np.abs(curvature)
+    size = np.maximum(size, 1e-10 * size.max(initial=1e-300))
+    step = -directions @ ((directions.T @ here.gradient) / size)
+    return step * min(1.0, LONGEST_STEP / max(np.abs(step).max(), 1e-300))
+
+
+@dataclass(frozen=True)
+class Incidence:
+    """The part that says how likely Strong is to succeed; a point is (gamma0, gamma).
+
+    Parameters
+    ----------
+    design
+        One row an episode: a one, then the standardized features.
+    strong_success
+        B.
+    ridge
+        lambda.
+    """
+
+    design: np.ndarray
+    strong_success: np.ndarray
+    ridge: float
+
+    @cached_property
+    def _columns(self) -> np.ndarray:
+        """The design, (column, row)."""
+        return np.ascontiguousarray(self.design.T)
+
+    @cached_property
+    def _sign(self) -> np.ndarray:
+        return np.where(self.strong_success, 1.0, -1.0)
+
+    def log_likelihood(self, point: np.ndarray) -> np.ndarray:
+        """Log probability of each observed B."""
+        return special.log_expit(self._sign * (point @ self._columns))
+
+    def derivatives(self, point: np.ndarray, keep: np.ndarray | None = None) -> Derivatives:
+        """Value, gradient and Hessian; only the episodes in `keep` count in the likelihood."""
+        n = len(self.design)
+        kept = np.ones(n) if keep is None else keep.astype(float)
+        probability = special.expit(point @ self._columns)
+        residual = kept * (probability - self.strong_success)
+        weight = kept * probability * (1 - probability)
+        penalized = np.concatenate([[0.0], point[1:]])
+        value = -(kept @ self.log_likelihood(point)) / n + self.ridge * penalized @ penalized
+        gradient = self._columns @ residual / n + 2 * self.ridge * penalized
+        hessian = (self._columns * weight) @ self._columns.T / n
+        hessian[1:, 1:] += 2 * self.ridge * np.eye(len(point) - 1)
+        return Derivatives(float(value), gradient, hessian)
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """The part that says where the threshold lies; a point is (weight logits along `basis`, beta0/s, beta/s, 1/s).
+
+    Parameters
+    ----------
+    evidence
+        The timed episodes.
+    design
+        One row a timed episode: a one, then the standardized features.
+    ridge
+        lambda.
+    """
+
+    evidence: Evidence
+    design: np.ndarray
+    ridge: float
+
+    @cached_property
+    def family(self) -> Family:
+        """Distribution of the threshold."""
+        return self.evidence.family
+
+    @cached_property
+    def basis(self) -> np.ndarray:
+        """Orthonormal directions along which the logits move: all but the common shift that a softmax ignores."""
+        d = self.evidence.before.shape[1]
+        return np.linalg.qr(np.eye(d) - 1 / d)[0][:, : d - 1]
+
+    @cached_property
+    def _sums(self) -> tuple[np.ndarray, np.ndarray]:
+        """Diagnostics summed up to the upper and to the lower bounds, (diagnostic, row)."""
+        evidence = self.evidence
+        above, below = evidence.bounded_above, evidence.bounded_below
+        totals = evidence.before[above] + evidence.within[above]
+        return np.ascontiguousarray(totals.T), np.ascontiguousarray(evidence.before[below].T)
+
+    @cached_property
+    def _columns(self) -> np.ndarray:
+        """The design, (column, row)."""
+        return np.ascontiguousarray(self.design.T)
+
+    def weights(self, point: np.ndarray) -> np.ndarray:
+        """Simplex weights w at a point."""
+        w: np.ndarray = special.softmax(self.basis @ point[: self.basis.shape[1]])
+        return w
+
+    def log_likelihood(self, point: np.ndarray) -> np.ndarray:
+        """Log-likelihood of each timed episode."""
+        return self._evaluate(point)[2]
+
+    def log_tail(self, point: np.ndarray) -> np.ndarray:
+        """Log probability of a threshold at least as far out as each row's bounds, however narrow they are."""
+        _, z, _ = self._evaluate(point)
+        intervals = self.evidence.n_interval
+        above = self.family.log_cdf(np.concatenate([z.upper, z.lower[:intervals] + z.width]), NUMPY)
+        below = self.family.log_sf(z.lower, NUMPY)
+        return np.concatenate(
+            [above[: len(z.upper)], np.minimum(above[len(z.upper) :], below[:intervals]), below[intervals:]]
+        )
+
+    def derivatives(self, point: np.ndarray, keep: np.ndarray | None = None) -> Derivatives:
+        """Value, gradient and Hessian; only the timed episodes in `keep` count in the likelihood."""
+        p = len(point)
+        if point[-1] <= FLATTEST:
+            return Derivatives(np.inf, np.full(p, np.nan), np.full((p, p), np.nan))
+        bounds, z, log_likelihood = self._evaluate(point)
+        kept = np.ones(len(log_likelihood)) if keep is None else keep.astype(float)
+        gradient, hessian = self._likelihood_derivatives(point, bounds, z, log_likelihood, kept)
+        value = -(kept @ log_likelihood) / self.evidence.n
+        return self._penalize(point, Derivatives(value, -gradient / self.evidence.n, -hessian / self.evidence.n))
+
+    def _evaluate(self, point: np.ndarray) -> tuple[Bounds, Bounds, np.ndarray]:
+        """Return the bounds on log kappa, the same standardized, and the log-likelihood."""
+        bounds = log_bounds(self.evidence, self.weights(point), NUMPY)
+        scale = 1 / point[-1]
+        location = self.design @ point[self.basis.shape[1] : -1] * scale
+        z = bounds.standardized(location, scale, self.evidence.n_left)
+        return bounds, z, log_mass(z, self.evidence.n_interval, self.family, NUMPY)
+
+    def _likelihood_derivatives(
+        self, point: np.ndarray, bounds: Bounds, z: Bounds, log_likelihood: np.ndarray, kept: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Gradient and Hessian of the summed log-likelihood, by the chain rule through both standardized bounds.
+
+        With rates u = f(z_upper) / mass and l = f(z_lower) / mass, f the density and g its log derivative, the log mass
+        has derivatives u and -l, and second derivatives g(z_upper) u - u^2, -g(z_lower) l - l^2 and (mixed) u l.
+        """
+        evidence = self.evidence
+        above, below, both = evidence.bounded_above, evidence.bounded_below, evidence.interval
+        intervals = evidence.n_interval
+        z_upper = np.concatenate([z.upper, z.lower[:intervals] + z.width])
+        log_upper = np.concatenate([bounds.upper, bounds.lower[:intervals] + bounds.width])
+        u = np.exp(self.family.log_pdf(z_upper) - log_likelihood[above])
+        l = np.exp(self.family.log_pdf(z.lower) - log_likelihood[below])  # noqa: E741
+
+        sums_above, sums_below = self._sums
+        upper = _Side(self, point, above, sums_above, log_upper, kept[above] * u)
+        lower = _Side(self, point, below, sums_below, bounds.lower, -kept[below] * l)
+        gradient = upper.gradient() + lower.gradient()
+        hessian = upper.curvature() + lower.curvature()
+        hessian += upper.outer(kept[above] * (self.family.score(z_upper) * u - u**2))
+        hessian += lower.outer(kept[below] * (-self.family.score(z.lower) * l - l**2))
+        weight = kept[both] * u[evidence.n_left :] * l[:intervals]
+        mixed = (upper.jacobian[:, evidence.n_left :] * weight) @ lower.jacobian[:, :intervals].T
+        return gradient, hessian + mixed + mixed.T
+
+    def _penalize(self, point: np.ndarray, likelihood: Derivatives) -> Derivatives:
+        """Add lambda |beta|^2, where beta is (beta/s) / (1/s)."""
+        slopes = slice(self.basis.shape[1] + 1, len(point) - 1)
+        b, a = point[slopes], point[-1]
+        value, gradient, hessian = likelihood
+        squared = b @ b
+        value += self.ridge * squared / a**2
+        gradient[slopes] += 2 * self.ridge * b / a**2
+        gradient[-1] -= 2 * self.ridge * squared / a**3
+        hessian[slopes, slopes] += 2 * self.ridge / a**2 * np.eye(len(b))
+        hessian[slopes, -1] -= 4 * self.ridge * b / a**3
+        hessian[-1, slopes] -= 4 * self.ridge * b / a**3
+        hessian[-1, -1] += 6 * self.ridge * squared / a**4
+        return Derivatives(float(value), gradient, hessian)
+
+
+class _Side:
+    """One standardized bound of some rows, z = (log R) / s - location / s, and what it adds to the derivatives."""
+
+    def __init__(
+        self, part: Threshold, point: np.ndarray, rows: slice, sums: np.ndarray, log_risk: np.ndarray, rate: np.ndarray
+    ) -> None:
+        self.basis, self.rate, self.precision = part.basis, rate, point[-1]
+        self.w = part.weights(point)
+        self.share = sums * self.w[:, None] / np.exp(log_risk)
+        self.moves = self.basis.T @ (self.share - self.w[:, None])
+        self.jacobian = np.vstack([self.precision * self.moves, -part._columns[:, rows], log_risk])
+
+    def gradient(self) -> np.ndarray:
+        """Rate times the first derivatives of z, summed."""
+        return self.jacobian @ self.rate
+
+    def outer(self, weight: np.ndarray) -> np.ndarray:
+        """Weighted sum of outer products of the first derivatives of z."""
+        return (self.jacobian * weight) @ self.jacobian.T
+
+    def curvature(self) -> np.ndarray:
+        """Rate times the second derivatives of z, summed: those in the logits, and those in the logits and 1/s."""
+        free = self.basis.shape[1]
+        hessian = np.zeros((len(self.jacobian), len(self.jacobian)))
+        weighted = self.share * self.rate
+        spread = np.diag(weighted.sum(axis=1)) - weighted @ self.share.T
+        spread -= self.rate.sum() * (np.diag(self.w) - np.outer(self.w, self.w))
+        hessian[:free, :free] = self.precision * self.basis.T @ spread @ self.basis
+        hessian[:free, -1] = hessian[-1, :free] = self.moves @ self.rate
+        return hessian
+
+
+@dataclass(frozen=True)
+class PaperFit:
+    """An optimum of the whole objective, and the positions of the episodes that the floor cuts off there."""
+
+    optimum: NewtonResult
+    floored: np.ndarray
+
+
+@dataclass(frozen=True)
+class PaperObjective:
+    r"""Mean of :math:`-\log\max(\mathcal L_i, \varepsilon)` plus the ridge penalty, as a function of all parameters.
+
+    A point is an `Incidence` point followed by a `Threshold` point. The paper floors both an interval's mass and the
+    episode's likelihood at epsilon; since pi <= 1, the second floor implies the first. A floored episode has no
+    gradient at all, not even in gamma. Constant features and diagnostics that are zero in all the evidence have no
+    effect on the objective and are left out. Diagnostics are divided by their mean over the evidence, so that their
+    units do not matter; `weights` and `location_shift` undo it.
+
+    Attributes
+    ----------
+    evidence
+        All of it.
+    incidence, threshold
+        The two parts.
+    varying
+        Which features vary.
+    active
+        Which diagnostics are nonzero somewhere in the evidence.
+    scale
+        What those were divided by.
+    floor
+        epsilon, or None.
+    """
+
+    evidence: Evidence
+    incidence: Incidence
+    threshold: Threshold
+    varying: np.ndarray
+    active: np.ndarray
+    scale: np.ndarray
+    floor: float | None
+
+    @classmethod
+    def of(cls, evidence: Evidence, ridge: float, floor: float | None) -> PaperObjective:
+        """State the objective for some evidence."""
+        varying = ~evidence.standardization.constant
+        means = np.full(len(evidence.timed), 1 / len(evidence.timed)) @ (evidence.before + evidence.within)
+        active = means > 0
+        design = np.column_stack([np.ones(evidence.n), evidence.features[:, varying]])
+        seen = evidence.with_diagnostics(active, means[active])
+        return cls(
+            evidence=evidence,
+            incidence=Incidence(design, evidence.strong_success, ridge),
+            threshold=Threshold(seen, design[seen.timed], ridge),
+            varying=varying,
+            active=active,
+            scale=means[active],
+            floor=floor,
+        )
+
+    def weights(self, point: np.ndarray) -> np.ndarray:
+        """Simplex weights of the active diagnostics in their own units, at a threshold point."""
+        raw = self.threshold.weights(point) / self.scale
+        return raw / raw.sum()
+
+    def location_shift(self, point: np.ndarray) -> float:
+        """Add this to a location of the scaled risk to get that of the risk itself."""
+        return -float(np.log((self.threshold.weights(point) / self.scale).sum()))
+
+    def parts(self, point: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Split a point into its incidence and its threshold part."""
+        size = self.incidence.design.shape[1]
+        return point[:size], point[size:]
+
+    def log_likelihood(self, point: np.ndarray) -> np.ndarray:
+        """Log-likelihood of each episode before the floor; minus infinity where a window has no mass."""
+        first, second = self.parts(point)
+        log_likelihood = self.incidence.log_likelihood(first)
+        log_likelihood[self.evidence.timed] += self.threshold.log_likelihood(second)
+        log_likelihood[self.evidence.zero_mass] = -np.inf
+        return log_likelihood
+
+    def floored(self, point: np.ndarray) -> np.ndarray:
+        """Return which episodes have a likelihood below the floor."""
+        if self.floor is None:
+            return np.zeros(self.evidence.n, dtype=bool)
+        return self.log_likelihood(point) < np.log(self.floor)
+
+    def derivatives(self, point: np.ndarray) -> Derivatives:
+        """Value, gradient and Hessian of the floored objective."""
+        first, second = self.parts(point)
+        if second[-1] <= FLATTEST:
+            return Derivatives(np.inf, np.full(len(point), np.nan), np.full((len(point), len(point)), np.nan))
+        keep = ~self.floored(point)
+        incidence = self.incidence.derivatives(first, keep)
+        threshold = self.threshold.derivatives(second, keep[self.evidence.timed])
+        value = incidence.value + threshold.value
+        if self.floor is not None:
+            value -= (~keep).sum() * np.log(self.floor) / self.evidence.n
+        gradient = np.concatenate([incidence.gradient, threshold.gradient])
+        return Derivatives(float(value), gradient, linalg.block_diag(incidence.hessian, threshold.hessian))
+
+    def fit_incidence(self, newton: Newton) -> NewtonResult:
+        """Minimize the incidence part: convex, so one start will do."""
+        keep = np.ones(self.evidence.n, dtype=bool)
+        keep[self.evidence.zero_mass] = False
+        return newton(partial(self.incidence.derivatives, keep=keep), np.zeros(self.incidence.design.shape[1]))
+
+    def fit(self, incidence: NewtonResult, start: np.ndarray, newton: Newton) -> PaperFit:
+        """Minimize everything from a start of the threshold part.
+
+        The parts separate unless the floor cuts in, so the threshold part goes first, without the floor (which would
+        hide a far start behind a flat wall). Only where some window lies absurdly far out is the floor considered: from
+        that optimum, and from the one that leaves those windows out, since the floor may be the lesser evil.
+        """
+        threshold = self._off_false_vertices(newton(self.threshold.derivatives, self._nearer(start)), newton)
+        separate = self._joined(incidence, threshold)
+        if self.floor is None:
+            return PaperFit(separate, floored=self.evidence.zero_mass[:0])
+        # Further out than anything expected in ten data sets of this size.
+        absurd = self.threshold.log_tail(threshold.point) < -np.log(10 * self.evidence.n)
+        if not absurd.any() and not self.floored(separate.point).sum() > len(self.evidence.zero_mass):
+            return PaperFit(separate, floored=self.evidence.zero_mass)
+        without = newton(partial(self.threshold.derivatives, keep=~absurd), threshold.point)
+        starts = (separate.point, np.concatenate([incidence.point, without.point]))
+        best = min((newton(self.derivatives, point) for point in starts), key=lambda result: result.derivatives.value)
+        best = replace(best, iterations=threshold.iterations + best.iterations)
+        return PaperFit(best, floored=np.flatnonzero(self.floored(best.point)))
+
+    def _nearer(self, start: np.ndarray) -> np.ndarray:
+        """Bring a start close to the optimum with a part of a large data set, which costs a part of the time."""
+        stride = len(self.threshold.design) // ENOUGH
+        if stride < 2:
+            return start
+        fewer = self.threshold.evidence.thinned(stride)
+        part = replace(self.threshold, evidence=fewer, design=self.incidence.design[fewer.timed])
+        return minimize_newton(part.derivatives, start, tolerance=1e-4, max_iterations=50).point
+
+    def _off_false_vertices(self, found: NewtonResult, newton: Newton) -> NewtonResult:
+        """Go on from a point where a weight vanished although the objective falls as it grows.
+
+        The gradient in a logit is proportional to its weight, so it vanishes with the weight, whatever the slope.
+        """
+        part = self.threshold
+        for _ in range(part.basis.shape[1]):
+            w = part.weights(found.point)
+            slope = part.basis @ found.derivatives.gradient[: part.basis.shape[1]] / w
+            false = (w < BOUNDARY) & (slope < -BOUNDARY)
+            if not false.any():
+                return found
+            raised = np.where(false, 0.05, w)
+            point = found.point.copy()
+            point[: part.basis.shape[1]] = part.basis.T @ np.log(raised)
+            found = newton(part.derivatives, point)
+        return found
+
+    def _joined(self, incidence: NewtonResult, threshold: NewtonResult) -> NewtonResult:
+        """Put the optima of the two parts together; windows without mass count with the floor."""
+        one, other = incidence.derivatives, threshold.derivatives
+        value = one.value + other.value
+        if self.floor is not None:
+            value -= len(self.evidence.zero_mass) * np.log(self.floor) / self.evidence.n
+        gradient = np.concatenate([one.gradient, other.gradient])
+        derivatives = Derivatives(float(value), gradient, linalg.block_diag(one.hessian, other.hessian))
+        return NewtonResult(np.concatenate([incidence.point, threshold.point]), derivatives, threshold.iterations)
+
+
+@dataclass(frozen=True)
+class PriorObjective:
+    """Minus the mean log density of data and parameters, as a function of the model's unbounded coordinates.
+
+    PyTensor differentiates the model's own log density, and the Hessian is the difference of gradients, so that a prior
+    need only state itself. Densities are those of the parameters themselves, without the Jacobian of the
+    transformations that make them unbounded: under a `RidgePrior` it is the estimate that `fit_map` finds by formulas.
+    `model` is what `build_model` returned, of `n` episodes.
+    """
+
+    model: Any
+    n: int
+
+    @cached_property
+    def _gradient(self) -> Callable[[dict[str, np.ndarray]], np.ndarray]:
+        return self.model.compile_dlogp(jacobian=False, mode=QUICK)
+
+    @cached_property
+    def _density(self) -> Callable[[dict[str, np.ndarray]], float]:
+        return self.model.compile_logp(jacobian=False, mode=QUICK)
+
+    @cached_property
+    def _natural(self) -> Callable[[dict[str, np.ndarray]], list[np.ndarray]]:
+        return self.model.compile_fn(self._known, inputs=self.model.value_vars, mode=QUICK, on_unused_input="ignore")
+
+    @cached_property
+    def _known(self) -> list[Any]:
+        free = {variable.name: variable for variable in self.model.unobserved_value_vars}
+        return [free[name] for name in PARAMETERS if name in free]
+
+    @cached_property
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        start = self.model.initial_point()
+        return {variable.name: np.shape(start[variable.name]) for variable in self.model.value_vars}
+
+    def start(self, guess: dict[str, np.ndarray], rng: np.random.Generator | None) -> np.ndarray:
+        """Return the coordinates of a guess of the parameters, moved at random if there is a generator."""
+        at = self.model.initial_point()
+        for variable in self.model.free_RVs:
+            if variable.name in guess:
+                value, transform = guess[variable.name], self.model.rvs_to_transforms[variable]
+                if transform is not None:
+                    value = transform.forward(value, *variable.owner.inputs).eval()
+                at[self.model.rvs_to_values[variable].name] = value
+        point = np.concatenate([np.ravel(at[name]) for name in self._shapes]).astype(float)
+        return point if rng is None else point + rng.normal(scale=0.5, size=len(point))
+
+    def derivatives(self, point: np.ndarray) -> Derivatives:
+        """Value, gradient and Hessian."""
+        value = -float(self._density(self._named(point))) / self.n
+        if not np.isfinite(value):
+            return Derivatives(np.inf, np.full(len(point), np.nan), np.full((len(point), len(point)), np.nan))
+        moved = STEP * np.eye(len(point))
+        rows = [(self._slope(point + along) - self._slope(point - along)) / (2 * STEP) for along in moved]
+        hessian = np.array(rows)
+        return Derivatives(value, self._slope(point), (hessian + hessian.T) / 2)
+
+    def parameters(self, point: np.ndarray) -> dict[str, np.ndarray]:
+        """Return the parameters at a point, on their own scales."""
+        found = self._natural(self._named(point))
+        return {variable.name: value for variable, value in zip(self._known, found, strict=True)}
+
+    def errors(self, point: np.ndarray, hessian: np.ndarray) -> dict[str, np.ndarray]:
+        """Return standard errors by the delta method; NaN where the density has no curvature."""
+        curvature, directions = np.linalg.eigh(self.n * hessian)
+        flat = curvature <= 1e-9 * curvature[-1]
+        root = directions[:, ~flat] / np.sqrt(curvature[~flat])
+        around = [
+            (self.parameters(point + along), self.parameters(point - along)) for along in STEP * np.eye(len(point))
+        ]
+        out = {}
+        for name in self.parameters(point):
+            jacobian = np.stack([(above[name] - below[name]) / (2 * STEP) for above, below in around], axis=-1)
+            error = np.sqrt(((jacobian @ root) ** 2).sum(axis=-1))
+            out[name] = np.where((np.abs(jacobian @ directions[:, flat]) > 1e-6).any(axis=-1), np.nan, error)
+        return out
+
+    def _slope(self, point: np.ndarray) -> np.ndarray:
+        return -np.asarray(self._gradient(self._named(point))) / self.n
+
+    def _named(self, point: np.ndarray) -> dict[str, np.ndarray]:
+        ends = np.cumsum([int(np.prod(shape)) for shape in self._shapes.values()])
+        parts = np.split(point, ends[:-1])
+        return {name: part.reshape(shape) for (name, shape), part in zip(self._shapes.items(), parts, strict=True)}

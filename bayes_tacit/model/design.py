@@ -1,0 +1,540 @@
+"""Task features: on a common scale, made of raw columns by a formula, or the groups of a column.
+
+What a formula comes to is data (`Design`), kept with a fit and evaluated by its router: NumPy alone is imported, and
+formulaic and pandas only where a formula is read.
+"""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from bayes_tacit import validate
+from bayes_tacit.errors import InvalidDataError, MissingDependencyError
+
+if TYPE_CHECKING:
+    from bayes_tacit.data.episodes import Episodes
+
+
+@dataclass(frozen=True)
+class Standardization:
+    """Mean and scale of each task feature.
+
+    A constant feature carries no information; its scale is set to 1, so that it standardizes to zero.
+
+    Attributes
+    ----------
+    mean, scale
+        One number a feature; the scale is the standard deviation with denominator n.
+    constant
+        Which features do not vary.
+
+    Examples
+    --------
+    >>> standardization = Standardization.of(np.array([[1.0, 5.0], [3.0, 5.0]]))
+    >>> standardization.apply(np.array([[5.0, 5.0]]))
+    array([[3., 0.]])
+    """
+
+    mean: np.ndarray
+    scale: np.ndarray
+    constant: np.ndarray
+
+    @classmethod
+    def of(cls, features: np.ndarray) -> Standardization:
+        """Take mean and scale from the rows of an (episode, feature) array."""
+        columns = np.ascontiguousarray(features.T)
+        constant = columns.max(axis=1) == columns.min(axis=1)
+        # Dividing by the largest value first keeps squares from overflowing.
+        largest = np.maximum(np.abs(columns).max(axis=1), np.finfo(float).tiny)
+        mean = np.where(constant, columns[:, 0], (columns / largest[:, None]).mean(axis=1) * largest)
+        scale = np.where(constant, 1.0, (columns / largest[:, None]).std(axis=1) * largest)
+        return cls(mean, scale, constant)
+
+    def apply(self, features: np.ndarray) -> np.ndarray:
+        """Standardize the last axis."""
+        return (features - self.mean) / self.scale
+
+
+FUNCTIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "identity": lambda x: x,
+    "log": np.log,
+    "log1p": np.log1p,
+    "sqrt": np.sqrt,
+    "exp": np.exp,
+}
+"""Functions of a number, by their names in formulas."""
+
+
+@dataclass(frozen=True)
+class Number:
+    """A column, a function of it, or a power of it."""
+
+    kind: ClassVar[str] = "number"
+    column: str
+    function: str = "identity"
+    power: float = 1.0
+
+    def values(self, column: np.ndarray) -> np.ndarray:
+        """Evaluate it; what is not defined is NaN."""
+        with np.errstate(all="ignore"):
+            found: np.ndarray = FUNCTIONS[self.function](column)
+            return found if self.power == 1 else found**self.power
+
+
+@dataclass(frozen=True)
+class Level:
+    """Whether a column has a level."""
+
+    kind: ClassVar[str] = "level"
+    column: str
+    level: str
+
+    def values(self, column: np.ndarray) -> np.ndarray:
+        """Return ones and zeros."""
+        return (column == self.level).astype(float)
+
+
+@dataclass(frozen=True)
+class NewLevel:
+    """Whether a column has none of the levels that were known in training."""
+
+    kind: ClassVar[str] = "new level"
+    column: str
+    levels: tuple[str, ...]
+
+    def values(self, column: np.ndarray) -> np.ndarray:
+        """Return ones and zeros."""
+        return (~np.isin(column, self.levels)).astype(float)
+
+
+@dataclass(frozen=True)
+class Spline:
+    """One function of a B-spline basis; beyond the knots it keeps the value at the nearest one.
+
+    Examples
+    --------
+    >>> Spline("x", (0.0, 0.0, 1.0, 1.0), degree=1, index=1).values(np.array([0.0, 0.5, 1.0, 9.0]))
+    array([0. , 0.5, 1. , 1. ])
+    """
+
+    kind: ClassVar[str] = "spline"
+    column: str
+    knots: tuple[float, ...]
+    degree: int
+    index: int
+
+    def values(self, column: np.ndarray) -> np.ndarray:
+        """Evaluate it by the recursion of Cox and de Boor."""
+        knots, index = np.array(self.knots), self.index
+        x = np.clip(column, knots[0], knots[-1])
+        # The last interval that is not empty contains its upper end, too.
+        last = int(np.flatnonzero(knots < knots[-1])[-1])
+        inside = [
+            (knots[j] <= x) & ((x < knots[j + 1]) | ((j == last) & (x == knots[-1])))
+            for j in range(index, index + self.degree + 1)
+        ]
+        basis = [each.astype(float) for each in inside]
+
+        def part(distance: np.ndarray, width: float) -> np.ndarray:
+            return distance / width if width > 0 else np.zeros_like(distance)
+
+        for order in range(1, self.degree + 1):
+            basis = [
+                part(x - knots[j], knots[j + order] - knots[j]) * basis[j - index]
+                + part(knots[j + order + 1] - x, knots[j + order + 1] - knots[j + 1]) * basis[j - index + 1]
+                for j in range(index, index + self.degree + 1 - order)
+            ]
+        return basis[0]
+
+
+Factor = Number | Level | NewLevel | Spline
+KINDS: dict[str, type[Factor]] = {kind.kind: kind for kind in (Number, Level, NewLevel, Spline)}
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a design: its name, and the factors that are multiplied."""
+
+    name: str
+    factors: tuple[Factor, ...]
+
+
+@dataclass(frozen=True)
+class Design:
+    """All columns of a design, in order.
+
+    Attributes
+    ----------
+    formula
+        The formula that they come from.
+    columns
+        The columns.
+    levels
+        The levels that are known of each categorical column of the data; another one is refused.
+    groups
+        A categorical column of which levels may be new, if there is one.
+
+    Examples
+    --------
+    >>> column = Column("words:kind[b]", (Number("words"), Level("kind", "b")))
+    >>> design = Design("words:C(kind)", (column,), {"kind": ("a", "b")})
+    >>> design.row({"words": 12, "kind": "b"})
+    (12.0,)
+    >>> design.row({"words": 12, "kind": "c"})
+    Traceback (most recent call last):
+    bayes_tacit.errors.InvalidDataError: features['kind'] is 'c'; expected one of a, b, the levels in training
+    """
+
+    formula: str
+    columns: tuple[Column, ...]
+    levels: Mapping[str, tuple[str, ...]]
+    groups: str | None = None
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns."""
+        return tuple(column.name for column in self.columns)
+
+    @cached_property
+    def inputs(self) -> tuple[str, ...]:
+        """Names of the columns of the data that are read."""
+        return tuple(dict.fromkeys(factor.column for column in self.columns for factor in column.factors))
+
+    @property
+    def measured(self) -> tuple[str, ...]:
+        """Names of those that are numbers."""
+        return tuple(name for name in self.inputs if name not in self.levels)
+
+    def matrix(self, data: Mapping[str, np.ndarray], episodes: Sequence[object] = ()) -> np.ndarray:
+        """Evaluate all columns: (episode, column).
+
+        Parameters
+        ----------
+        data
+            The columns of the data by name, numbers or levels.
+        episodes
+            Ids for messages.
+        """
+        read = {name: self._read(name, np.asarray(data[name]), episodes) for name in self.inputs}
+        n = len(next(iter(read.values()))) if read else len(episodes)
+        out = np.ones((n, len(self.columns)))
+        for at, column in enumerate(self.columns):
+            for factor in column.factors:
+                out[:, at] *= factor.values(read[factor.column])
+            wrong = np.flatnonzero(~np.isfinite(out[:, at]))
+            if wrong.size:
+                row = int(wrong[0])
+                raise InvalidDataError(
+                    f"one for which {column.name} is a finite number",
+                    episode=episodes[row] if len(episodes) else None,
+                    field=" and ".join(f"features[{factor.column!r}]" for factor in column.factors),
+                    value=", ".join(str(read[factor.column][row]) for factor in column.factors),
+                )
+        return out
+
+    def row(self, values: Mapping[str, object]) -> tuple[float, ...]:
+        """Evaluate all columns for one task, from its raw values by name."""
+        for name in self.inputs:
+            if name not in values:
+                raise InvalidDataError(f"features[{name!r}], which is missing")
+        for name in values:
+            if name not in self.inputs:
+                raise InvalidDataError(f"one of {', '.join(self.inputs)}", field="a name in features", value=name)
+        data = {name: np.array([values[name]], dtype=object) for name in self.inputs}
+        return tuple(self.matrix(data)[0].tolist())
+
+    def with_groups(self, column: str, levels: tuple[str, ...]) -> Design:
+        """Add a column for each level of a grouping, and one for all that are new."""
+        added = [Column(f"{column}[{level}]", (Level(column, level),)) for level in levels]
+        new = Column(f"{column}[new]", (NewLevel(column, levels),))
+        return Design(self.formula, (*self.columns, *added, new), {**self.levels, column: levels}, column)
+
+    def _read(self, name: str, values: np.ndarray, episodes: Sequence[object]) -> np.ndarray:
+        def refuse(row: int, expected: str) -> InvalidDataError:
+            given = values[row]
+            shown = given.item() if isinstance(given, np.generic) else given
+            episode = episodes[row] if len(episodes) else None
+            return InvalidDataError(expected, episode=episode, field=f"features[{name!r}]", value=shown)
+
+        if name in self.levels:
+            text = level_names(values)
+            if name != self.groups:
+                for row in np.flatnonzero(~np.isin(text, self.levels[name])):
+                    raise refuse(int(row), f"one of {', '.join(self.levels[name])}, the levels in training")
+            return text
+        if values.dtype.kind in "fiub":
+            numbers = values.astype(float)
+        else:
+            for at, given in enumerate(values.tolist()):
+                if isinstance(given, str) or not isinstance(given, int | float | np.number):
+                    raise refuse(at, "a finite number")
+            numbers = values.astype(float)
+        for row in np.flatnonzero(~np.isfinite(numbers)):
+            raise refuse(int(row), "a finite number")
+        return numbers
+
+    def to_record(self) -> dict[str, object]:
+        """Return it in values that JSON has."""
+        columns = [
+            {"name": each.name, "factors": [{"kind": factor.kind} | asdict(factor) for factor in each.factors]}
+            for each in self.columns
+        ]
+        levels = {name: list(known) for name, known in self.levels.items()}
+        return {"formula": self.formula, "columns": columns, "levels": levels, "groups": self.groups}
+
+    def to_json(self) -> str:
+        """Write it down."""
+        return json.dumps(self.to_record())
+
+    @classmethod
+    def from_json(cls, text: object) -> Design:
+        """Read what `to_json` wrote, checking all of it."""
+        try:
+            content = json.loads(text) if isinstance(text, str) else None
+        except (ValueError, RecursionError):
+            content = None
+        if content is None:
+            raise InvalidDataError("a design as JSON", field="design", value=text)
+        return cls.of_record(content)
+
+    @classmethod
+    def of_record(cls, given: object) -> Design:
+        """Read what `to_record` returned, checking all of it."""
+        content: dict[str, Any] = validate.record("design", given, ("formula", "columns", "levels", "groups"))
+        if not isinstance(content["levels"], dict) or not isinstance(content["columns"], list):
+            raise InvalidDataError("columns as a list and levels as an object", field="design", value=given)
+        levels = {name: validate.names(f"design.levels.{name}", known) for name, known in content["levels"].items()}
+        columns = []
+        for at, each in enumerate(content["columns"]):
+            column: dict[str, Any] = validate.record(f"design.columns[{at}]", each, ("name", "factors"))
+            if not isinstance(column["factors"], list) or not column["factors"]:
+                raise InvalidDataError("a list of factors", field=f"design.columns[{at}].factors", value=each)
+            factors = tuple(_factor(f"design.columns[{at}]", factor) for factor in column["factors"])
+            columns.append(Column(validate.text(f"design.columns[{at}].name", column["name"]), factors))
+        validate.names("design.columns", [column.name for column in columns])
+        groups = content["groups"]
+        if groups is not None and groups not in levels:
+            raise InvalidDataError(f"one of {', '.join(levels) or 'none'}", field="design.groups", value=groups)
+        return cls(validate.text("design.formula", content["formula"]), tuple(columns), levels, groups)
+
+
+def level_names(values: np.ndarray) -> np.ndarray:
+    """Return levels as text: 3 and 3.0 are the same.
+
+    Examples
+    --------
+    >>> level_names(np.array([3.0, "b", True], dtype=object)).tolist()
+    ['3', 'b', 'True']
+    """
+    plain = (each.item() if isinstance(each, np.generic) else each for each in values.tolist())
+    whole = (int(each) if isinstance(each, float) and each.is_integer() else each for each in plain)
+    return np.array([str(each) for each in whole], dtype=object)
+
+
+def _factor(place: str, given: object) -> Factor:
+    if not isinstance(given, dict) or given.get("kind") not in KINDS:
+        raise InvalidDataError(f"a factor of the kind {' or '.join(KINDS)}", field=place, value=given)
+    kind = KINDS[given["kind"]]
+    fields = tuple(kind.__dataclass_fields__)
+    content: dict[str, Any] = validate.record(place, given, ("kind", *(name for name in fields if name != "kind")))
+    content.pop("kind")
+    validate.text(f"{place}.column", content["column"])
+    if kind is Level:
+        validate.text(f"{place}.level", content["level"])
+    elif kind is NewLevel:
+        content["levels"] = validate.names(f"{place}.levels", content["levels"])
+    elif kind is Number:
+        validate.choice(f"{place}.function", content["function"], FUNCTIONS)
+        content["power"] = validate.number(f"{place}.power", content["power"])
+    else:
+        content["degree"] = validate.whole(f"{place}.degree", content["degree"], 0, 20)
+        content["index"] = validate.whole(f"{place}.index", content["index"], 0, 10_000)
+        content["knots"] = _knots(place, content)
+    return kind(**content)
+
+
+def _knots(place: str, content: dict[str, Any]) -> tuple[float, ...]:
+    knots = content["knots"]
+    least = content["index"] + content["degree"] + 2
+    if not isinstance(knots, list) or len(knots) < least:
+        raise InvalidDataError(f"a list of at least {least} knots", field=f"{place}.knots", value=knots)
+    numbers = [validate.number(f"{place}.knots[{at}]", knot) for at, knot in enumerate(knots)]
+    rising = all(one <= other for one, other in itertools.pairwise(numbers))
+    if not rising or not math.isfinite(numbers[0]) or numbers[0] == numbers[-1]:
+        raise InvalidDataError("knots that do not fall, not all the same", field=f"{place}.knots", value=knots)
+    return tuple(numbers)
+
+
+KNOWN = "columns, C(column), bs(column, df=4), log, log1p, sqrt or exp of a column, I(column**2), joined by + : *"
+
+
+def design_of(formula: str, episodes: Episodes) -> Design:
+    """Read a formula on the features and carried columns of training episodes.
+
+    Parameters
+    ----------
+    formula
+        Terms joined by +, such as "bs(words, df=4) + C(kind) + hardness:tools". The intercept is always there.
+    episodes
+        The training episodes: knots and levels are taken from them.
+
+    Examples
+    --------
+    >>> from bayes_tacit import load_example
+    >>> design_of("bs(entities, df=4) + subgoals:needs_tool", load_example()).names[3:]
+    ('bs(entities, df=4)[4]', 'subgoals:needs_tool')
+    """
+    try:
+        import formulaic
+        import pandas as pd
+        from formulaic.errors import FormulaicError
+    except ImportError as error:
+        raise MissingDependencyError("a formula needs the package formulaic") from error
+    if not isinstance(formula, str) or not formula.strip():
+        raise InvalidDataError("a formula, such as 'bs(words, df=4) + C(kind)'", field="features", value=formula)
+    try:
+        frame = pd.DataFrame(columns_of(episodes, _names(episodes)))
+        matrix = formulaic.model_matrix(formula, frame, na_action="raise", context={})
+        spec = matrix.model_spec
+    except (FormulaicError, SyntaxError, AttributeError, TypeError, ValueError) as error:
+        if isinstance(error, InvalidDataError):
+            raise
+        raise InvalidDataError(f"a formula of {KNOWN} ({error})", field="features", value=formula) from error
+    if "Intercept" not in matrix.columns:
+        raise InvalidDataError("a formula with its intercept, without 0 or -1", field="features", value=formula)
+    levels: dict[str, tuple[str, ...]] = {}
+    columns: list[Column] = []
+    for structure in spec.structure:
+        names = [name for name in structure.columns if name != "Intercept"]
+        made = {
+            ":".join(part[0] for part in product): tuple(part[1] for part in product)
+            for term in structure.scoped_terms
+            for product in itertools.product(*(_parts(each, spec, levels, formula) for each in term.factors))
+        }
+        columns += [Column(name, made[name]) for name in names]
+    if not columns:
+        raise InvalidDataError("a formula with at least one term", field="features", value=formula)
+    found = Design(formula, tuple(columns), levels)
+    if not np.allclose(design_matrix(found, episodes), matrix[list(found.names)].to_numpy(dtype=float)):
+        raise InvalidDataError(f"a formula of {KNOWN}", field="features", value=formula)
+    return found
+
+
+def design_matrix(design: Design, episodes: Episodes) -> np.ndarray:
+    """Evaluate a design on episodes: (episode, column)."""
+    return design.matrix(columns_of(episodes, design.inputs), episodes.ids.tolist())
+
+
+def columns_of(episodes: Episodes, names: tuple[str, ...]) -> dict[str, np.ndarray]:
+    """Return columns of episodes by name: features, or carried columns with one value an episode."""
+    dataset, known, out = episodes.dataset, _names(episodes), {}
+    for name in names:
+        if name in episodes.feature_names:
+            out[name] = dataset["features"].sel(feature=name).values
+        elif name in known:
+            out[name] = dataset[name].values
+        else:
+            raise InvalidDataError(f"one of {', '.join(known)}", field="a column of the episodes", value=name)
+    return out
+
+
+def _names(episodes: Episodes) -> tuple[str, ...]:
+    """Name the features, and the carried columns with one value an episode; not what is only known at the end."""
+    from bayes_tacit.data.layout import VARIABLES
+
+    arrays = episodes.dataset.data_vars.items()
+    carried = (str(name) for name, array in arrays if array.dims == ("episode",) and name not in VARIABLES)
+    return (*episodes.feature_names, *carried)
+
+
+def _parts(scoped: Any, spec: Any, levels: dict[str, tuple[str, ...]], formula: str) -> list[tuple[str, Factor]]:  # noqa: ANN401
+    """Return the columns of one factor of a term, each with formulaic's name for it."""
+    expression = str(scoped.factor)
+    kind, state = spec.encoder_state[expression]
+    tree = ast.parse(expression, mode="eval").body
+    if str(kind.value) == "categorical":
+        inner = tree.args[0] if isinstance(tree, ast.Call) and len(tree.args) == 1 and not tree.keywords else tree
+        if isinstance(inner, ast.Name):
+            raw = list(state["categories"])
+            known = tuple(level_names(np.array(raw, dtype=object)).tolist())
+            levels[inner.id] = known
+            pairs = [(str(each), Level(inner.id, text)) for each, text in zip(raw, known, strict=True)]
+            if scoped.reduced:
+                return [(f"{expression}[T.{label}]", level) for label, level in pairs[1:]]
+            return [(f"{expression}[{label}]", level) for label, level in pairs]
+    elif isinstance(tree, ast.Name):
+        return [(expression, Number(tree.id))]
+    elif isinstance(tree, ast.Call) and (found := _called(tree, expression, spec)):
+        return found
+    raise InvalidDataError(f"{KNOWN}, not {expression!r}", field="features", value=formula)
+
+
+def _called(tree: ast.Call, expression: str, spec: Any) -> list[tuple[str, Factor]]:  # noqa: ANN401
+    name = ast.unparse(tree.func).removeprefix("np.")
+    if not tree.args:
+        return []
+    argument = tree.args[0]
+    if name == "I" and isinstance(argument, ast.BinOp) and isinstance(argument.op, ast.Pow):
+        base, power = argument.left, argument.right
+        if isinstance(base, ast.Name) and isinstance(power, ast.Constant) and isinstance(power.value, int | float):
+            return [(expression, Number(base.id, power=float(power.value)))]
+    if not isinstance(argument, ast.Name):
+        return []
+    if name in FUNCTIONS:
+        return [(expression, Number(argument.id, name))]
+    if name == "bs":
+        settings = {keyword.arg: ast.literal_eval(keyword.value) for keyword in tree.keywords}
+        knots = tuple(float(knot) for knot in spec.transform_state[expression]["knots"])
+        degree = int(settings.get("degree", 3))
+        first = 0 if settings.get("include_intercept", False) else 1
+        size = len(knots) - degree - 1
+        return [(f"{expression}[{at}]", Spline(argument.id, knots, degree, at)) for at in range(first, size)]
+    return []
+
+
+@dataclass(frozen=True, eq=False)
+class Grouping:
+    """A column of the episodes, read as groups.
+
+    Attributes
+    ----------
+    column
+        The column.
+    names
+        Its levels, sorted.
+    position
+        Which of them each episode has.
+
+    Examples
+    --------
+    >>> from bayes_tacit import load_example
+    >>> Grouping.of("subgoals", load_example()).names
+    ('1', '2', '3', '4', '5')
+    """
+
+    column: str
+    names: tuple[str, ...]
+    position: np.ndarray
+
+    @classmethod
+    def of(cls, column: str, episodes: Episodes) -> Grouping:
+        """Read the groups of training episodes."""
+        if not isinstance(column, str):
+            raise InvalidDataError("the name of a column", field="groups", value=column)
+        names, position = np.unique(
+            level_names(columns_of(episodes, (column,))[column]).astype(str), return_inverse=True
+        )
+        if len(names) < 2:
+            raise InvalidDataError("a column with two groups or more", field="groups", value=column)
+        if len(names) == len(episodes):
+            raise InvalidDataError("a column in which some episodes are alike", field="groups", value=column)
+        return cls(column, tuple(names.tolist()), position)
