@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -74,15 +75,13 @@ def _cost(summary: Summary) -> Section:
         + f". Cheap made {spent.cheap_calls:,} turns, Strong {spent.strong_calls:,}. Costs are in the unit of the "
         "prices that the sessions were served with; whether Strong alone would have needed as many turns is not known."
     )
-    frame = pd.DataFrame(
-        {
-            "sessions": [one.sessions for one in summary.success],
-            "cost": [one.cost for one in summary.success],
-            "cost a session": [one.cost / one.sessions if one.sessions else float("nan") for one in summary.success],
-            "Pure Strong": [one.strong_cost for one in summary.success],
-            "saved": [one.strong_cost - one.cost for one in summary.success],
-        },
-        index=pd.Index([one.group for one in summary.success], name="sessions served by"),
+    groups = _frame(summary.success, "group", "sessions served by")
+    frame = groups[["sessions", "cost"]].assign(
+        **{
+            "cost a session": groups["cost"] / groups["sessions"],
+            "Pure Strong": groups["strong_cost"],
+            "saved": groups["strong_cost"] - groups["cost"],
+        }
     )
     formats = {**dict.fromkeys(("cost", "Pure Strong", "saved"), MONEY), "cost a session": ",.4g"}
     return Section(lead, tables=[table_of(frame, "Realized cost, and that of Pure Strong", formats=formats)])
@@ -97,11 +96,7 @@ def _success(summary: Summary) -> Section:
         )
         return Section(lead)
     lead = f"The outcome is known of {known:,} of {summary.sessions:,} sessions. Intervals have 95%."
-    frame = pd.DataFrame(
-        [(one.known, one.succeeded, one.share, one.lower, one.upper) for one in summary.success],
-        columns=["known", "succeeded", "share", "lower", "upper"],
-        index=pd.Index([one.group for one in summary.success], name="sessions served by"),
-    )
+    frame = _frame(summary.success, "group", "sessions served by")[["known", "succeeded", "share", "lower", "upper"]]
     formats = dict.fromkeys(("share", "lower", "upper"), ".1%")
     return Section(lead, tables=[table_of(frame, "Success where it is known", formats=formats)])
 
@@ -128,18 +123,16 @@ def _calibration(summary: Summary) -> Section:
             "sessions": bins["n"],
             "scores": [f"{one.least:.3g} to {one.most:.3g}" for one in summary.calibration],
             "mean score": bins["score"],
-            **({"mean pi": bins["pi"]} if probability else {}),
+            "mean pi": bins["pi"],
             "observed": bins["share"],
             "lower": bins["lower"],
             "upper": bins["upper"],
-            **(
-                {"verdict": ["too high" if one.exceeded else "fits" for one in summary.calibration]}
-                if probability
-                else {}
-            ),
+            "verdict": np.where(bins["exceeded"], "too high", "fits"),
         }
     )
     shown.index = pd.Index(bins["group"], name="served by")
+    if not probability:
+        shown = shown.drop(columns=["mean pi", "verdict"])
     return Section(lead, [picture], [table_of(shown, "Observed: succeeded if handed off, failed if not")])
 
 
@@ -155,18 +148,11 @@ def _drift(summary: Summary) -> Section:
         "Steps count as far as Cheap made them. Cheap's part ends at a handoff, training rollouts went to their end: "
         "where sessions are handed off, diagnostics may well lie lower."
     )
-    frame = pd.DataFrame(
-        {
-            "kind": [one.kind for one in summary.drifts],
-            "values": [one.n for one in summary.drifts],
-            "higher by": [one.higher for one in summary.drifts],
-            "lower by": [one.lower for one in summary.drifts],
-            "limit": [one.limit for one in summary.drifts],
-            "outside": [one.outside for one in summary.drifts],
-            "verdict": [one.verdict if one.n else "no value" for one in summary.drifts],
-        },
-        index=pd.Index([one.name for one in summary.drifts], name="name"),
+    drifts = _frame(summary.drifts, "name", "name")
+    frame = drifts[["kind", "n", "higher", "lower", "limit", "outside"]].assign(
+        verdict=[one.verdict if one.n else "no value" for one in summary.drifts]
     )
+    frame = frame.rename(columns={"n": "values", "higher": "higher by", "lower": "lower by"})
     inner = range(1, len(PROBABILITIES) - 1)
     shares = pd.DataFrame(
         [[f"{one.training[place]:.3g} ({one.shares[place]:.0%})" for place in inner] for one in summary.drifts],
@@ -174,11 +160,10 @@ def _drift(summary: Summary) -> Section:
         index=frame.index,
     )
     formats = dict.fromkeys(("higher by", "lower by", "limit", "outside"), PERCENT)
-    drawn = frame.rename(columns={"higher by": "higher", "lower by": "lower"})
     alt = "Dots by name: how much of all values lies lower or higher than in training, beside the limit."
     return Section(
         lead,
-        [embedded(lazily(_draw_drift, drawn), alt, "Drift from training.")],
+        [embedded(lazily(_draw_drift, drifts), alt, "Drift from training.")],
         [
             table_of(frame, "Drift; outside: the share beyond all values of training", formats=formats),
             table_of(shares, "Training quantiles, and in brackets the share of values up to each now"),
@@ -193,14 +178,9 @@ def _shadow(summary: Summary) -> Section:
         "What the router in shadow would have done. It is not asked any more once a session is handed off. Success is "
         "that of the sessions as they were served."
     )
-    frame = pd.DataFrame(
-        {
-            "sessions": [one.sessions for one in summary.compared],
-            "outcome known": [one.known for one in summary.compared],
-            "success": [one.succeeded / one.known if one.known else float("nan") for one in summary.compared],
-        },
-        index=pd.Index([one.what for one in summary.compared], name="what happens"),
-    )
+    counts = _frame(summary.compared, "what", "what happens")
+    frame = counts[["sessions", "known"]].rename(columns={"known": "outcome known"})
+    frame["success"] = counts["succeeded"] / counts["known"]
     return Section(lead, tables=[table_of(frame, "Router and shadow", formats={"success": ".1%"})])
 
 
@@ -235,6 +215,10 @@ def _latest(summary: Summary) -> Section:
     return Section(
         "The sessions that were heard of last.", tables=[table_of(frame, "Latest sessions", formats={"cost": MONEY})]
     )
+
+
+def _frame(rows: Sequence[object], index: str, name: str) -> pd.DataFrame:
+    return pd.DataFrame([vars(row) for row in rows]).set_index(index).rename_axis(name)
 
 
 def _range(lower: float, upper: float) -> str:
