@@ -12,8 +12,8 @@ from rich.console import Console
 
 from bayes_tacit import validate
 from bayes_tacit.errors import InvalidDataError, TacitError
-from simulations.studies import registry
 from simulations.studies.run import RESULTS, run_study
+from simulations.studies.study import EXPERIMENTS, LOGS, STUDIES, load
 
 BAD_INPUT, INTERRUPTED = 2, 130
 
@@ -34,13 +34,13 @@ def main(words: Sequence[str] | None = None) -> int:
         if arguments.list:
             print(_studies())
         elif arguments.study is None:
-            names = ", ".join([*registry.STUDIES, *registry.EXPERIMENTS])
+            names = ", ".join([*STUDIES, *EXPERIMENTS])
             raise TacitError(f"no study was named; expected one of {names}, or all")
-        elif arguments.study in registry.LOGS:
+        elif arguments.study in LOGS:
             _run_intercode(arguments, console)
         elif arguments.study == "dabench":
             _run_dabench(arguments, console)
-        elif arguments.study in registry.EXPERIMENTS:
+        elif arguments.study in EXPERIMENTS:
             _run_alfworld(arguments, console)
         else:
             _run(arguments, console)
@@ -55,7 +55,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 def _run(arguments: argparse.Namespace, console: Console) -> None:
     everything = arguments.study == "all"
-    studies = [registry.load(name) for name in (registry.STUDIES if everything else [arguments.study])]
+    studies = [load(name) for name in (STUDIES if everything else [arguments.study])]
     if everything and arguments.setting:
         raise InvalidDataError("no --setting when all studies are run", field="setting", value=arguments.setting)
     for study in studies:
@@ -195,7 +195,7 @@ def _parser(*, explained: bool) -> argparse.ArgumentParser:
 
 
 def _studies() -> str:
-    described = {name: registry.load(name).description for name in registry.STUDIES} | registry.EXPERIMENTS
+    described = {name: load(name).description for name in STUDIES} | EXPERIMENTS
     width = max(map(len, described))
     return "\n".join(f"  {name:<{width}}  {words}" for name, words in described.items())
 

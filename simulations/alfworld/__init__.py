@@ -4,14 +4,25 @@ Importing this package needs neither `alfworld` nor `textworld`; opening a game 
 """
 
 from models.alfworld import DIAGNOSTICS, FEATURES
-from simulations.alfworld.benchmark import Alfworld, benchmark
-from simulations.alfworld.cheap import CheapActor, ErrorProcess
-from simulations.alfworld.diagnostics import AlfworldExtractor
-from simulations.alfworld.environment import AlfworldEnvironment
-from simulations.alfworld.features import DESCRIPTORS, router_descriptors, task_features
-from simulations.alfworld.games import Game, list_games, split_games
-from simulations.alfworld.kitchen import KITCHEN, KITCHEN_TASKS, write_kitchen, write_kitchens
-from simulations.alfworld.strong import StrongActor
+from simulations.alfworld.actors import CheapActor, ErrorProcess, StrongActor
+from simulations.alfworld.benchmark import (
+    DESCRIPTORS,
+    Alfworld,
+    AlfworldEnvironment,
+    AlfworldExtractor,
+    benchmark,
+    router_descriptors,
+    task_features,
+)
+from simulations.alfworld.games import (
+    KITCHEN,
+    KITCHEN_TASKS,
+    Game,
+    list_games,
+    split_games,
+    write_kitchen,
+    write_kitchens,
+)
 
 __all__ = [
     "DESCRIPTORS",

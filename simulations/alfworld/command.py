@@ -9,16 +9,19 @@ from pathlib import Path
 
 from bayes_tacit.agents.playing import Players, shown
 from simulations.alfworld import CheapActor, Game, StrongActor
-from simulations.alfworld.experiment import alfworld_setup, run_experiment
-from simulations.alfworld.larger import larger_section
-from simulations.alfworld.learning import learned_pair
-from simulations.alfworld.policies import compared_policies, without_posterior
-from simulations.alfworld.splits import Splits, make_splits
-from simulations.alfworld.stories import SCRIPTED, learned_story
+from simulations.alfworld.experiment import (
+    alfworld_setup,
+    compared_policies,
+    larger_section,
+    learned_pair,
+    run_experiment,
+    without_posterior,
+)
+from simulations.alfworld.games import Splits, make_splits
+from simulations.alfworld.page import SCRIPTED, learned_story
 from simulations.played.crossed import cross_validate
 from simulations.played.experiment import PARTS
-from simulations.played.results import write_results
-from simulations.played.story import Story
+from simulations.played.page import Story, write_results
 
 NAME = "alfworld"
 LEARNED = "alfworld_learned"

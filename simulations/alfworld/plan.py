@@ -1,13 +1,202 @@
-"""The plan of a household task: which subgoal is open, and the actions that take it a step further."""
+"""What an actor by rule knows, believes and plans."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import json
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
 
-from simulations.alfworld.belief import Belief
-from simulations.alfworld.text import Task, kind
-from simulations.alfworld.vocabulary import LAMPS, SURFACES, TOOL_OF_STATE, VERB_OF_STATE
+from bayes_tacit.agents.protocols import History, Step
+from simulations.alfworld.games import Game
+from simulations.alfworld.text import LAMPS, SURFACES, TOOL_OF_STATE, VERB_OF_STATE, Task, kind, read_scene, receptacles
+
+Reader = Callable[[int, str, tuple[str, ...]], Iterable[str]]
+"""What a reader takes in of a list: from the step, the receptacle and the things in it, the things that are noticed."""
+
+DONE_BY_VERB = {"clean": "clean", "heat": "hot", "cool": "cool"}
+
+
+@dataclass
+class Belief:
+    """What is known of a room.
+
+    Attributes
+    ----------
+    places
+        All receptacles, in the order of the first observation.
+    contents
+        What lies in or on each receptacle whose content was seen.
+    closed
+        Receptacles last seen closed.
+    at
+        The receptacle before the player; None at the beginning.
+    holding
+        The object in hand, if any.
+    states
+        What was done to each object: "clean", "hot", "cool".
+    looked
+        When the content of each receptacle was last seen, as a step.
+    """
+
+    places: tuple[str, ...]
+    contents: dict[str, list[str]] = field(default_factory=dict)
+    closed: set[str] = field(default_factory=set)
+    at: str | None = None
+    holding: str | None = None
+    states: dict[str, set[str]] = field(default_factory=dict)
+    looked: dict[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, history: History, reader: Reader | None = None) -> Belief:
+        """Work out everything from a history, whoever made it."""
+        belief = cls(receptacles(history.first.text))
+        for at, step in enumerate(history.steps):
+            belief.see(at, step, reader)
+        return belief
+
+    def see(self, at: int, step: Step, reader: Reader | None = None) -> None:
+        """Take in one more action and its answer."""
+        if not step.result.valid:
+            return
+        words = step.proposal.action.split()
+        verb = words[0] if words else ""
+        if verb == "go":
+            self.at = " ".join(words[2:])
+        elif verb == "take" and len(words) == 6:
+            self._take(_name(words[1:3]), _name(words[4:6]))
+        elif verb in ("put", "move") and len(words) == 6:
+            self._put(_name(words[1:3]), _name(words[4:6]))
+        elif verb in DONE_BY_VERB and len(words) == 6:
+            self._change(_name(words[1:3]), DONE_BY_VERB[verb])
+        self._look(at, step.result.observation.text, reader)
+
+    def where(self, kinds: Iterable[str]) -> list[tuple[str, str]]:
+        """List known objects of some kinds with their receptacles."""
+        wanted = set(kinds)
+        return [(thing, place) for place, things in self.contents.items() for thing in things if kind(thing) in wanted]
+
+    def unseen(self) -> list[str]:
+        """List the receptacles whose content is not known."""
+        return [place for place in self.places if place not in self.looked]
+
+    def forget(self, place: str) -> None:
+        """Lose what was seen in a receptacle."""
+        self.looked.pop(place, None)
+        self.contents.pop(place, None)
+
+    def _look(self, at: int, text: str, reader: Reader | None) -> None:
+        scene = read_scene(text)
+        for place, things in scene.contents:
+            self.contents[place] = list(things if reader is None else reader(at, place, things))
+            self.looked[place] = at
+            self.closed.discard(place)
+        self.closed.update(scene.closed)
+
+    def _take(self, thing: str, place: str) -> None:
+        self.holding = thing
+        self.contents[place] = [other for other in self.contents.get(place, []) if other != thing]
+
+    def _put(self, thing: str, place: str) -> None:
+        self.holding = None
+        self.contents.setdefault(place, []).append(thing)
+
+    def _change(self, thing: str, state: str) -> None:
+        states = self.states.setdefault(thing, set())
+        states.add(state)
+        if state in ("hot", "cool"):
+            states.discard("cool" if state == "hot" else "hot")
+
+
+def _name(words: list[str]) -> str:
+    return " ".join(words)
+
+
+_KIND = re.compile(r"\((receptacle|object)Type (\S+) (\w+)Type\)")
+_INSIDE = re.compile(r"\(inReceptacle (\S+) (\S+)\)")
+_FITS = re.compile(r"\(canContain (\w+)Type (\w+)Type\)")
+
+
+@dataclass(frozen=True)
+class Places:
+    """Counts of receptacles and of what they held.
+
+    Attributes
+    ----------
+    games
+        Ids of the games that were counted.
+    receptacles
+        How many receptacles of each kind there were.
+    held
+        By kind of receptacle and kind of object: how many of these receptacles held at least one.
+    fits
+        By kind of receptacle: the kinds of object that it can hold at all.
+    """
+
+    games: tuple[str, ...]
+    receptacles: Mapping[str, int]
+    held: Mapping[str, Mapping[str, int]]
+    fits: Mapping[str, frozenset[str]]
+
+    def chance(self, thing: str, place: str) -> float:
+        """Give the probability that a receptacle of one kind holds an object of another.
+
+        Half a receptacle is added to the count where the object fits (a twentieth where it was never said to), and two
+        to their number, so that what was never seen is unlikely and not impossible.
+
+        Examples
+        --------
+        >>> places = Places(("a game",), {"shelf": 8}, {"shelf": {"book": 2}}, {"shelf": frozenset({"book", "vase"})})
+        >>> places.chance("book", "shelf"), places.chance("vase", "shelf"), places.chance("fork", "shelf")
+        (0.25, 0.05, 0.005)
+        """
+        prior = 0.5 if thing in self.fits.get(place, ()) else 0.05
+        return (self.held.get(place, {}).get(thing, 0) + prior) / (self.receptacles.get(place, 0) + 2)
+
+    def as_dict(self) -> dict[str, object]:
+        """Give everything as plain values for a JSON file."""
+        return {
+            "games": list(self.games),
+            "receptacles": dict(sorted(self.receptacles.items())),
+            "held": {place: dict(sorted(things.items())) for place, things in sorted(self.held.items())},
+            "fits": {place: sorted(things) for place, things in sorted(self.fits.items())},
+        }
+
+
+def learn_places(games: Iterable[Game]) -> Places:
+    """Count where things are when games begin, from the game files."""
+    receptacles: Counter[str] = Counter()
+    held: dict[str, Counter[str]] = defaultdict(Counter)
+    fits: dict[str, set[str]] = defaultdict(set)
+    ids = []
+    for game in games:
+        ids.append(game.id)
+        problem = json.loads(game.path.read_text(encoding="utf-8"))["pddl_problem"].split("(:goal")[0]
+        kinds = {name: what.lower() for _, name, what in _KIND.findall(problem)}
+        receptacles.update(what.lower() for role, _, what in _KIND.findall(problem) if role == "receptacle")
+        for place, thing in {(place, kinds[thing]) for thing, place in _INSIDE.findall(problem)}:
+            held[kinds[place]][thing] += 1
+        for place, thing in _FITS.findall(problem):
+            fits[place.lower()].add(thing.lower())
+    return Places(tuple(ids), receptacles, held, {place: frozenset(things) for place, things in fits.items()})
+
+
+def read_places(path: Path) -> Places:
+    """Read a table that was written as JSON."""
+    values = json.loads(path.read_text(encoding="utf-8"))
+    fits = {place: frozenset(things) for place, things in values["fits"].items()}
+    return Places(tuple(values["games"]), values["receptacles"], values["held"], fits)
+
+
+@cache
+def usual_places() -> Places:
+    """Give the table that comes with the package."""
+    return read_places(Path(str(files("simulations.alfworld") / "places.json")))
+
 
 Admissible = tuple[str, ...]
 

@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 
 from bayes_tacit.files import atomic_path
-from simulations.alfworld.knowledge import learn_places
-from simulations.alfworld.splits import make_splits
+from simulations.alfworld.games import make_splits
+from simulations.alfworld.plan import learn_places
 
 
 def write_table(data: str, target: Path) -> None:

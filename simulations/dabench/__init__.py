@@ -1,12 +1,15 @@
 """InfiAgent-DABench: its questions, a tool environment for them, the paper's features and diagnostics, the checker."""
 
 from models.dabench import DIAGNOSTICS, FEATURES
-from simulations.dabench.answers import extract_answers, is_correct
-from simulations.dabench.benchmark import DABench, benchmark
-from simulations.dabench.environment import ToolEnvironment, dabench_prompt
-from simulations.dabench.extractor import DESCRIPTORS, DABenchExtractor
-from simulations.dabench.questions import Question, read_questions
-from simulations.dabench.replies import Reply, read_reply
+from simulations.dabench.benchmark import (
+    DESCRIPTORS,
+    DABench,
+    DABenchExtractor,
+    ToolEnvironment,
+    benchmark,
+    dabench_prompt,
+)
+from simulations.dabench.questions import Question, Reply, extract_answers, is_correct, read_questions, read_reply
 from simulations.dabench.sandbox import (
     Limits,
     Run,

@@ -8,12 +8,17 @@ from pathlib import Path
 
 from bayes_tacit.agents.playing import shown
 from bayes_tacit.errors import MissingFileError
-from simulations.dabench.experiment import dabench_setup, replaying, run_experiment
-from simulations.dabench.policies import compared_policies, without_posterior
-from simulations.dabench.splits import make_splits
-from simulations.dabench.stories import COMMAND, crossed_section, story_of
+from simulations.dabench.experiment import (
+    compared_policies,
+    dabench_setup,
+    replaying,
+    run_experiment,
+    without_posterior,
+)
+from simulations.dabench.page import COMMAND, crossed_section, story_of
+from simulations.dabench.questions import make_splits
 from simulations.played.crossed import cross_validate
-from simulations.played.results import write_results
+from simulations.played.page import write_results
 
 NAME = COMMAND
 KEPT = "kept"

@@ -1,9 +1,4 @@
-"""The experiment on DABench: which questions, by whom, and what the teacher takes for a clear failure.
-
-The actors are analysts by rule (`simulations.dabench.analyst`): what comes out says how the policies compare on
-real questions with this pair, and nothing about language models. With other actors (`Players`) the same function runs
-the same experiment.
-"""
+"""Playing every policy on DABench's questions."""
 
 from __future__ import annotations
 
@@ -19,16 +14,46 @@ from bayes_tacit.agents.playing import Pair, Players, RecordedActor
 from bayes_tacit.agents.protocols import Agent
 from bayes_tacit.agents.teacher import AtCheckpoint, stalled_for
 from bayes_tacit.agents.transcript import Transcript
+from bayes_tacit.data.costs import StepCost
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.errors import MissingFileError
-from bayes_tacit.policies import Policy
+from bayes_tacit.policies import Policy, PosteriorTacitSwitch, StepDeferral, TaskRouter
+from bayes_tacit.policies.step_deferral import DABENCH_STEPS
+from models.dabench import DABENCH
 from simulations.dabench import DESCRIPTORS, DABench, DABenchExtractor, Question
 from simulations.dabench.analyst import CarefulAnalyst, HastyAnalyst
-from simulations.dabench.counted import CountedDABench
-from simulations.dabench.policies import COST, NLL, compared_policies
-from simulations.dabench.splits import Splits, make_splits
+from simulations.dabench.benchmark import CountedDABench
+from simulations.dabench.questions import Splits, make_splits
 from simulations.played.experiment import PARTS, Experiment, run_played
+from simulations.played.policies import DEFERRAL, Compared
 from simulations.played.setup import Report, Setup
+
+COST = StepCost.paper("9b")
+"""9B Cheap and 27B Strong, in calls of a 4B model."""
+
+NLL = "nll"
+"""What Step Deferral looks at: the negative log-likelihood of Cheap's proposal."""
+
+COMPARED = Compared(
+    DABENCH,
+    TaskRouter.dabench(DESCRIPTORS),
+    StepDeferral(NLL, average_steps=DABENCH_STEPS, timing="proposal", name=DEFERRAL),
+    alarm="repetition",
+    candidates="switch_rates",
+    cost=COST,
+)
+"""First Alarm, which the paper does not have, hands off for good where Cheap proposes a call that it made before."""
+
+
+def compared_policies(seed: int = 0) -> list[Policy]:
+    """Give every policy of the library, with the paper's settings for DABench."""
+    return COMPARED.policies(seed)
+
+
+def without_posterior(seed: int = 0) -> list[Policy]:
+    """Give the same without those that sample a posterior, where many fits are made."""
+    return [policy for policy in compared_policies(seed) if not isinstance(policy, PosteriorTacitSwitch)]
+
 
 BUDGET_SHARE = 0.8
 """The cap on development data, as a share of what Pure Strong costs there."""

@@ -1,15 +1,18 @@
-"""DABench's questions and labels, from a folder that the user gives."""
+"""DABench's questions, how they are dealt, what an agent says to them, and when an answer is right."""
 
 from __future__ import annotations
 
+import ast
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from bayes_tacit.errors import FileFormatError
+import numpy as np
+
+from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileError
 from bayes_tacit.files import as_path, read_text, regular_file, strict_json
 
 QUESTIONS, LABELS, TABLES = "da-dev-questions.jsonl", "da-dev-labels.jsonl", "da-dev-tables"
@@ -115,3 +118,178 @@ def _lines(path: Path) -> list[tuple[str, Any]]:
         except ValueError as error:
             raise FileFormatError(f"{path}, line {number}: not valid JSON ({error})") from None
     return out
+
+
+RAN, FAILED, NOT_UNDERSTOOD = "[ran]", "[failed]", "[not understood]"
+"""First line of an observation: the code ran, it raised or was stopped, or the reply was neither code nor answer."""
+
+SPLIT_SEED = 2026
+
+PAPER = {"fit": 140, "select": 50, "test": 67}
+"""How the paper deals its 257 questions; which one went where it does not say."""
+
+
+@dataclass(frozen=True)
+class Splits:
+    """Lists of questions in order of id, no question in two of them.
+
+    Attributes
+    ----------
+    fit, select, test
+        What policies are fitted on, chosen on and tested on.
+    missing
+        Questions that nobody can play here, since their table is not at hand.
+    largest
+        Bytes of the largest table that is.
+    """
+
+    fit: list[Question]
+    select: list[Question]
+    test: list[Question]
+    missing: list[Question]
+    largest: int
+
+    @property
+    def all(self) -> list[Question]:
+        """All questions that can be played, in order of id."""
+        return in_order([*self.fit, *self.select, *self.test])
+
+
+def make_splits(data: str | os.PathLike[str]) -> Splits:
+    """Deal all questions of a folder into 140, 50 and 67 of 257, or like shares; then leave out what has no table.
+
+    So a question is for the same with all tables as with some.
+
+    Raises
+    ------
+    MissingFileError
+        If no table of a part is there.
+    """
+    questions = in_order(read_questions(data))
+    dealt = [questions[at] for at in np.random.default_rng(SPLIT_SEED).permutation(len(questions))]
+    share = len(questions) / sum(PAPER.values())
+    n_fit, n_select = (round(PAPER[part] * share) for part in ("fit", "select"))
+    parts = {
+        "fit": dealt[:n_fit],
+        "select": dealt[n_fit : n_fit + n_select],
+        "test": dealt[n_fit + n_select :],
+    }
+    missing = {question.id for question in questions if not _at_hand(data, question)}
+    kept = {name: in_order(q for q in part if q.id not in missing) for name, part in parts.items()}
+    for name, part in parts.items():
+        if not part:
+            raise InvalidDataError("enough for three parts", field="number of questions", value=len(questions))
+        if not kept[name]:
+            raise MissingFileError(
+                f"{os.fspath(data)}: none of the {len(part)} questions to {name} on has its table in {TABLES}"
+            )
+    largest = max(table_path(data, question).stat().st_size for part in kept.values() for question in part)
+    return Splits(**kept, missing=[question for question in questions if question.id in missing], largest=largest)
+
+
+def in_order(questions: Iterable[Question]) -> list[Question]:
+    """Give questions in order of id, which is a number."""
+    return sorted(questions, key=lambda question: (len(question.id), question.id))
+
+
+def _at_hand(data: str | os.PathLike[str], question: Question) -> bool:
+    """Tell whether a question's table is there; one that leads elsewhere is an error."""
+    try:
+        table_path(data, question)
+    except MissingFileError:
+        return False
+    return True
+
+
+TOLERANCE = 1e-6
+"""Largest distance, exclusive, of a number from its label, as DABench's own evaluation has it."""
+
+_ANSWER = re.compile(r"@(\w+)\[(.*?)\]")
+
+
+def extract_answers(text: str) -> dict[str, str]:
+    """Find the answers `@name[value]` in a text; of several with one name, the last.
+
+    Examples
+    --------
+    >>> extract_answers("The result: @mean_fare[34.65], @n[12]")
+    {'mean_fare': '34.65', 'n': '12'}
+    """
+    return dict(_ANSWER.findall(text))
+
+
+def is_correct(answers: Mapping[str, str], label: Mapping[str, str]) -> bool:
+    """Tell whether every labelled answer is given: the same text, or a number nearer than `TOLERANCE`.
+
+    Answers that have no label are not looked at: DABench labels only those on which its annotators agreed.
+
+    Examples
+    --------
+    >>> is_correct({"mean": "34.650", "p": "0.1"}, {"mean": "34.65"}), is_correct({"mean": "34.66"}, {"mean": "34.65"})
+    (True, False)
+    """
+    return all(name in answers and _equal(answers[name], value) for name, value in label.items())
+
+
+def _equal(answer: str, label: str) -> bool:
+    if answer == label:
+        return True
+    try:
+        return abs(float(answer) - float(label)) < TOLERANCE
+    except ValueError:
+        return False
+
+
+_BLOCK = re.compile(r"```(?:python|py)?[ \t]*\n(.*?)```", re.DOTALL | re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Reply:
+    """A reply, read.
+
+    Attributes
+    ----------
+    kind
+        "call": exactly one block of code and no answer. "answer": answers `@name[value]` and no code. "neither":
+        anything else, which breaks the protocol.
+    code
+        The code of a call.
+    answers
+        The answers by name.
+    """
+
+    kind: Literal["call", "answer", "neither"]
+    code: str = ""
+    answers: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def compiles(self) -> bool:
+        """Whether the code is Python at all."""
+        return self.tree is not None
+
+    @property
+    def tree(self) -> ast.Module | None:
+        """The code as Python reads it, None where it cannot."""
+        try:
+            return ast.parse(self.code)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return None
+
+
+def read_reply(text: str) -> Reply:
+    r"""Read a reply.
+
+    Examples
+    --------
+    >>> read_reply("Let me look.\n```python\nprint(1)\n```").code
+    'print(1)\n'
+    >>> read_reply("@mean[3.5]").answers, read_reply("Well.").kind
+    ({'mean': '3.5'}, 'neither')
+    """
+    blocks = _BLOCK.findall(text)
+    answers = extract_answers(_BLOCK.sub("", text))
+    if len(blocks) == 1 and not answers:
+        return Reply("call", code=blocks[0])
+    if answers and not blocks:
+        return Reply("answer", answers=answers)
+    return Reply("neither")

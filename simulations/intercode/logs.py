@@ -1,11 +1,13 @@
-"""The logs, read where they are: two files of results, and if there is one the database of each task."""
+"""InterCode's logs of two language models on SQL tasks: questions, rollouts, and how they are marked."""
 
 from __future__ import annotations
 
 import csv
 import json
+import re
 import tempfile
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -15,8 +17,65 @@ import numpy as np
 from bayes_tacit import Episodes
 from bayes_tacit.errors import FileFormatError, MissingFileError, TacitWarning
 from bayes_tacit.logs import episodes_from_logs
-from simulations.intercode.marks import marked
-from simulations.intercode.questions import features_of
+
+TURNS = 2
+"""Turns on end without anything gained that make a handoff due."""
+
+
+def marked(episodes: Episodes, turns: int = TURNS) -> Episodes:
+    """Mark episodes with AB = 01 where every one of the last turns showed a sign of trouble.
+
+    A turn shows one where any diagnostic is above 0. The window is the first run of such checkpoints at which a handoff
+    can still come; where there is none the episode stays without a mark.
+
+    Parameters
+    ----------
+    episodes
+        Paired rollouts; marks that they have are replaced.
+    turns
+        How many turns on end.
+    """
+    dataset = episodes.dataset
+    trouble = np.nan_to_num(dataset["diagnostics"].values).max(axis=2) > 0
+    start = np.full(len(episodes), np.nan)
+    end = start.copy()
+    for row in np.flatnonzero(episodes.outcomes == "01"):
+        due = [all(trouble[row, max(0, t - turns + 1) : t + 1]) for t in range(int(episodes.n_steps[row]) - 1)]
+        due[: turns - 1] = [False] * min(turns - 1, len(due))
+        if True in due:
+            start[row] = first = due.index(True)
+            end[row] = due.index(False, first) - 1 if False in due[first:] else len(due) - 1
+    return Episodes(dataset.assign(window_start=("episode", start), window_end=("episode", end)))
+
+
+def unmarked(episodes: Episodes) -> Episodes:
+    """Give the same episodes without their marks."""
+    blank = ("episode", np.full(len(episodes), np.nan))
+    return Episodes(episodes.dataset.assign(window_start=blank, window_end=blank))
+
+
+CUES: Mapping[str, str] = {
+    "literals": r"\d+|'[^']+'|\"[^\"]+\"",
+    "aggregates": r"\b(how many|number of|average|mean|total|sum|maximum|minimum|count)\b",
+    "superlatives": r"\b(most|least|top|first|last|\w{2,}est)\b",
+    "comparisons": r"\b(more|less|fewer|greater|higher|lower|older|younger|larger|before|after|between|above|below)\b",
+    "negations": r"\b(not|no|never|without|except|neither|nor)\b|n't\b",
+    "conjunctions": r"\b(and|or|both|each|every|all)\b",
+}
+"""Patterns that are counted in a question, by the name of the feature."""
+
+
+def features_of(question: str) -> dict[str, int]:
+    """Count the cues of a question; nothing of its answer is in them.
+
+    Examples
+    --------
+    >>> features_of("How many students are older than 20 and have no pet?")["literals"]
+    1
+    """
+    text = question.lower()
+    return {name: len(re.findall(pattern, text)) for name, pattern in CUES.items()}
+
 
 CHEAP, STRONG, DATABASES = "sql_gpt-3.5.json", "sql_gpt-4.json", "databases.csv"
 DATABASE = "database"

@@ -1,20 +1,318 @@
-"""The page of results, from the table of all splits."""
+"""The page on InterCode's logs: cells with their uncertainty, tables, a figure, the words between them."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
-from simulations.intercode import details
-from simulations.intercode.cells import CHEAP, STRONG, curves, differences, names_of, points
-from simulations.intercode.figure import CURVES, plot_curves
-from simulations.intercode.policies import CHOSEN, NO_MARKS, NOT_IN_LOGS, RECOMMENDED, TACIT
-from simulations.intercode.uncertainty import Tally
-from simulations.studies.tables import markdown_table
+from bayes_tacit.review.style import policy_style
+from simulations.intercode.policies import CHOSEN, FORGETTING, NO_MARKS, NOT_IN_LOGS, RECOMMENDED, TACIT
+from simulations.studies.tables import figure_file, legend_beside, markdown_table
+
+
+def as_text(which: np.ndarray) -> str:
+    """Write true and false by task as hexadecimal digits.
+
+    Examples
+    --------
+    >>> as_text(np.array([True, False, True])), from_text("a0", 3)
+    ('a0', array([ True, False,  True]))
+    """
+    return np.packbits(which.astype(bool)).tobytes().hex()
+
+
+def from_text(text: str, n: int) -> np.ndarray:
+    """Read n bits back."""
+    return np.unpackbits(np.frombuffer(bytes.fromhex(text), dtype=np.uint8), count=n).astype(bool)
+
+
+RESAMPLES = 2000
+Key = tuple[str, float]
+"""A policy and a budget."""
+
+
+@dataclass(frozen=True, eq=False)
+class Tally:
+    """How often each task was tested and solved, over all splits of a setting.
+
+    Attributes
+    ----------
+    keys
+        Policies with budgets.
+    solved, tested
+        (key, task).
+    weights
+        (resample, task), how often each task is drawn.
+    """
+
+    keys: tuple[Key, ...]
+    solved: np.ndarray
+    tested: np.ndarray
+    weights: np.ndarray
+
+    @classmethod
+    def of(cls, rows: pd.DataFrame, n_tasks: int, seed: int = 0) -> Tally:
+        """Count over the rows of one setting, or of some of its replicates."""
+        tests = {
+            int(row["replicate"]): np.flatnonzero(from_text(str(row["tested"]), n_tasks))
+            for row in rows[rows["kind"] == "split"].to_dict("records")
+        }
+        curves = rows[rows["kind"] == "curve"]
+        keys = tuple(dict.fromkeys(zip(curves["policy"], curves["share"], strict=True)))
+        place = {key: at for at, key in enumerate(keys)}
+        solved, tested = (np.zeros((len(keys), n_tasks)) for _ in range(2))
+        for row in curves.to_dict("records"):
+            at, tasks = place[str(row["policy"]), float(row["share"])], tests[int(row["replicate"])]
+            solved[at, tasks] += from_text(str(row["solved"]), len(tasks))
+            tested[at, tasks] += 1
+        rng = np.random.default_rng(seed)
+        weights = rng.multinomial(n_tasks, np.full(n_tasks, 1 / n_tasks), size=RESAMPLES).astype(float)
+        return cls(keys, solved, tested, weights)
+
+    def has(self, key: Key) -> bool:
+        """Tell whether a policy was evaluated under a budget."""
+        return key in self.keys
+
+    def success(self, key: Key) -> float:
+        """Give the share of tests that were solved."""
+        at = self.keys.index(key)
+        return float(self.solved[at].sum() / self.tested[at].sum())
+
+    def interval(self, key: Key, minus: Key | None = None) -> tuple[float, float]:
+        """Give the central 95% of the resampled success, or of its difference from another on the same tasks."""
+        drawn = self._drawn(key) - (0 if minus is None else self._drawn(minus))
+        low, high = np.quantile(drawn, [0.025, 0.975])
+        return float(low), float(high)
+
+    def _drawn(self, key: Key) -> np.ndarray:
+        at = self.keys.index(key)
+        drawn: np.ndarray = (self.weights @ self.solved[at]) / (self.weights @ self.tested[at])
+        return drawn
+
+
+CHEAP, STRONG = "Pure Cheap", "Pure Strong"
+
+
+def differences(tally: Tally, ours: str, others: Sequence[str], shares: Sequence[float]) -> str:
+    """Give a table of differences from others, paired by task."""
+    rows = []
+    for other in others:
+        cells = []
+        for share in shares:
+            if not (tally.has((ours, share)) and tally.has((other, share))):
+                cells.append("")
+                continue
+            difference = tally.success((ours, share)) - tally.success((other, share))
+            cells.append(points(difference, *tally.interval((ours, share), (other, share))))
+        rows.append([other, *cells])
+    return markdown_table(["over", *(f"{share:.0%}" for share in shares)], rows)
+
+
+def means(rows: pd.DataFrame, names: Sequence[str], shares: Sequence[float]) -> str:
+    """Give mean success under each budget, with the standard deviation among splits."""
+    found = rows.groupby(["policy", "share"])["success"].agg(["mean", "std"]).to_dict("index")
+    cells = {key: f"{100 * one['mean']:.1f} ({100 * one['std']:.1f})" for key, one in found.items()}
+    asked = [name for name in names if any((name, share) in cells for share in shares)]
+    body = [[name, *(cells.get((name, share), "") for share in shares)] for name in asked]
+    return markdown_table(["policy", *(f"{share:.0%}" for share in shares)], body)
+
+
+def curves(table: pd.DataFrame, setting: str) -> pd.DataFrame:
+    """Give the rows of a setting that say what policies gave."""
+    return table[(table["setting"] == setting) & (table["kind"] == "curve")]
+
+
+def names_of(names: Sequence[str]) -> str:
+    """Write names as code."""
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def points(difference: float, low: float, high: float) -> str:
+    """Write a difference in points with its interval."""
+    return f"{100 * difference:+.1f} ({100 * low:+.1f} to {100 * high:+.1f})"
+
+
+def databases(
+    facts: Mapping[str, Any], table: pd.DataFrame, names: Sequence[str], shares: Sequence[float]
+) -> list[str]:
+    """Say what happens where no database is in two parts."""
+    rows = curves(table, "database")
+    if rows.empty:
+        return []
+    splits = rows["replicate"].nunique()
+    return [
+        "## When the databases are new",
+        means(rows, names, shares),
+        f"Success in %, mean over {splits} splits in which no database ({facts['databases']} in all) is in two parts, "
+        "and in brackets the standard deviation among them. A router has not seen the schemas that it is tested on.",
+    ]
+
+
+def prices(table: pd.DataFrame, names: Sequence[str]) -> str:
+    """Show other prices of a Strong turn."""
+    found = []
+    for setting in sorted({str(name) for name in table["setting"] if str(name).startswith("price")}):
+        rows = curves(table, setting)
+        shares = sorted(rows.loc[rows["policy"].isin(names), "share"].unique())
+        cheap = rows.loc[rows["policy"] == CHEAP, "of_strong"].mean()
+        words = (
+            f"A Strong turn at {setting.removeprefix('price ')} Cheap turns ({rows['replicate'].nunique()} splits; "
+            f"Pure Cheap costs {cheap:.0%} of Pure Strong, and budgets below what a policy needs are left empty):"
+        )
+        found += [words, means(rows, names, shares)]
+    return "\n\n".join(found)
+
+
+def sizes(table: pd.DataFrame) -> str:
+    """Show success by the number of training tasks."""
+    settings = [name for name in dict.fromkeys(table["setting"]) if str(name).endswith("training tasks")]
+    rows = pd.concat([curves(table, name) for name in settings])
+    rows = rows[(rows["share"] == 0.5) & (rows["policy"] != CHOSEN)]
+    names = list(dict.fromkeys(rows["policy"]))
+    mean = rows.groupby(["policy", "setting"])["success"].agg(["mean", "count"])
+    cells = {key: f"{100 * value['mean']:.1f}" for key, value in mean.to_dict("index").items()}
+    body = [[name, *(cells.get((name, setting), "") for setting in settings)] for name in names]
+    head = ["success under 50%, by training tasks", *(str(name).split()[0] for name in settings)]
+    splits = rows.groupby("setting")["replicate"].nunique().max()
+    return (
+        markdown_table(head, body)
+        + f"\n\nMeans over {splits} splits; the threshold is chosen on the same number of development tasks "
+        "throughout. Estimates that do not exist with so few tasks are left out, and counted at the end."
+    )
+
+
+def weights(table: pd.DataFrame) -> str:
+    """Show the weights of the diagnostics, with bands."""
+    rows = table[(table["kind"] == "learned") & (table["setting"] == "random")]
+    posterior = table[(table["kind"] == "learned") & (table["setting"] == "estimates") & table["lower"].notna()]
+    bands = posterior.groupby("diagnostic")[["w", "lower", "upper"]].mean().to_dict("index")
+    cells = []
+    for name in dict.fromkeys(rows["diagnostic"]):
+        row = [f"`{name}`"]
+        for policy in (TACIT, NO_MARKS):
+            found = rows.loc[(rows["diagnostic"] == name) & (rows["policy"] == policy), "w"].to_numpy(float)
+            low, middle, high = np.quantile(found, [0.05, 0.5, 0.95])
+            row.append(f"{middle:.2f} ({low:.2f} to {high:.2f})")
+        band = bands.get(name)
+        row.append("" if band is None else f"{band['w']:.2f} ({band['lower']:.2f} to {band['upper']:.2f})")
+        cells.append(row)
+    head = ["weight w of", f"{TACIT}: median (5% to 95% of splits)", "without marks", "posterior mean (90% band)"]
+    return markdown_table(head, cells) + "\n\nWeights are a step's share of risk: a sign that is rare can weigh much."
+
+
+def ablation(facts: Mapping[str, Any], table: pd.DataFrame) -> str:
+    """Show what is lost without each diagnostic."""
+    whole = curves(table, "random").set_index(["replicate", "policy", "share"])["success"]
+    policies = ("Count", "Landmark", TACIT, NO_MARKS)
+    rows = []
+    for name in facts["diagnostics"]:
+        without = curves(table, f"without {name}").set_index(["replicate", "policy", "share"])["success"]
+        lost = (without - whole).dropna().rename("lost").reset_index()
+        by_policy = lost[lost["share"] == 0.5].groupby("policy")["lost"]
+        mean, spread = by_policy.mean(), by_policy.sem()
+        rows.append([f"`{name}`", *(f"{100 * mean[one]:+.1f} ± {196 * spread[one]:.1f}" for one in policies)])
+    words = "Success under 50% without a diagnostic minus with all of them, points, paired by split:"
+    return f"{words}\n\n{markdown_table(['without', *policies], rows)}"
+
+
+def marks(tally: Tally, shares: Sequence[float]) -> str:
+    """Compare marks by rule with none."""
+    return (
+        differences(tally, NO_MARKS, [TACIT], shares)
+        + "\n\nWithout marks, every task that only Strong solves is read as due by the end of Cheap's rollout "
+        '(`unmarked="due"`); with them, the rule marks the first run of turns that were unproductive twice on end.'
+    )
+
+
+def calibration(table: pd.DataFrame) -> str:
+    """Compare q with how often only Strong succeeds."""
+    rows = table[table["kind"] == "calibration"]
+    found = []
+    for when, words in (
+        ("end", "At the end of Cheap's rollout q is the model's probability that Strong alone succeeds:"),
+        (
+            "third",
+            "After the third turn, of the tasks that go on; here q says how much was due by now, so it may be lower:",
+        ),
+    ):
+        sums = rows[rows["when"] == when].groupby(["policy", "bin"])[["n", "q", "due"]].sum().to_dict("index")
+        cells = []
+        for which in sorted({int(key[1]) for key in sums}):  # type: ignore[index]
+            row = [f"{which / 10:.1f} to {(which + 1) / 10:.1f}"]
+            for policy in (TACIT, NO_MARKS):
+                if (policy, which) not in sums:
+                    row.append("")
+                    continue
+                n, q, due = (float(sums[policy, which][name]) for name in ("n", "q", "due"))
+                row.append(f"{q / n:.2f} / {due / n:.2f} ({n / rows['replicate'].nunique():.0f})")
+            cells.append(row)
+        head = ["q", f"{TACIT}: mean q / share where only Strong succeeds (tasks a split)", "without marks"]
+        found.append(f"{words}\n\n{markdown_table(head, cells)}")
+    return "\n\n".join(found)
+
+
+def estimates(table: pd.DataFrame) -> str:
+    """Compare estimates on a few splits."""
+    rows = curves(table, "estimates")
+    rows = rows[rows["policy"] != CHOSEN]
+    names = list(dict.fromkeys(rows["policy"]))
+    splits = rows["replicate"].nunique()
+    return (
+        means(rows, names, sorted(rows["share"].unique()))
+        + f"\n\nMeans over {splits} splits only, since sampling takes its time, with the standard deviation among "
+        f"them. {FORGETTING}: the memory that the likelihood of the marks prefers."
+    )
+
+
+def failures(table: pd.DataFrame) -> str:
+    """Count the fits that could not be made."""
+    failed = table[table["kind"] == "failure"]
+    if failed.empty:
+        return "Every fit could be made."
+    counts = failed.groupby(["setting", "policy"], sort=False).size().reset_index(name="fits")
+    words = [f"{row.policy}, {row.setting}: {row.fits}" for row in counts.itertuples()]
+    return f"Fits that could not be made, and are left out of the means: {'; '.join(words)}."
+
+
+CURVES = "curves.png"
+
+
+def plot_curves(table: pd.DataFrame, tally: Tally, names: list[str], path: Path) -> None:
+    """Draw each policy's success on test tasks against its cost there, as shares, with 95% intervals by task."""
+    rows = table[(table["setting"] == "random") & (table["kind"] == "curve")]
+    cost = rows.groupby(["policy", "share"])["of_strong"].mean()
+    with figure_file(path, size=(9.0, 5.2)) as (_, axes):
+        (ax,) = axes.flat
+        for name in names:
+            keys = sorted((key for key in tally.keys if key[0] == name), key=lambda key: key[1])
+            style = policy_style(name)
+            success = [100 * tally.success(key) for key in keys]
+            ends = [[100 * end for end in tally.interval(key)] for key in keys]
+            below = [value - low for value, (low, _) in zip(success, ends, strict=True)]
+            above = [high - value for value, (_, high) in zip(success, ends, strict=True)]
+            ax.errorbar(
+                [100 * cost[key] for key in keys],
+                success,
+                yerr=[below, above],
+                color=style.color,
+                marker=style.marker,
+                linestyle="none" if len(keys) == 1 else "-",
+                linewidth=1.4,
+                markersize=5,
+                capsize=2,
+                elinewidth=0.5,
+                label=name,
+            )
+        ax.set_xlabel("mean cost on test tasks, % of Pure Strong's")
+        ax.set_ylabel("success on test tasks, %")
+        legend_beside(ax)
+
 
 HEADLINE = (0.4, 0.5, 0.6)
 DRAWN = ("Task Router", "Prefix router", "Cascade", "Count", "Landmark", TACIT, "Tuned switch", RECOMMENDED)
@@ -51,24 +349,24 @@ def summarize(table: pd.DataFrame, folder: Path) -> str:
         differences(tally, TACIT, [name for name in single if name != TACIT], shares),
         "## What is recommended",
         _recommended(rows, int(facts["tasks"]), single, shares),
-        *details.databases(facts, table, [*single, RECOMMENDED], shares),
+        *databases(facts, table, [*single, RECOMMENDED], shares),
         "## Other prices",
-        details.prices(table, [*single, RECOMMENDED]),
+        prices(table, [*single, RECOMMENDED]),
         "## How many training tasks are needed",
-        details.sizes(table),
+        sizes(table),
         "## What was learned, and which diagnostics matter",
-        details.weights(table),
-        details.ablation(facts, table),
+        weights(table),
+        ablation(facts, table),
         "## Marks by rule, or none",
-        details.marks(tally, shares),
+        marks(tally, shares),
         "## Is q(t) calibrated?",
-        details.calibration(table),
+        calibration(table),
         "## Point estimate, memory, posterior",
-        details.estimates(table),
+        estimates(table),
         "## What logs cannot evaluate",
         f"{NOT_IN_LOGS}: what comes of them is not in paired rollouts. For a handoff that resumes there are bounds, "
         "`bayes-tacit select` without counterfactuals.",
-        details.failures(table),
+        failures(table),
         _where(facts),
     ]
     return "\n\n".join(part for part in parts if part)

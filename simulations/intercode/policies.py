@@ -7,7 +7,7 @@ from typing import Any
 
 from bayes_tacit import Episodes, MapFit, World, fit_map
 from bayes_tacit.policies import Policy, TacitSwitch, families
-from simulations.intercode.marks import unmarked
+from simulations.intercode.logs import unmarked
 
 FITTING: dict[str, Any] = {"restarts": 2, "unmarked": "outcome"}
 """The paper's reading of the few tasks that the rule cannot mark: they count for their outcome alone."""

@@ -1,4 +1,4 @@
-"""The study: on each random split of the tasks policies are fitted, chosen under each budget, and evaluated once."""
+"""Every policy that logs can evaluate, on InterCode's logs."""
 
 from __future__ import annotations
 
@@ -12,12 +12,18 @@ import numpy as np
 
 from bayes_tacit import Episodes, MapFit, StepCost, World
 from bayes_tacit.errors import InvalidDataError, TacitError, TacitWarning
-from bayes_tacit.policies import FittedPolicy, Policy, PosteriorTacitSwitch, PureCheap, PureStrong, recommend
+from bayes_tacit.policies import (
+    FittedPolicy,
+    Policy,
+    PosteriorTacitSwitch,
+    PureCheap,
+    PureStrong,
+    recommend,
+)
 from bayes_tacit.policies.base import chosen
 from bayes_tacit.policies.tacit_switch import FittedTacitSwitch
-from simulations.intercode.bits import as_text
 from simulations.intercode.logs import DATABASE, Source, load
-from simulations.intercode.page import summarize
+from simulations.intercode.page import as_text, summarize
 from simulations.intercode.policies import (
     CHOSEN,
     FITTING,

@@ -1,23 +1,128 @@
-r"""The constants of the theorem, from a large clean sample in the place of the population.
-
-All depend on the coordinates, and all but sigma on the radius r of the ball. What is extreme over records, marks and
-steps is taken over all of them. What is extreme over the ball or over directions is searched for: from many starts,
-towards the point of the sphere where a linear approximation is extreme, as far as that gains, again and again. So mu
-may be too large and the others too small, if every search ends beside the extreme.
-"""
+"""The constants of the stability bound, the bound itself, and large samples."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
+import pandas as pd
 from scipy import special
 
-from simulations.stability.contamination import WRONG_MARKS, possible_marks
-from simulations.stability.design import TARGET, Sample
-from simulations.stability.losses import SIZE, Records, gradients, hessians, score_gradients
+from bayes_tacit.errors import ConvergenceError
+from simulations.stability.contamination import (
+    SIZE,
+    TARGET,
+    WRONG_MARKS,
+    Contamination,
+    Records,
+    Sample,
+    draw,
+    gradients,
+    hessians,
+    possible_marks,
+    score_gradients,
+)
+
+
+def net_factor(delta: float) -> float:
+    """Give by how much a net over all directions and a union bound over it multiply sigma, at n = 1."""
+    return float(2 * np.sqrt(2 * (SIZE * np.log(5) + np.log(4 / delta))))
+
+
+def radius_bound(sigma: float, influence: float, n: float, share: float, delta: float) -> float:
+    """Give a_n(delta) of the theorem; `share` is rho_T, of all records.
+
+    Examples
+    --------
+    >>> round(radius_bound(sigma=1.0, influence=5.0, n=10_000, share=0.01, delta=0.05), 4)
+    0.178
+    """
+    return float(sigma * net_factor(delta) / np.sqrt(n) + influence * share)
+
+
+@dataclass(frozen=True)
+class Constants:
+    """The constants in one kind of coordinates, at one radius.
+
+    Attributes
+    ----------
+    coordinates
+        Which.
+    radius, mu, sigma, slope
+        r, mu, sigma and L_q.
+    influence, curvature
+        G_T and H_T, by kind of wrong marks.
+    timed
+        The share of records that have a mark.
+    delta
+        One minus the probability with which the theorem holds.
+    """
+
+    coordinates: str
+    radius: float
+    mu: float
+    sigma: float
+    slope: float
+    influence: dict[str, float]
+    curvature: dict[str, float]
+    timed: float
+    delta: float
+
+    @classmethod
+    def of(cls, rows: pd.DataFrame, coordinates: str, delta: float) -> Constants:
+        """Read them from a study's table, and choose the radius: the largest mu r."""
+        own = rows[rows["coordinates"] == coordinates]
+        mu = own[own["constant"] == "mu"].set_index("radius")["value"]
+        radius = float(mu.index[int(np.argmax(mu * mu.index))])
+        at = own[own["radius"].isin([0.0, radius])]
+
+        def one(name: str) -> float:
+            return float(at.loc[at["constant"] == name, "value"].iloc[0])
+
+        def by_kind(name: str) -> dict[str, float]:
+            return dict(at[at["constant"] == name].set_index("kind")["value"])
+
+        return cls(
+            coordinates,
+            radius,
+            one("mu"),
+            one("sigma"),
+            one("L_q"),
+            by_kind("G_T"),
+            by_kind("H_T"),
+            one("timed"),
+            delta,
+        )
+
+    @property
+    def limit(self) -> float:
+        """What a_n has to be below."""
+        return self.mu * self.radius / 2
+
+    @property
+    def tasks_needed(self) -> float:
+        """How many tasks without a wrong mark make a_n as small as that."""
+        return self.tasks_below(self.radius)
+
+    def tasks_below(self, error: float) -> float:
+        """Give from how many tasks without a wrong mark on the bound is below an error."""
+        return (self.bound("", 1.0, 0.0) / error) ** 2
+
+    def wrong_allowed(self, kind: str) -> float:
+        """Give the share of the marks, not of the records, up to which the conditions hold with endless tasks."""
+        records = min(self.limit / self.influence[kind], self.mu / 4 / self.curvature[kind])
+        return records / self.timed
+
+    def bound(self, kind: str, n: float, share: float) -> float:
+        """Give the right side of the inequality for the parameters, whether its conditions hold or not."""
+        return 2 * radius_bound(self.sigma, self.influence.get(kind, 0.0), n, share, self.delta) / self.mu
+
+    def holds(self, kind: str, n: float, share: float) -> bool:
+        """Tell whether a_n < mu r / 2, that is, the bound is below r, and H_T rho_T <= mu / 4."""
+        return bool(self.bound(kind, n, share) < self.radius and self.curvature.get(kind, 0.0) * share <= self.mu / 4)
+
 
 POPULATION = 100_000
 """Tasks of the sample that stands for the population."""
@@ -253,3 +358,95 @@ def _smallest(matrix: np.ndarray) -> float:
 def _lowest(matrix: np.ndarray) -> tuple[float, np.ndarray]:
     values, vectors = np.linalg.eigh(matrix)
     return float(values[0]), vectors[:, 0]
+
+
+DRAWN = 100_000
+"""Tasks of a block."""
+CURVED = 200_000
+"""About so many records serve for the Hessian of a Newton step."""
+
+
+@dataclass(frozen=True, eq=False)
+class Exchange:
+    """Records that contamination puts in the place of clean ones; none of both where nothing is changed."""
+
+    old: Sequence[Records]
+    new: Sequence[Records]
+
+    @property
+    def count(self) -> int:
+        """How many are changed."""
+        return sum(len(records.strong) for records in self.new)
+
+
+@dataclass(frozen=True, eq=False)
+class LargeSample:
+    """Clean records in blocks, and by kind and rate what contamination changes."""
+
+    clean: Sequence[Records]
+    exchanges: Mapping[tuple[str, float], Exchange]
+
+    @classmethod
+    def draw(
+        cls, n: int, rates: Mapping[str, Sequence[float]], direction: np.ndarray, seeds: np.random.SeedSequence
+    ) -> LargeSample:
+        """Draw n tasks, contaminated in every way named at its rates; `direction` is that of the worst marks."""
+        clean: list[Records] = []
+        changed: dict[tuple[str, float], tuple[list[Records], list[Records]]] = {
+            (kind, rate): ([], []) for kind in rates for rate in rates[kind]
+        }
+        sizes = [min(DRAWN, n - start) for start in range(0, n, DRAWN)]
+        for size, stream in zip(sizes, seeds.spawn(len(sizes)), strict=True):
+            rng = np.random.default_rng(stream)
+            contamination = Contamination.draw(draw(size, rng), direction, rng)
+            clean.append(contamination.records("neighbour", 0.0))
+            for (kind, rate), (old, new) in changed.items():
+                rows = contamination.changed(kind, rate)
+                old.append(clean[-1].take(rows))
+                new.append(contamination.records(kind, rate).take(rows))
+        return cls(clean, {key: Exchange(*pair) for key, pair in changed.items()})
+
+    @property
+    def size(self) -> int:
+        """How many tasks there are."""
+        return sum(len(records.strong) for records in self.clean)
+
+    def slope(self, point: np.ndarray, exchange: Exchange) -> np.ndarray:
+        """Give the gradient of the objective."""
+        total = np.zeros(SIZE)
+        for sign, blocks in ((1, self.clean), (-1, exchange.old), (1, exchange.new)):
+            for records in blocks:
+                total += sign * _summed(point, records)
+        slope: np.ndarray = total / self.size
+        return slope
+
+    def fit(self, exchange: Exchange, precision: float = 1e-7, steps: int = 30) -> np.ndarray:
+        """Find the stationary point that Newton's method comes to from the target.
+
+        The gradient is that of all records and decides where it ends; a thinned Hessian costs only a few steps more.
+        """
+        point = TARGET
+        for _ in range(steps):
+            step = np.linalg.solve(self._hessian(point, exchange), self.slope(point, exchange))
+            point = point - step
+            if np.linalg.norm(step) < precision:
+                return point
+        raise ConvergenceError(f"Newton's method was not within {precision:g} of a stationary point in {steps} steps")
+
+    def _hessian(self, point: np.ndarray, exchange: Exchange) -> np.ndarray:
+        total, stride = np.zeros((SIZE, SIZE)), max(1, self.size // CURVED)
+        for sign, blocks in ((1, self.clean), (-1, exchange.old), (1, exchange.new)):
+            for records in blocks:
+                thin = records.take(np.arange(0, len(records.strong), stride))
+                if len(thin.strong):
+                    total += sign * len(records.strong) * mean_hessian(point, thin, np.eye(SIZE))
+        hessian: np.ndarray = total / self.size
+        return hessian
+
+
+def _summed(point: np.ndarray, records: Records) -> np.ndarray:
+    count = len(records.strong)
+    total = np.zeros(SIZE)
+    for start in range(0, count, BLOCK):
+        total += gradients(point, records.take(np.arange(start, min(start + BLOCK, count)))).sum(axis=0)
+    return total

@@ -1,5 +1,5 @@
 """The studies, and what runs them, keeps their replicates and writes their results.
 
-A study is a module with a `STUDY` (see `study.Study`) and a line in `registry.STUDIES`; `python -m simulations NAME`
+A study is a module with a `STUDY` (see `study.Study`) and a line in `study.STUDIES`; `python -m simulations NAME`
 does the rest.
 """

@@ -31,7 +31,7 @@ from bayes_tacit.policies.recommending.families import BY_LIKELIHOOD, STARTED_AN
 from bayes_tacit.policies.tuned import Learner
 from models.mechanism import FULL
 from simulations.mechanism import Mechanism, simulate
-from simulations.mechanism.targets import CAP, COMPARED, TACIT
+from simulations.mechanism.calibrate import CAP, COMPARED, TACIT
 from simulations.mechanism.world import RISK, SIZES
 from simulations.studies.study import Row
 from simulations.studies.tables import mean_and_half_width, with_half_width

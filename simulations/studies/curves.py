@@ -11,7 +11,7 @@ from bayes_tacit.data.costs import AVERAGES
 from bayes_tacit.policies import success_cost_curve
 from bayes_tacit.review.style import policy_style
 from simulations.mechanism import calibration
-from simulations.mechanism.optimal import optimal_reference
+from simulations.mechanism.exact import optimal_reference
 from simulations.mechanism.world import SIZES
 from simulations.studies.contest import (
     ABLATIONS,
@@ -29,9 +29,8 @@ from simulations.studies.contest import (
     draw_worlds,
     names_of,
 )
-from simulations.studies.figures import figure_file
 from simulations.studies.study import Row, Setting, Study
-from simulations.studies.tables import markdown_table, mean_and_half_width, with_half_width
+from simulations.studies.tables import figure_file, markdown_table, mean_and_half_width, with_half_width
 
 CAPS = tuple(float(cap) for cap in range(10, 28))
 BEST = "best possible"

@@ -17,9 +17,8 @@ from simulations.mechanism import calibration
 from simulations.mechanism.random_mechanisms import random_mechanism
 from simulations.mechanism.world import SIZES
 from simulations.studies.contest import CAP, MEMORY, NEARLY, PACED, TACIT, TUNED, draw_worlds, names_of
-from simulations.studies.figures import figure_file
 from simulations.studies.study import Row, Setting, Study
-from simulations.studies.tables import markdown_table, mean_and_half_width, with_half_width
+from simulations.studies.tables import figure_file, markdown_table, mean_and_half_width, with_half_width
 
 TASKS = (50, 200, 1_000, 4_000)
 POLICIES: tuple[Policy, ...] = (TACIT, MEMORY, PACED, TUNED)

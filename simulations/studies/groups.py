@@ -14,9 +14,8 @@ from scipy import special
 from bayes_tacit import Episodes, fit_map, handoff_score, sample_posterior
 from bayes_tacit.errors import TacitError, TacitWarning
 from simulations.model_based import quietly
-from simulations.studies.figures import COLOURS, figure_file
 from simulations.studies.study import Row, Setting, Study
-from simulations.studies.tables import markdown_table, mean_and_half_width, with_half_width
+from simulations.studies.tables import COLOURS, figure_file, markdown_table, mean_and_half_width, with_half_width
 
 GROUPS, HORIZON, NEW_TASKS = 8, 12, 400
 INCIDENCE_SPREAD, LOCATION_SPREAD = 1.0, 0.5

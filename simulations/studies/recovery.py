@@ -13,12 +13,15 @@ from bayes_tacit.errors import ConvergenceError
 from models.recovery import RECOVERY
 from simulations import published
 from simulations.model_based import TRUTH, simulate, true_scores
-from simulations.studies.figures import COLOURS, MARKERS, figure_file, legend_beside
 from simulations.studies.study import Row, Setting, Study
 from simulations.studies.tables import (
+    COLOURS,
+    MARKERS,
     Comparison,
     Tolerance,
     comparison_table,
+    figure_file,
+    legend_beside,
     markdown_table,
     mean_and_half_width,
     with_half_width,

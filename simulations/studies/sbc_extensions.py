@@ -18,9 +18,7 @@ from bayes_tacit.model.design import Standardization, design_matrix, design_of
 from bayes_tacit.model.evidence import typical_log_threshold
 from bayes_tacit.model.families import family_named
 from simulations.model_based import quietly
-from simulations.studies.sbc import rank_table
-from simulations.studies.sbc_design import RANKED_DRAWS, flat_posterior
-from simulations.studies.sbc_ranks import plot_ranks
+from simulations.studies.sbc import RANKED_DRAWS, flat_posterior, plot_ranks, rank_table
 from simulations.studies.study import Row, Setting, Study
 from simulations.studies.tables import markdown_table
 from simulations.teacher import mark_windows

@@ -12,7 +12,7 @@ import pandas as pd
 from bayes_tacit.review.style import policy_style
 from simulations import published
 from simulations.mechanism import Mechanism, calibration, with_feature_information, with_risk_noise
-from simulations.mechanism.diagnostics import diagnostics
+from simulations.mechanism.calibrate import diagnostics
 from simulations.mechanism.world import SIZES
 from simulations.studies.contest import (
     ADDED,
@@ -34,12 +34,12 @@ from simulations.studies.contest import (
     ours_beside,
     policy_rows,
 )
-from simulations.studies.figures import figure_file
 from simulations.studies.study import Row, Setting, Study
 from simulations.studies.tables import (
     Comparison,
     Tolerance,
     comparison_table,
+    figure_file,
     markdown_table,
     mean_and_half_width,
     with_half_width,

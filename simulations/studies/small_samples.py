@@ -42,9 +42,8 @@ from simulations.studies.contest import (
     ours_beside,
     policy_rows,
 )
-from simulations.studies.figures import figure_file, plot_means
 from simulations.studies.study import Row, Setting, Study
-from simulations.studies.tables import markdown_table, mean_and_half_width, with_half_width
+from simulations.studies.tables import figure_file, markdown_table, mean_and_half_width, plot_means, with_half_width
 
 TRAINING_SIZES = (100, 200, 500, 1000)
 RULES: tuple[str | float, ...] = ("mean", 0.1, 0.9)

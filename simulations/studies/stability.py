@@ -9,17 +9,30 @@ import numpy as np
 from bayes_tacit import Episodes, MapFit, fit_map
 from bayes_tacit.errors import ConvergenceError
 from simulations.model_based import TRUTH, quietly
-from simulations.stability.constants import POPULATION, SEARCH, Population, constants_of, mean_hessian, whitening
+from simulations.stability.constants import (
+    POPULATION,
+    SEARCH,
+    Exchange,
+    LargeSample,
+    Population,
+    constants_of,
+    mean_hessian,
+    whitening,
+)
 from simulations.stability.contamination import (
     AIMED_RATE,
+    TARGET,
+    TRUE_W,
     WRONG_MARKS,
     WRONG_OUTCOMES,
     Contamination,
+    Records,
+    Sample,
+    draw,
     farthest_direction,
+    gradients,
+    scores,
 )
-from simulations.stability.design import TARGET, TRUE_W, Sample, draw
-from simulations.stability.large import Exchange, LargeSample
-from simulations.stability.losses import Records, gradients, scores
 from simulations.studies.recovery import raw_parameters
 from simulations.studies.stability_page import summarize
 from simulations.studies.study import Row, Setting, Study

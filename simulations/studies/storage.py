@@ -1,25 +1,50 @@
-"""Finished replicates, kept one line each as they come, so that a stopped study goes on where it was.
-
-The file begins with a line that says which study, version, seed and design it belongs to. A line that a killed process
-left unfinished is cut off, and its replicate is done again.
-"""
+"""Keeping replicates: a study's table as Parquet, and what is appended to while it runs."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from bayes_tacit.errors import FileFormatError
 from bayes_tacit.files import atomic_path
 from simulations.studies.study import Row, Study
-from simulations.studies.table_file import TABLE, read_identity, read_table
+
+TABLE = "replicates.parquet"
+_KEY = b"bayes_tacit_study"
+
+
+def write_table(table: pd.DataFrame, identity: Mapping[str, object], path: Path) -> None:
+    """Write the table; the same rows give the same bytes."""
+    arrow = pa.Table.from_pandas(table, preserve_index=False)
+    described = arrow.replace_schema_metadata({**(arrow.schema.metadata or {}), _KEY: json.dumps(dict(identity))})
+    pq.write_table(described, path, compression="zstd")
+
+
+def read_table(path: Path) -> pd.DataFrame:
+    """Read the table back, every number as it was."""
+    try:
+        return pd.read_parquet(path)
+    except (OSError, pa.ArrowException) as error:
+        raise FileFormatError(f"{path} is not a readable Parquet file: {error}") from None
+
+
+def read_identity(path: Path) -> object:
+    """Read what the file says of the study, version, seed and design that made it; None if it says nothing."""
+    try:
+        metadata = pq.read_schema(path).metadata or {}
+    except (OSError, pa.ArrowException) as error:
+        raise FileFormatError(f"{path} is not a readable Parquet file: {error}") from None
+    return json.loads(metadata[_KEY]) if _KEY in metadata else None
+
 
 REMEDY = "give another folder with --out, or --fresh to discard what is there and start over"
 

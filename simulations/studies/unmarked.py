@@ -15,18 +15,74 @@ from typing import cast
 import numpy as np
 import pandas as pd
 import xarray as xr
+from scipy import special
 
 from bayes_tacit import Episodes
 from bayes_tacit.errors import TacitWarning
 from bayes_tacit.estimates.posterior import sample_posterior
 from bayes_tacit.model.spec import Unmarked
 from simulations.model_based import quietly
-from simulations.studies.figures import figure_file, legend_beside, plot_means
-from simulations.studies.sbc_design import HORIZON, N_EPISODES, design_of, draws_of, flat_posterior, parameters_of
+from simulations.studies.sbc import (
+    DIAGNOSTICS,
+    FEATURES,
+    HORIZON,
+    N_EPISODES,
+    Design,
+    design_of,
+    draws_of,
+    flat_posterior,
+    parameters_of,
+)
 from simulations.studies.study import Row, Setting, Study
-from simulations.studies.tables import markdown_table, mean_and_half_width
-from simulations.studies.unmarked_truths import N_EPISODES as TRUTH_EPISODES
-from simulations.studies.unmarked_truths import TASKS, TRUTH, final_risks
+from simulations.studies.tables import figure_file, legend_beside, markdown_table, mean_and_half_width, plot_means
+
+TRUTH_EPISODES = 300
+TRUTH = {
+    "w": np.array([0.5, 0.3, 0.2]),
+    "gamma0": np.array(0.4),
+    "gamma": np.array([0.5, -0.4]),
+    "beta0": np.array(1.0),
+    "beta": np.array([0.2, -0.3]),
+    "s": np.array(0.5),
+}
+PACE = 0.6
+"""Standard deviation, between tasks that differ, of the log of the factor on all risks of a rollout."""
+
+
+def tasks_that_differ(rng: np.random.Generator) -> Design:
+    """Draw tasks as in calibration, in some of which the agent errs more than in others."""
+    diagnostics = rng.gamma(0.6, 0.5, size=(TRUTH_EPISODES, HORIZON, len(DIAGNOSTICS)))
+    return Design(
+        features=rng.normal(size=(TRUTH_EPISODES, len(FEATURES))),
+        n_steps=rng.integers(8, HORIZON + 1, size=TRUTH_EPISODES),
+        diagnostics=diagnostics * np.exp(PACE * rng.normal(size=(TRUTH_EPISODES, 1, 1))),
+    )
+
+
+def tasks_alike(rng: np.random.Generator) -> Design:
+    """Draw rollouts of one length whose risks come in small even parts, so that the final ones are nearly the same."""
+    return Design(
+        features=rng.normal(size=(TRUTH_EPISODES, len(FEATURES))),
+        n_steps=np.full(TRUTH_EPISODES, HORIZON),
+        diagnostics=rng.gamma(6.0, 0.033, size=(TRUTH_EPISODES, HORIZON, len(DIAGNOSTICS))),
+    )
+
+
+TASKS = {"differ": tasks_that_differ, "alike": tasks_alike}
+
+
+def final_risks(kind: str, data_sets: int = 20) -> tuple[float, float]:
+    """Give the sd of the log of the final risk between tasks, and the share that crosses where Strong succeeds."""
+    found = []
+    for number in range(data_sets):
+        design = TASKS[kind](np.random.default_rng(number))
+        reached = np.cumsum(design.diagnostics @ TRUTH["w"], axis=1)[np.arange(TRUTH_EPISODES), design.n_steps - 1]
+        pi = special.expit(TRUTH["gamma0"] + design.x @ TRUTH["gamma"])
+        crossed = special.ndtr((np.log(reached) - TRUTH["beta0"] - design.x @ TRUTH["beta"]) / TRUTH["s"])
+        found.append((np.log(reached).std(), (pi * crossed).sum() / pi.sum()))
+    spread, share = np.mean(found, axis=0)
+    return float(spread), float(share)
+
 
 PROBABILITY = 0.9
 LEAST = 0.8

@@ -18,8 +18,7 @@ from textworld.envs.pddl import PddlEnv
 from bayes_tacit.agents.playing import Pair, Players, collect
 from benchmarks.timing import once
 from simulations.alfworld import Alfworld, CheapActor, Game, StrongActor, list_games, write_kitchens
-from simulations.alfworld.engine import KeptPddlEnv
-from simulations.alfworld.variables import unchanged
+from simulations.alfworld.engine import KeptPddlEnv, unchanged
 
 PLAYERS = Players(CheapActor(), StrongActor())
 MANY = 24

@@ -35,8 +35,8 @@ from bayes_tacit.model.evidence import collect_evidence
 from bayes_tacit.model.priors import prior_from_json
 from bayes_tacit.review.checks import check_prior_sensitivity
 from simulations.studies import sbc
-from simulations.studies.sbc_design import RANKED_DRAWS
-from simulations.studies.table_file import TABLE, read_table
+from simulations.studies.sbc import RANKED_DRAWS
+from simulations.studies.storage import TABLE, read_table
 
 SHORT = {"draws": 300, "tune": 400, "chains": 2, "seed": 5, "predictive_draws": 20, "progress": False}
 

@@ -10,7 +10,7 @@ from bayes_tacit import Episodes, fit_map
 from bayes_tacit.errors import TacitWarning
 from bayes_tacit.model.evidence import LEAST_SPREAD, collect_evidence
 from bayes_tacit.review.crossings import _alike
-from simulations.studies.unmarked_truths import TASKS, TRUTH
+from simulations.studies.unmarked import TASKS, TRUTH
 
 TOLD = "no threshold is bounded from both sides"
 

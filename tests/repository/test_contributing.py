@@ -20,8 +20,8 @@ from bayes_tacit.logs.formats import FORMATS
 from bayes_tacit.model import families, priors
 from bayes_tacit.router.control import Checkpoint
 from simulations.__main__ import main
-from simulations.studies import registry
-from simulations.studies.table_file import TABLE, read_table
+from simulations.studies.storage import TABLE, read_table
+from simulations.studies.study import STUDIES
 
 ROOT = Path(__file__).parents[2]
 RECIPES = Document(ROOT / "CONTRIBUTING.md")
@@ -112,11 +112,11 @@ def test_the_family_and_the_prior_go_into_fits_and_routers(capsys, monkeypatch):
 def test_the_study_is_run_by_the_runner(overlay, tmp_path, monkeypatch):
     (change,) = [block.body for block in RECIPES.blocks if block.language == "diff"]
     lines = change.splitlines()
-    source = (ROOT / "simulations" / "studies" / "registry.py").read_text(encoding="utf-8")
+    source = (ROOT / "simulations" / "studies" / "study.py").read_text(encoding="utf-8")
     assert all(line[1:] in source for line in lines if line.startswith(" "))
     for name, module in re.findall(r'^\+    "(\w+)": "([\w.]+)",$', change, flags=re.MULTILINE):
         assert module in overlay
-        monkeypatch.setitem(registry.STUDIES, name, module)
+        monkeypatch.setitem(STUDIES, name, module)
     (command,) = [block.body for block in RECIPES.blocks if block.section == "Add a study" and block.language == "sh"]
     program, *words = shlex.split(command)
     assert [program, *words[:2]] == [".venv/bin/python", "-m", "simulations"]

@@ -17,7 +17,7 @@ from bayes_tacit.review.checks import CheckResult, check_crossing_steps
 from bayes_tacit.review.crossings import Totals, judge_calibration, judge_structure, moved_by_fitting
 from bayes_tacit.review.predictions import TimedEpisodes, probability_crossed
 from bayes_tacit.scores.sources import as_draws
-from simulations.studies.misfits import by_the_clock, heavy_tails, interaction, latest_risk, right, square
+from simulations.studies.power import by_the_clock, heavy_tails, interaction, latest_risk, right, square
 
 
 @pytest.mark.parametrize(("shift", "direction"), [(4, "late"), (-4, "early")])

@@ -33,8 +33,7 @@ from simulations.alfworld import (
     StrongActor,
     write_kitchen,
 )
-from simulations.alfworld.belief import Belief
-from simulations.alfworld.knowledge import learn_places, usual_places
+from simulations.alfworld.plan import Belief, learn_places, usual_places
 
 FLAWLESS = ErrorProcess(
     **dict.fromkeys((field for field in ErrorProcess.__dataclass_fields__ if field != "recovers"), 0.0)
@@ -277,20 +276,20 @@ def test_the_table_counts_places_in_game_files(tmp_path):
 
 
 def test_what_strong_knows_was_counted_in_other_games_than_are_played():
-    from simulations.alfworld import splits
+    from simulations.alfworld import games
 
     known = usual_places().games
     assert len(known) == len(set(known)) == 66
     assert all(name.startswith("valid_train/") for name in known)
     assert "mug" in usual_places().held["coffeemachine"]
-    assert splits.SPLIT_SEED == 2026
+    assert games.SPLIT_SEED == 2026
 
 
 def test_the_committed_table_is_that_of_the_games_set_aside():
     data = os.environ.get("ALFWORLD_DATA")
     if not data or not (Path(data) / "json_2.1.1" / "valid_train").is_dir():
         pytest.skip("runs with ALFWORLD_DATA=<folder of the official games>")
-    from simulations.alfworld.splits import make_splits
+    from simulations.alfworld.games import make_splits
 
     splits = make_splits(data)
     played = {game.id for group in (splits.fit, splits.select, splits.test) for game in group}

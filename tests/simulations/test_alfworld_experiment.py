@@ -32,6 +32,7 @@ from bayes_tacit.policies import (
     Trim,
     World,
 )
+from simulations import __main__ as program
 from simulations.__main__ import main
 from simulations.alfworld import (
     AlfworldEnvironment,
@@ -40,17 +41,14 @@ from simulations.alfworld import (
     StrongActor,
     write_kitchens,
 )
-from simulations.alfworld.diagnostics import DIAGNOSTICS, AlfworldExtractor
+from simulations.alfworld.benchmark import DESCRIPTORS, DIAGNOSTICS, AlfworldExtractor
 from simulations.alfworld.experiment import BENCHMARK, run_experiment
-from simulations.alfworld.features import DESCRIPTORS
-from simulations.alfworld.splits import Splits
-from simulations.alfworld.stories import SCRIPTED
+from simulations.alfworld.games import Splits
+from simulations.alfworld.page import SCRIPTED
 from simulations.played import experiment as experiment_module
 from simulations.played.experiment import check_played
-from simulations.played.kept_time import seconds_spent
+from simulations.played.page import seconds_spent, write_results
 from simulations.played.policies import POSTERIOR, TACIT
-from simulations.played.results import write_results
-from simulations.studies import registry
 
 pytestmark = pytest.mark.filterwarnings("ignore::bayes_tacit.errors.TacitWarning")
 
@@ -341,7 +339,7 @@ def test_the_runner_names_what_is_missing(tmp_path, capsys, monkeypatch):
     assert "no --replicates with alfworld" in capsys.readouterr().err
     assert main(["alfworld", "--out", str(tmp_path), "--data", str(tmp_path / "nowhere")]) == 2
     assert "no such folder" in capsys.readouterr().err
-    monkeypatch.setattr(registry, "STUDIES", {})
+    monkeypatch.setattr(program, "STUDIES", {})
     assert main(["all", "--out", str(tmp_path)]) == 0
     assert "alfworld: left out" in capsys.readouterr().err
 
@@ -350,7 +348,7 @@ def test_the_splits_of_the_official_games_are_disjoint():
     data = os.environ.get("ALFWORLD_DATA")
     if not data or not (Path(data) / "json_2.1.1" / "valid_train").is_dir():
         pytest.skip("runs with ALFWORLD_DATA=<folder of the official games>")
-    from simulations.alfworld.splits import make_splits
+    from simulations.alfworld.games import make_splits
 
     splits = make_splits(data)
     groups = [splits.fit, splits.select, splits.test, splits.knowledge]

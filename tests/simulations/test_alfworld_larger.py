@@ -14,12 +14,10 @@ from bayes_tacit.agents.playing import Players, collect
 from bayes_tacit.decisions.selection import fixed_grid
 from bayes_tacit.policies import FirstAlarm, PureCheap, PureStrong, StepDeferral, TacitSwitch, Trim, TunedSwitch, World
 from simulations.alfworld import CheapActor, ErrorProcess, StrongActor, list_games, write_kitchens
-from simulations.alfworld.experiment import BENCHMARK, alfworld_setup
-from simulations.alfworld.larger import larger_section
-from simulations.alfworld.policies import compared_policies
-from simulations.played.advice import advice_table, advice_words
+from simulations.alfworld.experiment import BENCHMARK, alfworld_setup, compared_policies, larger_section
 from simulations.played.crossed import cross_validate, crossed_table
 from simulations.played.needed import needed_handoffs
+from simulations.played.page import advice_table, advice_words
 from simulations.played.policies import BY_LIKELIHOOD, DUE, POSTERIOR, TACIT, is_family
 from simulations.played.recommended import recommended
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from bayes_tacit.errors import InvalidDataError
-from simulations.alfworld import Game, learning
+from simulations.alfworld import Game, experiment
+from simulations.alfworld.experiment import CHEAP_GAMES, FOLDS, PAIR, learned_pair
 from simulations.alfworld.learned import LearnedActor, LearnedPair, Ranker
-from simulations.alfworld.learning import CHEAP_GAMES, FOLDS, PAIR, learned_pair
 
 IDS = [f"own/task-{number}/trial_1" for number in range(12)]
 GAMES = [Game(name, Path("nowhere")) for name in IDS]
@@ -27,7 +27,7 @@ def pair(seed=0, ids=IDS, folds=FOLDS, cheap_games=CHEAP_GAMES, sharpness=1.0):
 
 @pytest.fixture(autouse=True)
 def nothing_is_trained(monkeypatch):
-    monkeypatch.setattr(learning, "work_through", None)
+    monkeypatch.setattr(experiment, "work_through", None)
 
 
 def test_a_kept_pair_is_taken_for_the_same_games_and_seed(tmp_path):

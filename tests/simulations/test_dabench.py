@@ -36,7 +36,7 @@ from simulations.dabench import (
     read_questions,
     read_reply,
 )
-from simulations.dabench.environment import FAILED, NOT_UNDERSTOOD, RAN
+from simulations.dabench.benchmark import FAILED, NOT_UNDERSTOOD, RAN
 
 pytestmark = pytest.mark.filterwarnings("ignore::bayes_tacit.errors.TacitWarning")
 

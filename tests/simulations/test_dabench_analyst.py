@@ -15,9 +15,7 @@ from scipy import stats
 from bayes_tacit.agents import History, Observation, StepResult, read_pairs
 from bayes_tacit.agents.protocols import Step
 from simulations.dabench import DABench, Question
-from simulations.dabench.analyst import CarefulAnalyst, Haste, HastyAnalyst
-from simulations.dabench.analyst.reading import read_task, wanted
-from simulations.dabench.analyst.writing import MARK, compute
+from simulations.dabench.analyst import MARK, CarefulAnalyst, Haste, HastyAnalyst, compute, read_task, wanted
 
 COLUMNS = ["Fare Paid", "Age", "Kind"]
 

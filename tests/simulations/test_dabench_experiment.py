@@ -19,14 +19,13 @@ from small_dabench import ABSENT, N, policies, write_questions
 from bayes_tacit import Episodes
 from bayes_tacit.agents import History, Step, read_pairs
 from bayes_tacit.agents.playing import collect
+from simulations import __main__ as program
 from simulations.__main__ import main
 from simulations.dabench import DABench, ToolEnvironment, command
-from simulations.dabench.counted import CountedDABench, counted
-from simulations.dabench.experiment import BUDGET, analysts, dabench_setup, replaying, run_experiment
-from simulations.dabench.policies import COST
-from simulations.dabench.splits import make_splits
+from simulations.dabench.benchmark import CountedDABench, counted
+from simulations.dabench.experiment import BUDGET, COST, analysts, dabench_setup, replaying, run_experiment
+from simulations.dabench.questions import make_splits
 from simulations.played.policies import DEFERRAL, POSTERIOR, TACIT
-from simulations.studies import registry
 
 pytestmark = pytest.mark.filterwarnings("ignore::bayes_tacit.errors.TacitWarning")
 
@@ -273,7 +272,7 @@ def test_bad_input_is_told_in_one_line(data, tmp_path, capsys, monkeypatch):
     bare = write_questions(tmp_path / "bare")
     (bare / "da-dev-tables" / "trips.csv").unlink()
     assert "none of the 5 questions to fit on has its table" in said("--data", bare)
-    monkeypatch.setattr(registry, "STUDIES", {})
+    monkeypatch.setattr(program, "STUDIES", {})
     monkeypatch.delenv("ALFWORLD_DATA", raising=False)
     assert main(["all", "--out", str(tmp_path)]) == 0
     assert "dabench: left out" in capsys.readouterr().err

@@ -24,8 +24,8 @@ from simulations.__main__ import main
 from simulations.dabench import DABench
 from simulations.dabench.analyst import HastyAnalyst
 from simulations.dabench.experiment import BUDGET, replaying
-from simulations.dabench.splits import make_splits
-from simulations.dabench.stories import story_of
+from simulations.dabench.page import story_of
+from simulations.dabench.questions import make_splits
 
 pytestmark = pytest.mark.filterwarnings("ignore::bayes_tacit.errors.TacitWarning")
 

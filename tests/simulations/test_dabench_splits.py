@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from small_dabench import ABSENT, N, write_questions
 
-from simulations.dabench.splits import make_splits
+from simulations.dabench.questions import make_splits
 
 
 @pytest.fixture(scope="module")

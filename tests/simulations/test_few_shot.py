@@ -14,11 +14,22 @@ from simulate import quietly, simulate_model
 
 from bayes_tacit import Episodes, handoff_score, incidence
 from bayes_tacit.errors import FileFormatError
-from simulations.intercode.few_shot import SHOTS, SPARED, scored, scores_of, split, study_of
-from simulations.intercode.few_shot_page import PARTIAL, POOLED, UNPOOLED, Scores, summarize
+from simulations.intercode.few_shot import (
+    PARTIAL,
+    POOLED,
+    SHOTS,
+    SPARED,
+    UNPOOLED,
+    Scores,
+    scored,
+    scores_of,
+    split,
+    study_of,
+    summarize,
+)
 from simulations.intercode.logs import Source
-from simulations.studies.results import PAGE
-from simulations.studies.table_file import TABLE, read_table
+from simulations.studies.run import PAGE
+from simulations.studies.storage import TABLE, read_table
 
 RESULTS = Path(__file__).parents[2] / "simulations" / "results" / "intercode_databases"
 

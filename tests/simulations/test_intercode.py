@@ -13,15 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulations.__main__ import main
-from simulations.intercode.bits import as_text, from_text
-from simulations.intercode.logs import Source, load
-from simulations.intercode.marks import marked, unmarked
-from simulations.intercode.page import summarize
-from simulations.intercode.questions import CUES, features_of
+from simulations.intercode.logs import CUES, Source, features_of, load, marked, unmarked
+from simulations.intercode.page import Tally, as_text, from_text, summarize
 from simulations.intercode.study import curve, replicate, split, study_of
-from simulations.intercode.uncertainty import Tally
-from simulations.studies.storage import Kept
-from simulations.studies.table_file import TABLE, read_table
+from simulations.studies.storage import TABLE, Kept, read_table
 
 RESULTS = Path(__file__).parents[2] / "simulations" / "results" / "intercode"
 

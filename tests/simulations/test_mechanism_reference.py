@@ -11,12 +11,9 @@ from sklearn.metrics import roc_auc_score
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.policies.world import World
 from simulations.mechanism import calibrate, calibrated, calibration, simulate, with_feature_information
-from simulations.mechanism.diagnostics import auc, diagnostics
-from simulations.mechanism.exact import expected_outcome
-from simulations.mechanism.optimal import optimal_reference
+from simulations.mechanism.calibrate import PAPER, TOLERANCE, Ends, auc, diagnostics, from_vector, measure, to_vector
+from simulations.mechanism.exact import expected_outcome, optimal_reference
 from simulations.mechanism.parameters import Mechanism
-from simulations.mechanism.targets import PAPER, TOLERANCE, measure
-from simulations.mechanism.vector import Ends, from_vector, to_vector
 
 BASELINE = calibrated()
 N = 6_000

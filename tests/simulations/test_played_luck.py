@@ -11,7 +11,7 @@ from policy_worlds import draw_tasks, world_of
 from bayes_tacit.policies import Count, FirstAlarm, PureCheap, PureStrong, StepDeferral, Trim, compare
 from bayes_tacit.policies.base import chosen
 from simulations.played import luck
-from simulations.played.remarks import remarks
+from simulations.played.page import remarks
 
 SHARE = 0.6
 

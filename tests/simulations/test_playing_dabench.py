@@ -15,7 +15,7 @@ from bayes_tacit.agents.playing import Continuations, Entry, Players, RecordedAc
 from bayes_tacit.router.control import CascadeController, StepDeferralController
 from models.dabench import DABENCH
 from simulations.dabench import DABench
-from simulations.dabench.environment import FAILED, RAN
+from simulations.dabench.benchmark import FAILED, RAN
 
 pytestmark = pytest.mark.filterwarnings("ignore::bayes_tacit.errors.TacitWarning")
 

@@ -4,18 +4,24 @@ import numpy as np
 import pytest
 
 from bayes_tacit import fit_map
-from simulations.stability.constants import Population, whitening
+from simulations.stability.constants import Exchange, LargeSample, Population, whitening
 from simulations.stability.contamination import (
     AIMED_RATE,
+    SIZE,
+    TARGET,
     WRONG_MARKS,
     WRONG_OUTCOMES,
     Contamination,
+    Records,
+    draw,
     farthest_direction,
+    gradients,
+    hessians,
+    losses,
     mark_changes,
+    score_gradients,
+    scores,
 )
-from simulations.stability.design import TARGET, draw
-from simulations.stability.large import Exchange, LargeSample
-from simulations.stability.losses import SIZE, Records, gradients, hessians, losses, score_gradients, scores
 from simulations.studies.stability import target_of, with_outcomes
 
 NUDGES = 1e-5 * np.eye(SIZE)

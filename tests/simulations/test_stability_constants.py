@@ -5,11 +5,17 @@ import pandas as pd
 import pytest
 from scipy import optimize
 
-from simulations.stability.bound import Constants, net_factor, radius_bound
-from simulations.stability.constants import Population, sub_gaussian, whitening
-from simulations.stability.contamination import possible_marks
-from simulations.stability.design import TARGET, draw
-from simulations.stability.losses import SIZE, Records, gradients, hessians, score_gradients
+from simulations.stability.constants import Constants, Population, net_factor, radius_bound, sub_gaussian, whitening
+from simulations.stability.contamination import (
+    SIZE,
+    TARGET,
+    Records,
+    draw,
+    gradients,
+    hessians,
+    possible_marks,
+    score_gradients,
+)
 
 RADIUS = 0.1
 

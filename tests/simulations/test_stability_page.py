@@ -7,11 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from simulations.stability.bound import Constants
+from simulations.stability.constants import Constants
 from simulations.stability.contamination import WRONG_MARKS, WRONG_OUTCOMES
-from simulations.studies.stability_tables import bias, power, record_factor, rounded, size_power
-from simulations.studies.stability_tables import cell as cell_of
-from simulations.studies.stability_words import (
+from simulations.studies.stability_page import (
     failures,
     how_it_grows,
     what_is_above,
@@ -19,6 +17,8 @@ from simulations.studies.stability_words import (
     what_the_large_sample_says,
     where_conditions_hold,
 )
+from simulations.studies.stability_tables import bias, power, record_factor, rounded, size_power
+from simulations.studies.stability_tables import cell as cell_of
 
 POWERS = {"neighbour": 1.0, "anywhere": 0.7, "too late": 1.3, "worst": 0.5, WRONG_OUTCOMES: 1.0}
 CONSTANTS = Constants(

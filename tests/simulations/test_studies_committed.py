@@ -10,23 +10,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from simulations.studies import registry
-from simulations.studies.execute import Task, perform
-from simulations.studies.results import PAGE
-from simulations.studies.table_file import TABLE, read_identity, read_table
+from simulations.studies.run import PAGE, Task, perform
+from simulations.studies.storage import TABLE, read_identity, read_table
+from simulations.studies.study import STUDIES, load
 
 RESULTS = Path(__file__).parents[2] / "simulations" / "results"
-COMMITTED = [name for name in registry.STUDIES if (RESULTS / name / TABLE).exists()]
+COMMITTED = [name for name in STUDIES if (RESULTS / name / TABLE).exists()]
 LONG = ("curves", "groups", "random", "sbc", "sbc_extensions", "small_samples")
 
 
 def test_every_study_has_committed_results():
-    assert set(COMMITTED) == set(registry.STUDIES)
+    assert set(COMMITTED) == set(STUDIES)
 
 
 @pytest.mark.parametrize("name", COMMITTED)
 def test_the_design_is_that_of_the_committed_results(name):
-    assert read_identity(RESULTS / name / TABLE)["design"] == registry.load(name).design()
+    assert read_identity(RESULTS / name / TABLE)["design"] == load(name).design()
 
 
 @pytest.mark.slow
@@ -34,7 +33,7 @@ def test_the_design_is_that_of_the_committed_results(name):
     "name", [pytest.param(name, marks=pytest.mark.study if name in LONG else ()) for name in COMMITTED]
 )
 def test_one_replicate_computed_again_is_as_committed(name):
-    study = registry.load(name)
+    study = load(name)
     identity, table = read_identity(RESULTS / name / TABLE), read_table(RESULTS / name / TABLE)
     setting = study.cheapest or study.settings[0].name
     number = min(1, table.loc[table["setting"] == setting, "replicate"].max())
@@ -55,7 +54,7 @@ def test_one_replicate_computed_again_is_as_committed(name):
 
 @pytest.mark.parametrize("name", COMMITTED)
 def test_the_page_says_what_made_it_and_shows_every_figure(name):
-    study, identity = registry.load(name), read_identity(RESULTS / name / TABLE)
+    study, identity = load(name), read_identity(RESULTS / name / TABLE)
     page = (RESULTS / name / PAGE).read_text(encoding="utf-8")
     table = read_table(RESULTS / name / TABLE)
     replicates = table["replicate"].max() + 1
@@ -70,6 +69,6 @@ def test_the_page_says_what_made_it_and_shows_every_figure(name):
 
 @pytest.mark.parametrize("name", COMMITTED)
 def test_the_page_is_what_the_table_gives(name, tmp_path):
-    body = registry.load(name).summarize(read_table(RESULTS / name / TABLE), tmp_path)
+    body = load(name).summarize(read_table(RESULTS / name / TABLE), tmp_path)
     assert body.strip() in (RESULTS / name / PAGE).read_text(encoding="utf-8")
     assert {path.name for path in tmp_path.iterdir()} == {path.name for path in (RESULTS / name).glob("*.png")}

@@ -10,16 +10,7 @@ from scipy import stats
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.policies import FirstAlarm, PrefixRouter, families
 from simulations.mechanism import calibration
-from simulations.studies import (
-    curves,
-    mechanism,
-    mechanism_page,
-    off_track,
-    random_mechanisms,
-    random_page,
-    sensitivity,
-    small_samples,
-)
+from simulations.studies import curves, mechanism, random_mechanisms, sensitivity, small_samples
 from simulations.studies.contest import (
     ABLATIONS,
     ALARM,
@@ -69,7 +60,7 @@ def test_a_fixed_prefix_is_what_a_router_with_that_prefix_alone_gives(worlds, re
 def test_first_alarm_is_compared_but_is_no_policy_of_the_papers():
     assert ALARM in BEYOND
     assert set(ALL) == {*PAPERS, *BEYOND}
-    assert not {policy.name for policy in BEYOND} & set(mechanism_page.PAPERS_NAMES.values())
+    assert not {policy.name for policy in BEYOND} & set(mechanism.PAPERS_NAMES.values())
     for study in (mechanism, random_mechanisms, curves, sensitivity):
         assert ALARM.name in study.STUDY.parameters["policies"]
 
@@ -90,14 +81,14 @@ def test_analogues_have_rows_and_can_be_recommended(worlds):
 def test_hidden_states_are_those_of_an_independent_simulator(worlds):
     tasks = worlds["test"].deferral.tasks
     expected = Peer(tasks.mechanism, tasks.draws).cheap()["state"]
-    np.testing.assert_array_equal(off_track.hidden_states(worlds["test"]), expected)
+    np.testing.assert_array_equal(mechanism.hidden_states(worlds["test"]), expected)
     with pytest.raises(InvalidDataError, match="a world of the mechanism simulator"):
-        off_track.hidden_states(world_of(draw_tasks(1, 5)))
+        mechanism.hidden_states(world_of(draw_tasks(1, 5)))
 
 
 def test_handoffs_are_put_beside_the_hidden_states_by_hand(worlds, result):
-    states = off_track.hidden_states(worlds["test"]).tolist()
-    for name, found in off_track.of_handoffs(result, np.array(states), off_track.LASTING).items():
+    states = mechanism.hidden_states(worlds["test"]).tolist()
+    for name, found in mechanism.of_handoffs(result, np.array(states), mechanism.LASTING).items():
         outcomes = result.outcomes[name]
         off, delays, won = [], [], []
         for task, path in enumerate(states):
@@ -114,10 +105,10 @@ def test_handoffs_are_put_beside_the_hidden_states_by_hand(worlds, result):
 
 
 def test_what_an_alarm_gives_away_is_counted_by_hand(worlds):
-    states = off_track.hidden_states(worlds["test"])
+    states = mechanism.hidden_states(worlds["test"])
     risks = worlds["test"].episodes.dataset["diagnostics"].values[:, :, 0]
     seen = [(risk >= 0.9, state == 2) for risk, state in zip(risks.ravel(), states.ravel(), strict=True) if state >= 0]
-    found = off_track.of_alarms(worlds["test"], states, 0.9)
+    found = mechanism.of_alarms(worlds["test"], states, 0.9)
     assert found["alarms_off_track"] == pytest.approx(np.mean([off for alarm, off in seen if alarm]))
     assert found["off_track_with_alarm"] == pytest.approx(np.mean([alarm for alarm, off in seen if off]))
     assert found["elsewhere_with_alarm"] == pytest.approx(np.mean([alarm for alarm, off in seen if not off]))
@@ -132,7 +123,7 @@ def test_what_an_alarm_gives_away_is_counted_by_hand(worlds):
     ],
 )
 def test_whoever_is_ahead_is_said_to_be(gains, words):
-    assert words in mechanism_page._beside_alarm(pd.Series(gains))
+    assert words in mechanism._beside_alarm(pd.Series(gains))
 
 
 def test_the_gain_over_first_alarm_is_paired_by_replicate():
@@ -187,7 +178,7 @@ def test_rescues_are_counted_by_hand(worlds):
 def test_correlations_are_by_rank_and_the_strongest_is_first(rng):
     known = pd.DataFrame(rng.normal(size=(60, 3)), columns=["a", "b", "c"])
     margin = np.exp(-known["b"]) + 0.01 * known["c"]
-    found = random_page.correlated(known, margin)
+    found = random_mechanisms.correlated(known, margin)
     assert found[0][0] == "b"
     for name, value, p in found:
         ranks = known[name].rank(), margin.rank()
@@ -197,7 +188,7 @@ def test_correlations_are_by_rank_and_the_strongest_is_first(rng):
 
 def test_the_interval_of_a_median_is_near_that_of_order_statistics(rng):
     values = pd.Series(rng.normal(size=200))
-    middle, low, high = random_page.median_interval(values)
+    middle, low, high = random_mechanisms.median_interval(values)
     ordered = np.sort(values)
     assert middle == pytest.approx(np.median(values))
     # Of 200 values, the 86th and the 115th are the ends of the classical 95% interval.
@@ -208,10 +199,10 @@ def test_the_interval_of_a_median_is_near_that_of_order_statistics(rng):
 def test_a_margin_that_can_be_known_is_predicted(rng):
     known = pd.DataFrame(rng.random((120, 3)), columns=["a", "b", "c"])
     margin = 10 * known["a"]
-    predicted = random_page.predict(known, margin)
+    predicted = random_mechanisms.predict(known, margin)
     assert np.corrcoef(predicted, margin)[0, 1] > 0.95
     noise = pd.Series(rng.normal(size=120))
-    assert abs(np.corrcoef(random_page.predict(known, noise), noise)[0, 1]) < 0.3
+    assert abs(np.corrcoef(random_mechanisms.predict(known, noise), noise)[0, 1]) < 0.3
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import xarray as xr
 from simulate import quietly
 
 from simulations.model_based import TRUTH, simulate
-from simulations.studies.corruption import Corruption
+from simulations.studies.noise import Corruption
 
 NAN = np.nan
 

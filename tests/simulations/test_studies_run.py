@@ -16,11 +16,9 @@ from toy_study import FAILING, broken_replicate, counting_replicate, failing_rep
 
 from bayes_tacit.errors import InvalidDataError, MissingDependencyError
 from simulations.__main__ import main
-from simulations.studies import registry
-from simulations.studies.execute import SchedulerError, Task, perform
-from simulations.studies.run import StudyError, run_study
-from simulations.studies.storage import Kept
-from simulations.studies.table_file import TABLE, read_table
+from simulations.studies.run import SchedulerError, StudyError, Task, perform, run_study
+from simulations.studies.storage import TABLE, Kept, read_table
+from simulations.studies.study import STUDIES, load
 
 ROOT = Path(__file__).parents[2]
 SMALL = ["recovery", "--replicates", "6", "--seed", "5"]
@@ -44,7 +42,7 @@ def command(*words, **options):
 def uninterrupted(tmp_path_factory):
     """A small real study, computed in this process."""
     folder = tmp_path_factory.mktemp("uninterrupted")
-    run_study(registry.load("recovery"), folder, replicates=6, seed=5)
+    run_study(load("recovery"), folder, replicates=6, seed=5)
     return folder
 
 
@@ -91,7 +89,7 @@ def test_a_dask_cluster_of_two_workers_gives_the_same_numbers(tmp_path, uninterr
     monkeypatch.chdir(ROOT)
     with LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster:
         address = cluster.scheduler_address
-        run_study(registry.load("recovery"), tmp_path / "real", replicates=6, seed=5, scheduler=address)
+        run_study(load("recovery"), tmp_path / "real", replicates=6, seed=5, scheduler=address)
         with pytest.raises(StudyError, match="study toy, setting b, replicate 2: no candidate within the cap"):
             run_study(toy(replicate=failing_replicate), tmp_path / "toy", scheduler=address)
         assert len(cluster.scheduler_info["workers"]) == 2
@@ -131,7 +129,7 @@ def test_an_interrupted_study_says_how_to_go_on(tmp_path):
     assert process.returncode == 130
     assert "the same command goes on from there" in err
     assert "Traceback" not in out + err
-    assert len(Kept(tmp_path, registry.load("recovery"), 5).done) >= 2
+    assert len(Kept(tmp_path, load("recovery"), 5).done) >= 2
 
 
 def test_a_failing_replicate_is_named_and_the_others_are_kept(tmp_path):
@@ -193,8 +191,8 @@ BAD = [
 
 @pytest.mark.parametrize(("words", "message"), BAD, ids=[" ".join(words) for words, _ in BAD])
 def test_bad_input_ends_in_one_line_and_exit_code_2(tmp_path, capsys, monkeypatch, words, message):
-    monkeypatch.setattr("simulations.studies.execute.CONNECT_SECONDS", 0.3)
-    run_study(registry.load("recovery"), tmp_path, replicates=1, seed=5, only=["n=500"])
+    monkeypatch.setattr("simulations.studies.run.CONNECT_SECONDS", 0.3)
+    run_study(load("recovery"), tmp_path, replicates=1, seed=5, only=["n=500"])
     before = (tmp_path / "replicates-5.jsonl").read_bytes()
     seed = [] if "--seed" in words else ["--seed", "5"]
     assert main([*words, *seed, "--replicates", "2", "--out", str(tmp_path)]) == 2
@@ -233,7 +231,7 @@ def test_without_dask_the_extra_is_named(tmp_path, monkeypatch):
 
 
 def test_a_scheduler_that_does_not_answer_loses_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr("simulations.studies.execute.CONNECT_SECONDS", 0.3)
+    monkeypatch.setattr("simulations.studies.run.CONNECT_SECONDS", 0.3)
     run_study(toy(), tmp_path, replicates=2)
     with pytest.raises(SchedulerError, match="no Dask scheduler answers"):
         run_study(toy(), tmp_path, scheduler="tcp://127.0.0.1:9")
@@ -246,8 +244,8 @@ def test_list_and_help_have_a_sentence_for_every_study(capsys):
     with pytest.raises(SystemExit) as ended:
         main(["--help"])
     assert ended.value.code == 0
-    for name in registry.STUDIES:
-        study = registry.load(name)
+    for name in STUDIES:
+        study = load(name)
         assert study.name == name
         assert study.description.endswith(".")
         assert f"  {name}" in listed
@@ -256,7 +254,7 @@ def test_list_and_help_have_a_sentence_for_every_study(capsys):
 
 
 def test_studies_can_be_told_apart_and_their_designs_written_down():
-    studies = [registry.load(name) for name in registry.STUDIES]
+    studies = [load(name) for name in STUDIES]
     assert len({study.design() for study in studies}) == len(studies)
     for study in studies:
         json.dumps([study.parameters, [setting.values for setting in study.settings]])
@@ -267,4 +265,4 @@ def test_studies_can_be_told_apart_and_their_designs_written_down():
 
 def test_an_unknown_study_is_refused():
     with pytest.raises(InvalidDataError, match="expected one of recovery"):
-        registry.load("nosuch")
+        load("nosuch")

@@ -6,11 +6,9 @@ import pytest
 from toy_study import toy
 
 from bayes_tacit.errors import FileFormatError, InvalidDataError
-from simulations.studies.execute import SchedulerError
-from simulations.studies.run import run_study
-from simulations.studies.storage import Kept
+from simulations.studies.run import SchedulerError, run_study
+from simulations.studies.storage import TABLE, Kept, read_identity, read_table
 from simulations.studies.study import Setting
-from simulations.studies.table_file import TABLE, read_identity, read_table
 
 KEPT = "replicates-11.jsonl"
 
