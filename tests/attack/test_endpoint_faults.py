@@ -34,6 +34,7 @@ SAMPLE = (
     "stalling: a flood of empty packed blocks",
     "coding: a bomb",
     "coding: a bomb in a bomb",
+    "coding: a deflated bomb",
     "numbers: a logprob of 400 digits",
     "numbers: a count of 400 digits",
     "numbers: a hundred thousand counts for a body",
