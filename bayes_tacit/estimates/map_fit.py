@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 import numpy as np
 from scipy import linalg
@@ -159,14 +159,13 @@ def fit_map(
         if model.zero_mass == "drop_window" and not model.clock:
             expected = "a clock, or None or 'refuse': where windows are dropped likelihoods cannot be compared"
             raise InvalidDataError(expected, field="zero_mass with memory 'profile'", value=model.zero_mass)
-        profile = profile_memory(lambda rho: _height(optimize(objective_at(rho))))
+        profile = profile_memory(lambda rho: optimize(objective_at(rho))[0])
         model = replace(model, memory=best(profile).memory)
     objective = objective_at(float(model.memory))
     warn_of_dependence(objective)
     warn_if_alike(objective.threshold.evidence)
-    fits = optimize(objective)
-    lowest = min(fits, key=lambda fit: fit.optimum.derivatives.value)
-    found = _result(objective, lowest, tuple(_report(fit) for fit in fits), ridge=ridge, floor=floor, seed=seed)
+    lowest, reports = optimize(objective)
+    found = _result(objective, lowest, restarts=reports, ridge=ridge, floor=floor, seed=seed)
     if prior is None:
         return replace(found, profile=profile)
     # PyMC is loaded by who asks for a prior only.
@@ -197,27 +196,26 @@ def _under_prior(near: MapFit, model: pm.Model, prior: Prior, restarts: int, see
         )
     values = objective.parameters(best_one.point)
     errors = objective.errors(best_one.point, best_one.derivatives.hessian)
-    reports = tuple(
-        Restart(each.derivatives.value, each.gradient_norm, each.iterations, 0, each.gradient_norm <= CONVERGED)
-        for each in found
+    estimates, known = (
+        {name: each if np.ndim(each) else float(each) for name, each in given.items()} for given in (values, errors)
     )
-    estimates: dict[str, Any] = {name: value if np.ndim(value) else float(value) for name, value in values.items()}
     return replace(
         near,
-        **estimates,
-        standard_errors=near.standard_errors
-        | {name: error if np.ndim(error) else float(error) for name, error in errors.items()},
+        **cast("dict[str, Any]", estimates),
+        standard_errors=near.standard_errors | known,
         objective=best_one.derivatives.value,
         gradient_norm=best_one.gradient_norm,
-        restarts=reports,
+        restarts=tuple(_report(each, 0) for each in found),
         floored=(),
         ridge=0.0,
         prior=prior_to_json(prior),
     )
 
 
-def _optimize(objective: PaperObjective, restarts: int, seed: int, max_iterations: int) -> list[PaperFit]:
-    """Minimize from every start; the best one must have reached an optimum."""
+def _optimize(
+    objective: PaperObjective, restarts: int, seed: int, max_iterations: int
+) -> tuple[PaperFit, tuple[Restart, ...]]:
+    """Minimize from every start; the best one, which comes first, must have reached an optimum."""
     newton = partial(minimize_newton, tolerance=TOLERANCE, max_iterations=max_iterations)
     incidence = objective.fit_incidence(newton)
     rng = np.random.default_rng(seed)
@@ -231,13 +229,7 @@ def _optimize(objective: PaperObjective, restarts: int, seed: int, max_iteration
             f"{lowest.optimum.gradient_norm:.1e}; expected at most {CONVERGED:.0e}. Raise max_iterations "
             f"(now {max_iterations}), or ridge if the features nearly determine the outcome"
         )
-    return fits
-
-
-def _height(fits: list[PaperFit]) -> tuple[float, int]:
-    """Return the lowest objective, and how many episodes are floored there."""
-    lowest = min(fits, key=lambda fit: fit.optimum.derivatives.value)
-    return lowest.optimum.derivatives.value, len(lowest.floored)
+    return lowest, tuple(_report(fit.optimum, len(fit.floored)) for fit in fits)
 
 
 def _start(objective: PaperObjective, rng: np.random.Generator | None) -> np.ndarray:
@@ -260,26 +252,12 @@ def _start(objective: PaperObjective, rng: np.random.Generator | None) -> np.nda
     return np.concatenate([part.basis.T @ np.log(w), location / scale, [1 / scale]])
 
 
-def _report(fit: PaperFit) -> Restart:
-    optimum = fit.optimum
-    return Restart(
-        objective=optimum.derivatives.value,
-        gradient_norm=optimum.gradient_norm,
-        iterations=optimum.iterations,
-        floored=len(fit.floored),
-        converged=optimum.gradient_norm <= CONVERGED,
-    )
+def _report(optimum: NewtonResult, floored: int) -> Restart:
+    norm = optimum.gradient_norm
+    return Restart(optimum.derivatives.value, norm, optimum.iterations, floored, converged=norm <= CONVERGED)
 
 
-def _result(
-    objective: PaperObjective,
-    fit: PaperFit,
-    restarts: tuple[Restart, ...],
-    *,
-    ridge: float,
-    floor: float | None,
-    seed: int,
-) -> MapFit:
+def _result(objective: PaperObjective, fit: PaperFit, **settings: Any) -> MapFit:  # noqa: ANN401
     evidence = objective.evidence
     best = fit.optimum
     incidence, threshold = objective.parts(best.point)
@@ -317,7 +295,6 @@ def _result(
         objective=best.derivatives.value,
         gradient_norm=best.gradient_norm,
         converged=best.gradient_norm <= CONVERGED,
-        restarts=restarts,
         floored=tuple(evidence.episode[fit.floored].tolist()),
         feature_names=evidence.feature_names,
         feature_mean=evidence.standardization.mean,
@@ -326,10 +303,8 @@ def _result(
         n_episodes=evidence.n,
         n_timed=len(evidence.timed),
         spec=evidence.spec,
-        ridge=ridge,
-        floor=floor,
-        seed=seed,
         data_fingerprint=evidence.fingerprint(),
+        **settings,
     )
 
 
@@ -343,28 +318,13 @@ def _spread(values: np.ndarray, where: np.ndarray, missing: float) -> np.ndarray
 # The memory by profile likelihood.
 
 
-def profile_memory(evaluate: Callable[[float], tuple[float, int]]) -> tuple[ProfilePoint, ...]:
+def profile_memory(evaluate: Callable[[float], PaperFit]) -> tuple[ProfilePoint, ...]:
     """Look for the memory with the lowest objective: on a grid, then by golden sections around its best point.
 
     An episode's likelihood is the probability of the same outcome and the same window whatever the memory is, so the
     objectives can be compared. A window without mass counts with the floor, 27.6 nats at 1e-12, which speaks against
-    every memory at which it has none. Under a clock every window has mass and the comparison is smooth.
-
-    Parameters
-    ----------
-    evaluate
-        Returns the objective at a memory, and how many episodes the floor cuts off there.
-
-    Returns
-    -------
-    tuple of ProfilePoint
-        Every memory that was tried, in order.
-
-    Examples
-    --------
-    >>> points = profile_memory(lambda memory: ((memory - 0.63) ** 2, 0))
-    >>> round(best(points).memory, 2)
-    0.63
+    every memory at which it has none. Under a clock every window has mass and the comparison is smooth. Every memory
+    that was tried is returned, in order; `evaluate` returns the best fit at one.
     """
     found = {memory: _point(evaluate, memory) for memory in GRID}
     if not math.isfinite(best(found.values()).objective):
@@ -390,12 +350,13 @@ def best(points: Iterable[ProfilePoint]) -> ProfilePoint:
     return min(points, key=lambda point: (point.objective, -point.memory))
 
 
-def _point(evaluate: Callable[[float], tuple[float, int]], memory: float) -> ProfilePoint:
+def _point(evaluate: Callable[[float], PaperFit], memory: float) -> ProfilePoint:
     with warnings.catch_warnings():
         # Warnings are for the memory that is chosen.
         warnings.simplefilter("ignore", TacitWarning)
         try:
-            return ProfilePoint(memory, *evaluate(memory))
+            fit = evaluate(memory)
+            return ProfilePoint(memory, fit.optimum.derivatives.value, len(fit.floored))
         except (ConvergenceError, EvidenceError):
             return ProfilePoint(memory, float("inf"), 0)
 

@@ -19,7 +19,7 @@ from scipy import linalg, special
 
 from bayes_tacit.estimates.map_result import PARAMETERS
 from bayes_tacit.model.evidence import Evidence
-from bayes_tacit.model.families import NUMPY, Family
+from bayes_tacit.model.families import NUMPY
 from bayes_tacit.model.likelihood import Bounds, log_bounds, log_mass
 
 FLATTEST = 1e-12
@@ -48,23 +48,18 @@ class Derivatives(NamedTuple):
     gradient: np.ndarray
     hessian: np.ndarray
 
+    @classmethod
+    def outside(cls, size: int) -> Derivatives:
+        """Return what holds outside of the objective's domain."""
+        return cls(np.inf, np.full(size, np.nan), np.full((size, size), np.nan))
+
 
 Objective = Callable[[np.ndarray], Derivatives]
 
 
 @dataclass(frozen=True)
 class NewtonResult:
-    """Where the method stopped.
-
-    Attributes
-    ----------
-    point
-        The best point found.
-    derivatives
-        The objective there.
-    iterations
-        Newton steps taken.
-    """
+    """The best point that the method found, the objective there, and how many steps it took."""
 
     point: np.ndarray
     derivatives: Derivatives
@@ -137,14 +132,7 @@ def _newton_step(here: Derivatives) -> np.ndarray:
 class Incidence:
     """The part that says how likely Strong is to succeed; a point is (gamma0, gamma).
 
-    Parameters
-    ----------
-    design
-        One row an episode: a one, then the standardized features.
-    strong_success
-        B.
-    ridge
-        lambda.
+    `design` has one row an episode: a one, then the standardized features.
     """
 
     design: np.ndarray
@@ -153,7 +141,6 @@ class Incidence:
 
     @cached_property
     def _columns(self) -> np.ndarray:
-        """The design, (column, row)."""
         return np.ascontiguousarray(self.design.T)
 
     @cached_property
@@ -183,24 +170,12 @@ class Incidence:
 class Threshold:
     """The part that says where the threshold lies; a point is (weight logits along `basis`, beta0/s, beta/s, 1/s).
 
-    Parameters
-    ----------
-    evidence
-        The timed episodes.
-    design
-        One row a timed episode: a one, then the standardized features.
-    ridge
-        lambda.
+    `design` has one row a timed episode: a one, then the standardized features.
     """
 
     evidence: Evidence
     design: np.ndarray
     ridge: float
-
-    @cached_property
-    def family(self) -> Family:
-        """Distribution of the threshold."""
-        return self.evidence.family
 
     @cached_property
     def basis(self) -> np.ndarray:
@@ -218,7 +193,6 @@ class Threshold:
 
     @cached_property
     def _columns(self) -> np.ndarray:
-        """The design, (column, row)."""
         return np.ascontiguousarray(self.design.T)
 
     def weights(self, point: np.ndarray) -> np.ndarray:
@@ -234,17 +208,16 @@ class Threshold:
         """Log probability of a threshold at least as far out as each row's bounds, however narrow they are."""
         _, z, _ = self._evaluate(point)
         intervals = self.evidence.n_interval
-        above = self.family.log_cdf(np.concatenate([z.upper, z.lower[:intervals] + z.width]), NUMPY)
-        below = self.family.log_sf(z.lower, NUMPY)
+        above = self.evidence.family.log_cdf(np.concatenate([z.upper, z.lower[:intervals] + z.width]), NUMPY)
+        below = self.evidence.family.log_sf(z.lower, NUMPY)
         return np.concatenate(
             [above[: len(z.upper)], np.minimum(above[len(z.upper) :], below[:intervals]), below[intervals:]]
         )
 
     def derivatives(self, point: np.ndarray, keep: np.ndarray | None = None) -> Derivatives:
         """Value, gradient and Hessian; only the timed episodes in `keep` count in the likelihood."""
-        p = len(point)
         if point[-1] <= FLATTEST:
-            return Derivatives(np.inf, np.full(p, np.nan), np.full((p, p), np.nan))
+            return Derivatives.outside(len(point))
         bounds, z, log_likelihood = self._evaluate(point)
         kept = np.ones(len(log_likelihood)) if keep is None else keep.astype(float)
         gradient, hessian = self._likelihood_derivatives(point, bounds, z, log_likelihood, kept)
@@ -257,7 +230,7 @@ class Threshold:
         scale = 1 / point[-1]
         location = self.design @ point[self.basis.shape[1] : -1] * scale
         z = bounds.standardized(location, scale, self.evidence.n_left)
-        return bounds, z, log_mass(z, self.evidence.n_interval, self.family, NUMPY)
+        return bounds, z, log_mass(z, self.evidence.n_interval, self.evidence.family, NUMPY)
 
     def _likelihood_derivatives(
         self, point: np.ndarray, bounds: Bounds, z: Bounds, log_likelihood: np.ndarray, kept: np.ndarray
@@ -267,24 +240,44 @@ class Threshold:
         With rates u = f(z_upper) / mass and l = f(z_lower) / mass, f the density and g its log derivative, the log mass
         has derivatives u and -l, and second derivatives g(z_upper) u - u^2, -g(z_lower) l - l^2 and (mixed) u l.
         """
-        evidence = self.evidence
+        evidence, family = self.evidence, self.evidence.family
         above, below, both = evidence.bounded_above, evidence.bounded_below, evidence.interval
         intervals = evidence.n_interval
         z_upper = np.concatenate([z.upper, z.lower[:intervals] + z.width])
         log_upper = np.concatenate([bounds.upper, bounds.lower[:intervals] + bounds.width])
-        u = np.exp(self.family.log_pdf(z_upper) - log_likelihood[above])
-        l = np.exp(self.family.log_pdf(z.lower) - log_likelihood[below])  # noqa: E741
+        u = np.exp(family.log_pdf(z_upper) - log_likelihood[above])
+        l = np.exp(family.log_pdf(z.lower) - log_likelihood[below])  # noqa: E741
 
         sums_above, sums_below = self._sums
-        upper = _Side(self, point, above, sums_above, log_upper, kept[above] * u)
-        lower = _Side(self, point, below, sums_below, bounds.lower, -kept[below] * l)
-        gradient = upper.gradient() + lower.gradient()
-        hessian = upper.curvature() + lower.curvature()
-        hessian += upper.outer(kept[above] * (self.family.score(z_upper) * u - u**2))
-        hessian += lower.outer(kept[below] * (-self.family.score(z.lower) * l - l**2))
+        upper, gradient, hessian = self._side(point, above, sums_above, log_upper, kept[above] * u)
+        lower, gradient_below, hessian_below = self._side(point, below, sums_below, bounds.lower, -kept[below] * l)
+        hessian = hessian + hessian_below
+        hessian += (upper * (kept[above] * (family.score(z_upper) * u - u**2))) @ upper.T
+        hessian += (lower * (kept[below] * (-family.score(z.lower) * l - l**2))) @ lower.T
         weight = kept[both] * u[evidence.n_left :] * l[:intervals]
-        mixed = (upper.jacobian[:, evidence.n_left :] * weight) @ lower.jacobian[:, :intervals].T
-        return gradient, hessian + mixed + mixed.T
+        mixed = (upper[:, evidence.n_left :] * weight) @ lower[:, :intervals].T
+        return gradient + gradient_below, hessian + mixed + mixed.T
+
+    def _side(
+        self, point: np.ndarray, rows: slice, sums: np.ndarray, log_risk: np.ndarray, rate: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return what one standardized bound of some rows, z = (log R) / s - location / s, adds to the derivatives.
+
+        That is its Jacobian, and the rate times its first and second derivatives, summed; the latter are those in the
+        logits, and those in the logits and 1/s.
+        """
+        basis, precision, w = self.basis, point[-1], self.weights(point)
+        free = basis.shape[1]
+        share = sums * w[:, None] / np.exp(log_risk)
+        moves = basis.T @ (share - w[:, None])
+        jacobian = np.vstack([precision * moves, -self._columns[:, rows], log_risk])
+        weighted = share * rate
+        spread = np.diag(weighted.sum(axis=1)) - weighted @ share.T
+        spread -= rate.sum() * (np.diag(w) - np.outer(w, w))
+        curvature = np.zeros((len(jacobian), len(jacobian)))
+        curvature[:free, :free] = precision * basis.T @ spread @ basis
+        curvature[:free, -1] = curvature[-1, :free] = moves @ rate
+        return jacobian, jacobian @ rate, curvature
 
     def _penalize(self, point: np.ndarray, likelihood: Derivatives) -> Derivatives:
         """Add lambda |beta|^2, where beta is (beta/s) / (1/s)."""
@@ -300,38 +293,6 @@ class Threshold:
         hessian[-1, slopes] -= 4 * self.ridge * b / a**3
         hessian[-1, -1] += 6 * self.ridge * squared / a**4
         return Derivatives(float(value), gradient, hessian)
-
-
-class _Side:
-    """One standardized bound of some rows, z = (log R) / s - location / s, and what it adds to the derivatives."""
-
-    def __init__(
-        self, part: Threshold, point: np.ndarray, rows: slice, sums: np.ndarray, log_risk: np.ndarray, rate: np.ndarray
-    ) -> None:
-        self.basis, self.rate, self.precision = part.basis, rate, point[-1]
-        self.w = part.weights(point)
-        self.share = sums * self.w[:, None] / np.exp(log_risk)
-        self.moves = self.basis.T @ (self.share - self.w[:, None])
-        self.jacobian = np.vstack([self.precision * self.moves, -part._columns[:, rows], log_risk])
-
-    def gradient(self) -> np.ndarray:
-        """Rate times the first derivatives of z, summed."""
-        return self.jacobian @ self.rate
-
-    def outer(self, weight: np.ndarray) -> np.ndarray:
-        """Weighted sum of outer products of the first derivatives of z."""
-        return (self.jacobian * weight) @ self.jacobian.T
-
-    def curvature(self) -> np.ndarray:
-        """Rate times the second derivatives of z, summed: those in the logits, and those in the logits and 1/s."""
-        free = self.basis.shape[1]
-        hessian = np.zeros((len(self.jacobian), len(self.jacobian)))
-        weighted = self.share * self.rate
-        spread = np.diag(weighted.sum(axis=1)) - weighted @ self.share.T
-        spread -= self.rate.sum() * (np.diag(self.w) - np.outer(self.w, self.w))
-        hessian[:free, :free] = self.precision * self.basis.T @ spread @ self.basis
-        hessian[:free, -1] = hessian[-1, :free] = self.moves @ self.rate
-        return hessian
 
 
 @dataclass(frozen=True)
@@ -352,20 +313,8 @@ class PaperObjective:
     effect on the objective and are left out. Diagnostics are divided by their mean over the evidence, so that their
     units do not matter; `weights` and `location_shift` undo it.
 
-    Attributes
-    ----------
-    evidence
-        All of it.
-    incidence, threshold
-        The two parts.
-    varying
-        Which features vary.
-    active
-        Which diagnostics are nonzero somewhere in the evidence.
-    scale
-        What those were divided by.
-    floor
-        epsilon, or None.
+    `varying` are the features that vary, `active` the diagnostics that are nonzero somewhere in the evidence, and
+    `scale` is what those were divided by.
     """
 
     evidence: Evidence
@@ -426,7 +375,7 @@ class PaperObjective:
         """Value, gradient and Hessian of the floored objective."""
         first, second = self.parts(point)
         if second[-1] <= FLATTEST:
-            return Derivatives(np.inf, np.full(len(point), np.nan), np.full((len(point), len(point)), np.nan))
+            return Derivatives.outside(len(point))
         keep = ~self.floored(point)
         incidence = self.incidence.derivatives(first, keep)
         threshold = self.threshold.derivatives(second, keep[self.evidence.timed])
@@ -501,7 +450,6 @@ class PaperObjective:
         return NewtonResult(np.concatenate([incidence.point, threshold.point]), derivatives, threshold.iterations)
 
 
-@dataclass(frozen=True)
 class PriorObjective:
     """Minus the mean log density of data and parameters, as a function of the model's unbounded coordinates.
 
@@ -511,30 +459,15 @@ class PriorObjective:
     `model` is what `build_model` returned, of `n` episodes.
     """
 
-    model: Any
-    n: int
-
-    @cached_property
-    def _gradient(self) -> Callable[[dict[str, np.ndarray]], np.ndarray]:
-        return self.model.compile_dlogp(jacobian=False, mode=QUICK)
-
-    @cached_property
-    def _density(self) -> Callable[[dict[str, np.ndarray]], float]:
-        return self.model.compile_logp(jacobian=False, mode=QUICK)
-
-    @cached_property
-    def _natural(self) -> Callable[[dict[str, np.ndarray]], list[np.ndarray]]:
-        return self.model.compile_fn(self._known, inputs=self.model.value_vars, mode=QUICK, on_unused_input="ignore")
-
-    @cached_property
-    def _known(self) -> list[Any]:
-        free = {variable.name: variable for variable in self.model.unobserved_value_vars}
-        return [free[name] for name in PARAMETERS if name in free]
-
-    @cached_property
-    def _shapes(self) -> dict[str, tuple[int, ...]]:
-        start = self.model.initial_point()
-        return {variable.name: np.shape(start[variable.name]) for variable in self.model.value_vars}
+    def __init__(self, model: Any, n: int) -> None:  # noqa: ANN401
+        self.model, self.n = model, n
+        self._density = model.compile_logp(jacobian=False, mode=QUICK)
+        self._gradient = model.compile_dlogp(jacobian=False, mode=QUICK)
+        stated = {variable.name: variable for variable in model.unobserved_value_vars}
+        self._known = [stated[name] for name in PARAMETERS if name in stated]
+        self._natural = model.compile_fn(self._known, inputs=model.value_vars, mode=QUICK, on_unused_input="ignore")
+        start = model.initial_point()
+        self._shapes = {variable.name: np.shape(start[variable.name]) for variable in model.value_vars}
 
     def start(self, guess: dict[str, np.ndarray], rng: np.random.Generator | None) -> np.ndarray:
         """Return the coordinates of a guess of the parameters, moved at random if there is a generator."""
@@ -552,10 +485,9 @@ class PriorObjective:
         """Value, gradient and Hessian."""
         value = -float(self._density(self._named(point))) / self.n
         if not np.isfinite(value):
-            return Derivatives(np.inf, np.full(len(point), np.nan), np.full((len(point), len(point)), np.nan))
-        moved = STEP * np.eye(len(point))
-        rows = [(self._slope(point + along) - self._slope(point - along)) / (2 * STEP) for along in moved]
-        hessian = np.array(rows)
+            return Derivatives.outside(len(point))
+        moves = STEP * np.eye(len(point))
+        hessian = np.array([(self._slope(point + to) - self._slope(point - to)) / (2 * STEP) for to in moves])
         return Derivatives(value, self._slope(point), (hessian + hessian.T) / 2)
 
     def parameters(self, point: np.ndarray) -> dict[str, np.ndarray]:
@@ -568,9 +500,7 @@ class PriorObjective:
         curvature, directions = np.linalg.eigh(self.n * hessian)
         flat = curvature <= 1e-9 * curvature[-1]
         root = directions[:, ~flat] / np.sqrt(curvature[~flat])
-        around = [
-            (self.parameters(point + along), self.parameters(point - along)) for along in STEP * np.eye(len(point))
-        ]
+        around = [(self.parameters(point + to), self.parameters(point - to)) for to in STEP * np.eye(len(point))]
         out = {}
         for name in self.parameters(point):
             jacobian = np.stack([(above[name] - below[name]) / (2 * STEP) for above, below in around], axis=-1)

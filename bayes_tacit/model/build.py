@@ -76,9 +76,8 @@ def build_model(
     if floor is not None:
         floor = validate.number("floor", floor, "a number between 0 and 1, or None", above=0, below=1)
         if not isinstance(prior, RidgePrior):
-            raise InvalidDataError(
-                "None: the floor is for the paper's estimate, with a RidgePrior", field="floor", value=floor
-            )
+            expected = "None: the floor is for the paper's estimate, with a RidgePrior"
+            raise InvalidDataError(expected, field="floor", value=floor)
     evidence = collect_evidence(episodes, spec_from(spec, settings)).settle_zero_mass(floor)
     if not prior.proper:
         evidence.refuse_gaps()
@@ -96,7 +95,7 @@ def state_model(
         warnings.warn(f"{gap}; what is not learned stays as the prior has it", TacitWarning, stacklevel=3)
     settings = evidence.spec.as_attrs() | {"prior": prior_to_json(prior), "data_fingerprint": evidence.fingerprint()}
     crossing = CrossingSteps(episodes, evidence)
-    values = _data_of(episodes, evidence, crossing)
+    table = _data_of(episodes, evidence, crossing)
     coords = {
         "episode": evidence.episode,
         "timed": evidence.episode[evidence.timed],
@@ -108,15 +107,24 @@ def state_model(
     }
     with pm.Model(coords=coords) as model:
         pm.Data("settings", np.ones(1), dims=COORDINATE)
-        data = _register(values, evidence)
+        data = {name: pm.Data(name, value, dims=dims) for name, (dims, value) in table.items()}
         rho = None if evidence.grid is None else prior.state(Site("rho", evidence.n))
-        gamma0, gamma, beta0, beta, s = _coefficients(prior, evidence, data, rho)
-        w = _weights(prior, evidence)
+        typical = data["typical_log_threshold"]
+        center = typical if rho is None else between_nodes(rho, data["memory_nodes"], typical)[0]
+        gamma0, beta0, s = (prior.state(Site(name, evidence.n, center=center)) for name in ("gamma0", "beta0", "s"))
+        p, d = len(evidence.feature_names), len(evidence.diagnostic_names)
+        gamma, beta = (
+            prior.state(Site(name, evidence.n, p, "feature")) if p else pt.zeros(0) for name in ("gamma", "beta")
+        )
+        if evidence.weights is not None or d == 1:
+            w = pm.Data("w", np.ones(1) if evidence.weights is None else evidence.weights, dims="diagnostic")
+        else:
+            w = prior.state(Site("w", evidence.n, d, "diagnostic"))
         logit = gamma0 + data["features"] @ gamma + _by_group("gamma", prior, evidence, data)
         location = (beta0 + data["features"] @ beta + _by_group("beta", prior, evidence, data))[data["timed_position"]]
         _observe_strong_success(evidence, data, logit, floor)
         _observe_threshold(evidence, data, crossing, location, s, w, rho, logit, floor)
-    return model, values
+    return model, {name: value for name, (_, value) in table.items()}
 
 
 @contextmanager
@@ -129,64 +137,36 @@ def forward_draws() -> Iterator[None]:
         yield
 
 
-def _data_of(episodes: Episodes, evidence: Evidence, crossing: CrossingSteps) -> dict[str, np.ndarray]:
-    grid = evidence.grid
-    typical: float | np.ndarray
-    if grid is None:
-        typical = typical_log_threshold(
-            episodes, evidence.weights, float(evidence.spec.memory), clock=evidence.spec.clock
-        )
-        bounds = {"diagnostics_before": evidence.before, "diagnostics_within": evidence.within}
-    else:
-        typical = grid.typical
-        bounds = {"diagnostics_before": grid.before, "diagnostics_within": grid.within, "memory_nodes": grid.nodes}
-    return {
-        "features": evidence.features,
-        "feature_mean": evidence.standardization.mean,
-        "feature_scale": evidence.standardization.scale,
-        "strong_outcome": evidence.strong_success.astype("int64"),
-        "timed_position": evidence.timed,
-        "window_start": crossing.first_checkpoint,
-        "window_end": crossing.last_checkpoint,
-        **bounds,
-        **({} if evidence.grouping is None else {"group_position": evidence.grouping.position}),
-        "n_left": np.array(evidence.n_left),
-        "n_interval": np.array(evidence.n_interval),
-        "typical_log_threshold": np.array(typical),
-    }
-
-
-def _register(values: dict[str, np.ndarray], evidence: Evidence) -> dict[str, TensorVariable]:
-    """Make the values data of the model."""
+def _data_of(
+    episodes: Episodes, evidence: Evidence, crossing: CrossingSteps
+) -> dict[str, tuple[tuple[str, ...] | None, np.ndarray]]:
+    """Return what depends on the episodes, with its dims."""
+    bounds, spec, scale = evidence.grid or evidence, evidence.spec, evidence.standardization
     by_node = () if evidence.grid is None else ("node",)
     by_row = (*by_node, "timed", "diagnostic" if evidence.weights is None else "risk")
-    dims: dict[str, tuple[str, ...]] = {
-        "features": ("episode", "feature"),
-        "feature_mean": ("feature",),
-        "feature_scale": ("feature",),
-        "strong_outcome": ("episode",),
-        "timed_position": ("timed",),
-        "group_position": ("episode",),
-        "window_start": ("timed",),
-        "window_end": ("timed",),
-        "diagnostics_before": by_row,
-        "diagnostics_within": by_row,
-        "memory_nodes": by_node,
-        "typical_log_threshold": by_node,
+    table: dict[str, tuple[tuple[str, ...] | None, np.ndarray]] = {
+        "features": (("episode", "feature"), evidence.features),
+        "feature_mean": (("feature",), scale.mean),
+        "feature_scale": (("feature",), scale.scale),
+        "strong_outcome": (("episode",), evidence.strong_success.astype("int64")),
+        "timed_position": (("timed",), evidence.timed),
+        "window_start": (("timed",), crossing.first_checkpoint),
+        "window_end": (("timed",), crossing.last_checkpoint),
+        "diagnostics_before": (by_row, bounds.before),
+        "diagnostics_within": (by_row, bounds.within),
     }
-    return {name: pm.Data(name, value, dims=dims.get(name)) for name, value in values.items()}
-
-
-def _coefficients(
-    prior: Prior, evidence: Evidence, data: dict[str, TensorVariable], rho: TensorVariable | None
-) -> tuple[TensorVariable, ...]:
-    typical = data["typical_log_threshold"]
-    center = typical if rho is None else between_nodes(rho, data["memory_nodes"], typical)[0]
-    p = len(evidence.feature_names)
-    sites = [Site(name, evidence.n, center=center) for name in ("gamma0", "beta0", "s")]
-    sites += [Site(name, evidence.n, p, "feature") for name in ("gamma", "beta")]
-    stated = {site.name: prior.state(site) if site.size != 0 else pt.zeros(0) for site in sites}
-    return tuple(stated[name] for name in ("gamma0", "gamma", "beta0", "beta", "s"))
+    if evidence.grid is None:
+        typical = typical_log_threshold(episodes, evidence.weights, float(spec.memory), clock=spec.clock)
+        at = np.array(typical)
+    else:
+        table["memory_nodes"], at = (by_node, evidence.grid.nodes), evidence.grid.typical
+    if evidence.grouping is not None:
+        table["group_position"] = (("episode",), evidence.grouping.position)
+    return table | {
+        "n_left": (None, np.array(evidence.n_left)),
+        "n_interval": (None, np.array(evidence.n_interval)),
+        "typical_log_threshold": (by_node, at),
+    }
 
 
 def _by_group(name: str, prior: Prior, evidence: Evidence, data: dict[str, TensorVariable]) -> TensorVariable | float:
@@ -196,14 +176,6 @@ def _by_group(name: str, prior: Prior, evidence: Evidence, data: dict[str, Tenso
     spread = prior.state(Site(f"{name}_spread", evidence.n))
     offset = pm.Normal(f"{name}_offset", 0.0, 1.0, dims="group")
     return (spread * offset)[data["group_position"]]
-
-
-def _weights(prior: Prior, evidence: Evidence) -> TensorVariable:
-    """Learned weights, or fixed ones as constant data."""
-    d = len(evidence.diagnostic_names)
-    if evidence.weights is not None or d == 1:
-        return pm.Data("w", np.ones(1) if evidence.weights is None else evidence.weights, dims="diagnostic")
-    return prior.state(Site("w", evidence.n, d, "diagnostic"))
 
 
 def _observe_strong_success(

@@ -168,6 +168,21 @@ class ModelSpec:
                 attrs[key] = json.dumps(attrs.pop(name))
         return cast("dict[str, str | float]", attrs | {"clock": int(self.clock)})
 
+    @classmethod
+    def of_attrs(cls, attrs: Mapping[str, Any]) -> ModelSpec:
+        """Read what `as_attrs` returned, among other attributes, checking all of it."""
+        given = {field.name: attrs[field.name] for field in fields(cls) if field.name in attrs}
+        if isinstance(clock := given.get("clock"), int | np.integer) and clock in (0, 1):
+            given["clock"] = bool(clock)
+        if "design" in attrs:
+            given["features"] = Design.from_json(attrs["design"])
+        if "weights" in given:
+            try:
+                given["weights"] = json.loads(given["weights"])
+            except (TypeError, ValueError) as error:
+                raise InvalidDataError("weights as JSON", field="weights", value=given["weights"]) from error
+        return cls(**given)
+
 
 class ModelSettings(TypedDict, total=False):
     """The fields of a `ModelSpec`, given by keyword."""
@@ -215,19 +230,11 @@ def spec_of(tree: xr.DataTree) -> ModelSpec:
         if name not in settings:
             expected = f"{name!r} among them, as sample_posterior and MapFit.to_datatree write it"
             raise InvalidDataError(expected, field="attrs of the tree", value=list(tree.attrs))
-    given = {field.name: settings[field.name] for field in fields(ModelSpec) if field.name in settings}
-    given["clock"] = bool(given.get("clock", False))
-    if "design" in settings:
-        given["features"] = Design.from_json(settings["design"])
     constant = tree["constant_data"].to_dataset() if "constant_data" in tree.children else xr.Dataset()
-    if "weights" in given:
-        try:
-            given["weights"] = json.loads(given["weights"])
-        except (TypeError, ValueError) as error:
-            raise InvalidDataError("weights as JSON", field="weights", value=given["weights"]) from error
-    elif "w" in constant and constant.sizes["diagnostic"] > 1:
-        given["weights"] = constant["w"].values
-    return ModelSpec(**given)
+    spec = ModelSpec.of_attrs(settings)
+    if spec.weights is None and "w" in constant and constant.sizes["diagnostic"] > 1:
+        return replace(spec, weights=constant["w"].values)
+    return spec
 
 
 def settings_of(tree: xr.DataTree) -> dict[str, Any]:
