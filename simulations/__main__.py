@@ -111,7 +111,7 @@ def _run_dabench(arguments: argparse.Namespace, console: Console) -> None:
 
 
 def _played(arguments: argparse.Namespace, name: str, *, alone: bool) -> tuple[Path, dict[str, Any]]:
-    """Give the folder of a played experiment's results, and how it is run."""
+    """Return the folder of a played experiment's results, and how it is run."""
     for option in ("replicates", "setting", "scheduler", "fresh") if alone else ():
         if getattr(arguments, option):
             raise InvalidDataError(f"no --{option} with {name}", field=option, value=getattr(arguments, option))

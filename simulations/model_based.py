@@ -47,7 +47,7 @@ class Truth:
     cheap_alone: float
 
     def as_record(self) -> dict[str, object]:
-        """Give the parameters by name, as JSON can hold them."""
+        """Return the parameters by name, as JSON can hold them."""
         return asdict(self)
 
 
@@ -105,24 +105,24 @@ def quietly(dataset: xr.Dataset) -> Episodes:
 
 
 def incidence(truth: Truth, x: np.ndarray) -> np.ndarray:
-    """Give pi(x) for features (episode, feature)."""
+    """Return pi(x) for features (episode, feature)."""
     return special.expit(truth.gamma0 + x @ np.array(truth.gamma))
 
 
 def location(truth: Truth, x: np.ndarray) -> np.ndarray:
-    """Give the mean of log kappa for features (episode, feature)."""
+    """Return the mean of log kappa for features (episode, feature)."""
     return truth.beta0 + x @ np.array(truth.beta)
 
 
 def true_scores(truth: Truth, episodes: Episodes) -> np.ndarray:
-    """Give q(t | x) = pi(x) P(kappa <= R(t) | x, B = 1), by (episode, step)."""
+    """Return q(t | x) = pi(x) P(kappa <= R(t) | x, B = 1), by (episode, step)."""
     x, diagnostics = episodes.dataset["features"].values, episodes.dataset["diagnostics"].values
     z = (np.log(np.cumsum(diagnostics[:, :, 0], axis=1)) - location(truth, x)[:, None]) / truth.s
     return incidence(truth, x)[:, None] * special.ndtr(z)
 
 
 def outcome_proportions(truth: Truth, nodes: int = 60) -> dict[str, float]:
-    """Give the probability of each AB, by quadrature over the incidence's logit and the log of the final risk.
+    """Return the probability of each AB, by quadrature over the incidence's logit and the log of the final risk.
 
     Both logits are linear in normal features, hence jointly normal; given the first, the second and the threshold's
     noise integrate out, so that two dimensions are left.

@@ -16,7 +16,7 @@ _numbers = count(1)
 
 
 def call(arguments: Mapping[str, object], name: str = "sql", **more: object) -> dict[str, Any]:
-    """Give an answer that calls a tool, under an id that no other call has.
+    """Return an answer that calls a tool, under an id that no other call has.
 
     Examples
     --------

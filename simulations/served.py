@@ -41,14 +41,14 @@ PRICES = StepCost(cheap=1, strong=10)
 
 
 def task(number: int) -> Messages:
-    """Give a task: a question about a table whose name Cheap may get wrong."""
+    """Return a task: a question about a table whose name Cheap may get wrong."""
     tables = ", ".join(f"t{other}" for other in range(number % 7 + 1))
     asked = f"How many rows has table t{number}? There are others: {tables}."
     return [{"role": "system", "content": "You answer with SQL."}, {"role": "user", "content": asked}]
 
 
 def rows_of(number: int) -> int:
-    """Give the answer."""
+    """Return the answer."""
     return 10 + 7 * number % 90
 
 
@@ -127,7 +127,7 @@ def learned(cheap_log: Path, strong_log: Path, cap: float) -> Router:
 
 @contextmanager
 def gateway(settings: Settings) -> Iterator[str]:
-    """Serve on a free port of this machine while the block runs; give the base address."""
+    """Serve on a free port of this machine while the block runs; return the base address."""
     config = uvicorn.Config(create_app(settings), port=0, log_level="error", access_log=False, ws="none")
     server = uvicorn.Server(config)
     thread = threading.Thread(target=asyncio.run, args=[server.serve()], daemon=True)
@@ -157,7 +157,7 @@ class Client:
         self.told: list[dict[str, str]] = []
 
     def __call__(self, messages: Messages) -> dict[str, Any]:
-        """Send a conversation; give the answer."""
+        """Send a conversation; return the answer."""
         answer, headers = self._post("/chat/completions", {"model": "any", "messages": messages, "tools": [TOOL]})
         prefix = "x-tacit-"
         self.told.append({name[len(prefix) :]: value for name, value in headers.items() if name.startswith(prefix)})
@@ -175,7 +175,7 @@ class Client:
 
 
 def serve_tasks(router: Path, shadow: Path, log: Path, tasks: range) -> list[dict[str, str]]:
-    """Serve tasks through a gateway before both models; give what it told the first session that was handed off."""
+    """Serve tasks through a gateway before both models; return what it told the first session that was handed off."""
     story: list[dict[str, str]] = []
     with ScriptedModel("small", cheap) as one, ScriptedModel("large", strong) as other:
         settings = Settings(

@@ -100,7 +100,7 @@ class CheapActor:
         return Proposal(action, nll=max(0.0, -math.log(probability)))
 
     def chances(self, history: History) -> dict[str, float]:
-        """Give the probability of each answer."""
+        """Return the probability of each answer."""
         admissible = history.observation.admissible or ()
         task = read_task(history.task)
         belief = self._remembered(history)
@@ -117,7 +117,7 @@ class CheapActor:
         return _mixture(*parts)
 
     def confused(self, history: History) -> bool:
-        """Tell whether it has lost its composure."""
+        """Return whether it has lost its composure."""
         confused = False
         stale: list[bool] = []
         seen: set[tuple[str, str]] = set()
@@ -149,7 +149,7 @@ class CheapActor:
         return [thing for thing, draw in zip(things, draws, strict=True) if draw >= self.errors.overlooks]
 
     def _plan(self, task: Task, belief: Belief, history: History, admissible: tuple[str, ...]) -> dict[str, float]:
-        """Give the probability of each action that its idea of the task suggests."""
+        """Return the probability of each action that its idea of the task suggests."""
         skips, settles = uniforms(self.seed, history, 2, "cheap understands", 0)
         idea = task
         if skips < self.errors.skips_state:
@@ -184,7 +184,7 @@ class CheapActor:
 
 
 def _placed(idea: Task, history: History) -> bool:
-    """Tell whether it has put an object where it thinks that one belongs: then it takes the task for done."""
+    """Return whether it has put an object where it thinks that one belongs: then it takes the task for done."""
     if idea.form != "place":
         return False
     puts = (step.proposal.action.split() for step in history.steps if step.result.valid)
@@ -204,7 +204,7 @@ def _lookalikes(task: Task, belief: Belief, admissible: tuple[str, ...]) -> list
 
 
 def _garbled(task: Task, belief: Belief) -> str:
-    """Give a command for something that is not there: the target, with a number that no object has."""
+    """Return a command for something that is not there: the target, with a number that no object has."""
     place = belief.at or (belief.places[0] if belief.places else "room 1")
     return f"take {task.target} {90 + number(place)} from {place}"
 
@@ -285,7 +285,7 @@ class StrongActor:
         return belief
 
     def _search(self, kinds: Iterable[str], belief: Belief, admissible: tuple[str, ...]) -> dict[str, float]:
-        """Give the probability of each first step towards a receptacle worth a look."""
+        """Return the probability of each first step towards a receptacle worth a look."""
         wanted = tuple(kinds)
         open_here = f"open {belief.at}"
         if open_here in admissible and belief.at not in belief.looked:

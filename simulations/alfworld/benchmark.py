@@ -107,7 +107,7 @@ class AlfworldEnvironment:
         return result
 
     def contents(self) -> dict[str, list[str]]:
-        """Tell what is where when the game begins, by receptacle: what its author knows, and no player sees."""
+        """Return what is where when the game begins, by receptacle: what its author knows, and no player sees."""
         self.reset()
         assert self._engine is not None
         self._engine.bring_to(())
@@ -115,7 +115,7 @@ class AlfworldEnvironment:
         return self._engine.contents()
 
     def close(self) -> None:
-        """Give the engine to the next game; this one can be begun again later."""
+        """Return the engine to the next game; this one can be begun again later."""
         if self._engine is not None:
             _idle.append(self._engine)
         self._engine = self._first = self._at = None
@@ -173,7 +173,7 @@ DESCRIPTORS = ("receptacle_openable", "receptacle_surface", "needs_tool", "state
 
 
 def task_features(first: Observation) -> dict[str, float]:
-    """Give the twelve task features.
+    """Return the twelve task features.
 
     Examples
     --------
@@ -201,7 +201,7 @@ def task_features(first: Observation) -> dict[str, float]:
 
 
 def router_descriptors(first: Observation) -> dict[str, float]:
-    """Give the task router's five binary descriptors.
+    """Return the task router's five binary descriptors.
 
     A task needs an external tool if the object must be cleaned, heated, cooled or lit.
 
@@ -233,11 +233,11 @@ class AlfworldExtractor:
     diagnostic_names = DIAGNOSTICS
 
     def features(self, first: Observation) -> Mapping[str, float]:
-        """Give the twelve task features."""
+        """Return the twelve task features."""
         return task_features(first)
 
     def diagnostics(self, history: History, proposal: Proposal, result: StepResult | None) -> Mapping[str, float]:
-        """Give the five diagnostics of one step."""
+        """Return the five diagnostics of one step."""
         return {
             "repeated_action": repeated_action(history, proposal, result),
             "short_cycle": short_cycle(history, proposal),
@@ -248,7 +248,7 @@ class AlfworldExtractor:
 
 
 def repeated_action(history: History, proposal: Proposal, result: StepResult | None) -> float:
-    """Tell whether the same action was taken before and got the same answer, so that it told nothing new.
+    """Return whether the same action was taken before and got the same answer, so that it told nothing new.
 
     Without a result: whether it is the action taken just before.
     """
@@ -259,7 +259,7 @@ def repeated_action(history: History, proposal: Proposal, result: StepResult | N
 
 
 def short_cycle(history: History, proposal: Proposal) -> float:
-    """Tell whether the last two or three actions, this one included, are those before them over again.
+    """Return whether the last two or three actions, this one included, are those before them over again.
 
     One action repeated is not a cycle: that is `repeated_action`.
     """
@@ -272,7 +272,7 @@ def short_cycle(history: History, proposal: Proposal) -> float:
 
 
 def uncertainty(nll: float | None) -> float:
-    r"""Give :math:`1 - \exp(-\mathrm{NLL})` of the chosen action; 0 where the likelihood is not known.
+    r"""Return :math:`1 - \exp(-\mathrm{NLL})` of the chosen action; 0 where the likelihood is not known.
 
     Examples
     --------
@@ -287,7 +287,7 @@ def uncertainty(nll: float | None) -> float:
 
 
 def invalid_action(history: History, proposal: Proposal, result: StepResult | None) -> float:
-    """Tell whether the answer was unusable, so that a fallback was put in its place, or cannot be done here."""
+    """Return whether the answer was unusable, so that a fallback was put in its place, or cannot be done here."""
     admissible = history.observation.admissible
     impossible = admissible is not None and proposal.action not in admissible
     refused = result is not None and not result.valid
@@ -295,7 +295,7 @@ def invalid_action(history: History, proposal: Proposal, result: StepResult | No
 
 
 def unchanged_observation(history: History, result: StepResult | None) -> float:
-    """Tell whether an action without reward left the observation as it was, or nothing happened at all."""
+    """Return whether an action without reward left the observation as it was, or nothing happened at all."""
     if result is None or result.reward != 0:
         return 0.0
     text = result.observation.text
@@ -327,7 +327,7 @@ class Alfworld:
         return AlfworldEnvironment(task.path)
 
     def extractor(self, task: Game, budget: Budget, *, descriptors: bool = False) -> AlfworldExtractor:  # noqa: ARG002
-        """Give the twelve features and the five diagnostics, and the task router's descriptors if wanted."""
+        """Return the twelve features and the five diagnostics, and the task router's descriptors if wanted."""
         return _DescribingExtractor() if descriptors else AlfworldExtractor()
 
 
@@ -337,7 +337,7 @@ class _DescribingExtractor(AlfworldExtractor):
     feature_names = (*FEATURES, *(name for name in DESCRIPTORS if name not in FEATURES))
 
     def features(self, first: Observation) -> Mapping[str, float]:
-        """Give features and descriptors."""
+        """Return features and descriptors."""
         return {**task_features(first), **router_descriptors(first)}
 
 

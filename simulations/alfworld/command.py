@@ -33,7 +33,7 @@ PENDING = (
 
 
 def has_data(data: Path | None) -> bool:
-    """Tell whether it is known where the games are."""
+    """Return whether it is known where the games are."""
     return data is not None or bool(os.environ.get("ALFWORLD_DATA"))
 
 

@@ -89,12 +89,12 @@ class Scope:
     mapping: Mapping[Foreign, Foreign]
 
     def where(self, condition: str) -> list[Scope]:
-        """Give every way in which a condition holds."""
+        """Return every way in which a condition holds."""
         found = self.state.all_assignments(_condition(condition), self.mapping)
         return [Scope(self.state, self.infos, {**self.mapping, **one}) for one in found]
 
     def value(self, expression: str) -> str:
-        """Give what an expression of the grammar stands for."""
+        """Return what an expression of the grammar stands for."""
         known = {place.name: self.infos[variable.name] for place, variable in self.mapping.items()}
         return str(eval(_compiled(expression), {}, known))
 
@@ -123,7 +123,7 @@ class Grammar:
         return cls(_logic(domain, grammar.replace(task, TASK) if task and grammar.count(task) == 1 else grammar), task)
 
     def derive(self, words: str, scope: Scope) -> str:
-        """Give the text that some words with symbols in them stand for."""
+        """Return the text that some words with symbols in them stand for."""
         return "".join(self._text(symbol, scope) for symbol in _symbols(words)).replace(TASK, self._task)
 
     def _text(self, symbol: Foreign, scope: Scope) -> str:
@@ -373,7 +373,7 @@ class KeptPddlEnv(PddlEnv):  # type: ignore[misc]
         return self._shown(self._grammar.derive("#intro#", self._scope({})))
 
     def step(self, command: str) -> tuple[Foreign, int, bool]:
-        """Take an action; give the state, the reward, and whether the game is over."""
+        """Take an action; return the state, the reward, and whether the game is over."""
         action = self._apply(command)
         state = self._shown(NOTHING_HAPPENS if action is None else self._answer(command.strip(), action))
         return state, int(state["won"]), state["won"]
@@ -391,7 +391,7 @@ class KeptPddlEnv(PddlEnv):  # type: ignore[misc]
         return changes
 
     def contents(self) -> dict[str, list[str]]:
-        """Tell what is where, as no player can see it: by receptacle, the things in or on it."""
+        """Return what is where, as no player can see it: by receptacle, the things in or on it."""
         inside: dict[str, list[str]] = {}
         for fact in self._pddl_state.facts:
             if fact.name == "inreceptacle":

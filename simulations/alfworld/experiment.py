@@ -49,12 +49,12 @@ which the paper does not have, hands off for good where Cheap does what it has d
 
 
 def compared_policies(seed: int = 0) -> list[Policy]:
-    """Give every policy of the library, with the paper's settings for ALFWorld."""
+    """Return every policy of the library, with the paper's settings for ALFWorld."""
     return COMPARED.policies(seed)
 
 
 def without_posterior(seed: int = 0) -> list[Policy]:
-    """Give the same without those that sample a posterior, where many fits are made."""
+    """Return the same without those that sample a posterior, where many fits are made."""
     return [policy for policy in compared_policies(seed) if not isinstance(policy, PosteriorTacitSwitch)]
 
 
@@ -134,7 +134,7 @@ def alfworld_setup(
 
 
 def with_descriptors(episodes: Episodes, pairs: Sequence[Pair[Game]]) -> Episodes:
-    """Give the episodes with what the task router looks at carried along."""
+    """Return the episodes with what the task router looks at carried along."""
     described = [router_descriptors(pair.cheap.history(0).first) for pair in pairs]
     carried = {
         name: ("episode", np.array([one[name] for one in described]))
@@ -145,7 +145,7 @@ def with_descriptors(episodes: Episodes, pairs: Sequence[Pair[Game]]) -> Episode
 
 
 def larger_section(found: Crossed, games: str) -> list[str]:
-    """Give the section of a page."""
+    """Return the section of a page."""
     n = len(found.outcomes[TACIT].success)
     return [
         f"## The larger protocol: {n} games, windows as ranges",
@@ -246,7 +246,7 @@ def _check(kept: LearnedPair, games: set[str], seed: int, path: Path) -> None:
 
 
 def _study(game: Game, seed: int) -> tuple[str, str, list[Lesson]]:
-    """Give a game's id, its first observation and its lessons."""
+    """Return a game's id, its first observation and its lessons."""
     with AlfworldEnvironment(game.path) as environment:
         lessons = lessons_of(environment, walkthrough(environment), COPIES, zlib.crc32(f"{seed}|{game.id}".encode()))
         return game.id, environment.reset().text, lessons

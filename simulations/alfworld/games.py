@@ -243,7 +243,7 @@ def write_kitchens(data: str | os.PathLike[str], split: str, count: int, seed: i
 
 
 def _problem(kitchen: Mapping[str, Sequence[str]], goal: str) -> str:
-    """Give the kitchen and a goal as a planning problem."""
+    """Return the kitchen and a goal as a planning problem."""
     things = [thing for inside in kitchen.values() for thing in inside]
     things_of, places_of = sorted({_kind(one) for one in things}), sorted({_kind(one) for one in kitchen} | {"Sink"})
     objects = [f"{_id(one)} - object" for one in things] + [f"{_id(one)} - receptacle" for one in kitchen]

@@ -66,7 +66,7 @@ class Command:
 
 
 def cues(history: History, size: Size) -> list[tuple[str, ...]]:
-    """Give the cues of each admissible command, in their order.
+    """Return the cues of each admissible command, in their order.
 
     Examples
     --------
@@ -320,11 +320,11 @@ class Ranker:
     weights: Mapping[str, float]
 
     def scores(self, history: History) -> np.ndarray:
-        """Give the score of each admissible command."""
+        """Return the score of each admissible command."""
         return np.array([sum(self.weights.get(cue, 0.0) for cue in one) for one in cues(history, self.size)])
 
     def chances(self, history: History, sharpness: float = 1.0) -> np.ndarray:
-        """Give the probability of each admissible command, its score times `sharpness` being the log-odds."""
+        """Return the probability of each admissible command, its score times `sharpness` being the log-odds."""
         return np.asarray(special.softmax(sharpness * self.scores(history)))
 
     @cached_property
@@ -388,7 +388,7 @@ def fit_ranker(lessons: Sequence[Lesson], size: Size, ridge: float = 1e-3) -> Ra
 
 
 def fold_of(first: str, folds: int) -> int:
-    """Tell which fold a game belongs to, from the room that its first observation shows.
+    """Return which fold a game belongs to, from the room that its first observation shows.
 
     Games in the same room, as a player sees it, are in the same fold, whatever their tasks are.
 
@@ -438,7 +438,7 @@ class LearnedActor:
         return f"LearnedActor({self.name!r}, seed={self.seed}, sharpness={self.sharpness:g}, rankers={known})"
 
     def ranker(self, history: History) -> Ranker:
-        """Give the one that plays a game."""
+        """Return the one that plays a game."""
         return self.rankers[fold_of(history.first.text, len(self.rankers))]
 
     def act(self, history: History) -> Proposal:
@@ -564,7 +564,7 @@ LONGEST = 50
 
 
 def walkthrough(environment: AlfworldEnvironment) -> tuple[str, ...]:
-    """Give commands that win a game: those of its file, else those of one who knows where everything is.
+    """Return commands that win a game: those of its file, else those of one who knows where everything is.
 
     Raises
     ------

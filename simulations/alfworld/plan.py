@@ -143,7 +143,7 @@ class Places:
     fits: Mapping[str, frozenset[str]]
 
     def chance(self, thing: str, place: str) -> float:
-        """Give the probability that a receptacle of one kind holds an object of another.
+        """Return the probability that a receptacle of one kind holds an object of another.
 
         Half a receptacle is added to the count where the object fits (a twentieth where it was never said to), and two
         to their number, so that what was never seen is unlikely and not impossible.
@@ -158,7 +158,7 @@ class Places:
         return (self.held.get(place, {}).get(thing, 0) + prior) / (self.receptacles.get(place, 0) + 2)
 
     def as_dict(self) -> dict[str, object]:
-        """Give everything as plain values for a JSON file."""
+        """Return everything as plain values for a JSON file."""
         return {
             "games": list(self.games),
             "receptacles": dict(sorted(self.receptacles.items())),
@@ -194,7 +194,7 @@ def read_places(path: Path) -> Places:
 
 @cache
 def usual_places() -> Places:
-    """Give the table that comes with the package."""
+    """Return the table that comes with the package."""
     return read_places(Path(str(files("simulations.alfworld") / "places.json")))
 
 
@@ -239,7 +239,7 @@ def next_goal(task: Task, belief: Belief, admissible: Admissible) -> Goal:
 
 
 def approach(place: str, admissible: Admissible) -> str:
-    """Give the action that comes closer to a receptacle: go there, or open or examine it where the player is there.
+    """Return the action that comes closer to a receptacle: go there, or open or examine it where the player is there.
 
     Several receptacles may be at one spot, such as a desk and its drawers: whoever is at one cannot go to another.
     """
@@ -265,7 +265,7 @@ def _has_state(task: Task, thing: str, belief: Belief) -> bool:
 
 
 def _home(task: Task, belief: Belief) -> str | None:
-    """Give the receptacle for both objects: where one is already, else where the player stands, else an open one."""
+    """Return the receptacle for both objects: where one is already, else where the player stands, else an open one."""
     fitting = [place for place in belief.places if kind(place) == task.place]
 
     def preference(place: str) -> tuple[int, bool, bool]:

@@ -127,7 +127,7 @@ def read_scene(text: str) -> Scene:
 
 
 def kind(name: str) -> str:
-    """Give the kind of a thing: its name without the number.
+    """Return the kind of a thing: its name without the number.
 
     Examples
     --------
@@ -138,7 +138,7 @@ def kind(name: str) -> str:
 
 
 def number(name: str) -> int:
-    """Give the number of a thing.
+    """Return the number of a thing.
 
     Examples
     --------

@@ -139,7 +139,7 @@ class Task:
         return "z" if re.search(r"z[- ]?score", self.method) else None
 
     def alpha(self) -> float:
-        """Give the level of significance."""
+        """Return the level of significance."""
         found = re.search(r"(?:alpha|significance)[^.]{0,40}?(0\.\d+)", self.method)
         return float(found.group(1)) if found else 0.05
 
@@ -166,13 +166,13 @@ def read_task(text: str) -> Task:
 
 
 def wanted(task: Task, columns: Sequence[str]) -> list[Wanted]:
-    """Tell what each answer is, given the columns of the table."""
+    """Return what each answer is, given the columns of the table."""
     mentioned = mentioned_columns(task, columns)
     return [_wanted(task, name, mentioned) for name in task.names]
 
 
 def mentioned_columns(task: Task, columns: Sequence[str]) -> list[str]:
-    """Give the columns that the question names, in the order in which it does; quoted ones before others."""
+    """Return the columns that the question names, in the order in which it does; quoted ones before others."""
     text = f"{task.question}\n{task.constraints}"
     found: dict[str, tuple[int, int]] = {}
     for column in columns:
@@ -192,7 +192,7 @@ def mentioned_columns(task: Task, columns: Sequence[str]) -> list[str]:
 
 
 def _loosely(name: str) -> str:
-    """Give a pattern for a name whose words may be joined in any way."""
+    """Return a pattern for a name whose words may be joined in any way."""
     words = re.findall(r"[a-z]+|[0-9]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower())
     return r"[\s_\-.]*".join(map(re.escape, words)) if words else re.escape(name.lower())
 
@@ -221,7 +221,7 @@ def _overlap(tokens: Sequence[str], column: str) -> int:
 
 
 def _description(task: Task, name: str) -> str:
-    """Give the sentence of the format that speaks of the answer's placeholder."""
+    """Return the sentence of the format that speaks of the answer's placeholder."""
     placeholder = re.search(rf"@{re.escape(name)}\[(.*?)\]", task.format)
     if placeholder is None:
         return ""
@@ -311,7 +311,7 @@ def _lines(task: Task, answer: Wanted, *, careful: bool) -> list[str]:
 
 
 def _expression(task: Task, answer: Wanted, *, careful: bool) -> tuple[list[str], str] | None:
-    """Give lines that prepare a value, and the value; None where there is no rule."""
+    """Return lines that prepare a value, and the value; None where there is no rule."""
     if answer.statistic is None:
         return None
     if answer.statistic in ("correlation", "p_value", "relationship") and _is_correlation(task):
@@ -401,7 +401,7 @@ NORMALITY = {
 
 
 def _of_one(task: Task, answer: Wanted, *, careful: bool) -> str | None:
-    """Give a statistic of the values x."""
+    """Return a statistic of the values x."""
     kind = answer.statistic
     if kind in SIMPLE:
         return SIMPLE[kind]
@@ -471,7 +471,7 @@ class Notes:
 
 
 def printed_answers(step: Step) -> dict[str, str]:
-    """Give the answers that a call printed, by name."""
+    """Return the answers that a call printed, by name."""
     if _status(step) != RAN:
         return {}
     lines = [line for line in step.result.observation.text.splitlines() if line.startswith(MARK)]
@@ -520,7 +520,7 @@ class CarefulAnalyst:
     name: str = "careful analyst"
 
     def act(self, history: History) -> Proposal:
-        """Give the next reply."""
+        """Return the next reply."""
         task, notes = read_task(history.task), Notes.of(history, "strong")
         if notes.columns is None and not notes.failed:
             return Proposal(call(look(task), "Let me look at the table."))
@@ -585,7 +585,7 @@ class HastyAnalyst:
     name: str = "hasty analyst"
 
     def act(self, history: History) -> Proposal:
-        """Give the next reply."""
+        """Return the next reply."""
         task, notes = read_task(history.task), Notes.of(history, "cheap")
         draws = uniforms(self.seed, history, 2, "hasty analyst")
         said, probability = pick({"rambles": self.haste.rambles, "works": 1 - self.haste.rambles}, draws[0])
@@ -595,7 +595,7 @@ class HastyAnalyst:
         return Proposal(reply, nll=-math.log(probability * chosen))
 
     def _work(self, task: Task, notes: Notes, history: History, draw: float) -> tuple[str, float]:
-        """Give a reply, and its probability among those that it might have given here."""
+        """Return a reply, and its probability among those that it might have given here."""
         calls = notes.calls
         if notes.failed:
             what, chosen = pick({"again": self.haste.repeats, "look": 1 - self.haste.repeats}, draw)
@@ -614,11 +614,11 @@ class HastyAnalyst:
         return call(overview) if what == "overview" else answer(task, answers, found), chosen
 
     def _looks(self, history: History) -> bool:
-        """Tell whether it looks at the table first, in this episode."""
+        """Return whether it looks at the table first, in this episode."""
         return bool(uniforms(self.seed, history, 1, "hasty look", step=0)[0] >= self.haste.skips_look)
 
     def _understood(self, task: Task, columns: Sequence[str] | None) -> list[Wanted]:
-        """Tell what is wanted; columns that it has not seen are guessed from the quoted words."""
+        """Return what is wanted; columns that it has not seen are guessed from the quoted words."""
         if columns is not None:
             return wanted(task, columns)
         quoted = re.findall(r"[\"'`]([A-Za-z][\w .]*?)[\"'`]", f"{task.question}\n{task.constraints}")

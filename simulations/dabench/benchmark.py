@@ -116,7 +116,7 @@ class ToolEnvironment:
 
 
 def dabench_prompt(*, steps: int | None = None) -> Prompt:
-    """Give our prompt for an `EndpointActor`, which takes `mode="generate"` and `reads=whole_answer` with it."""
+    """Return our prompt for an `EndpointActor`, which takes `mode="generate"` and `reads=whole_answer` with it."""
     text = files("simulations.dabench").joinpath("prompt.txt").read_text(encoding="utf-8")
     return Prompt(text, lists_actions=False, steps=steps)
 
@@ -183,7 +183,7 @@ class DABenchExtractor:
         self.feature_names = (*FEATURES, *DESCRIPTORS) if descriptors else FEATURES
 
     def features(self, first: Observation) -> Mapping[str, float]:  # noqa: ARG002
-        """Give the features of the question."""
+        """Return the features of the question."""
         question = self._question
         known = {
             "answer_arity": min(len(question.answer_names) / MOST_ANSWERS, 1.0),
@@ -194,7 +194,7 @@ class DABenchExtractor:
         return {name: known[name] for name in self.feature_names}
 
     def diagnostics(self, history: History, proposal: Proposal, result: StepResult | None) -> Mapping[str, float]:  # noqa: ARG002
-        """Give the diagnostics of a proposal, whether it was executed since or not."""
+        """Return the diagnostics of a proposal, whether it was executed since or not."""
         reply = read_reply(proposal.action)
         past = [(read_reply(step.proposal.action), step) for step in history.steps]
         is_call = reply.kind == "call"
@@ -222,7 +222,7 @@ class DABenchExtractor:
         return len(wrong) / len(wanted)
 
     def _pressure(self, used: int) -> float:
-        """Give the pressure on the call that follows so many."""
+        """Return the pressure on the call that follows so many."""
         half = self._calls / 2
         return min(max((used + 1 - half) / (self._calls - half), 0.0), 1.0)
 
@@ -250,7 +250,7 @@ def _columns(table: os.PathLike[str]) -> tuple[str, ...]:
 
 
 def _mentions(question: Question, column: str) -> bool:
-    """Tell whether a question names a column: in quotes, or as a word whose capitals or signs make it no common one."""
+    """Return whether a question names a column: in quotes, or as a word whose capitals or signs make it no common one."""
     text = f"{question.question}\n{question.constraints}"
     if not column.strip():
         return False
@@ -288,7 +288,7 @@ def _same_twice(history: History) -> bool:
 
 
 def _nothing_new(history: History) -> bool:
-    """Tell whether neither of the last two steps ran and printed what was not printed before."""
+    """Return whether neither of the last two steps ran and printed what was not printed before."""
     if len(history) < 2:
         return False
     steps = history.steps
@@ -300,7 +300,7 @@ def _nothing_new(history: History) -> bool:
 
 
 def _texts(reply: Reply) -> list[str]:
-    """Give the text constants of a piece of code."""
+    """Return the text constants of a piece of code."""
     tree = reply.tree
     nodes = ast.walk(tree) if tree is not None else ()
     return [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
@@ -312,7 +312,7 @@ def _attributes(reply: Reply) -> list[str]:
 
 
 def _column_names(tree: ast.Module) -> list[str]:
-    """Give the names in square brackets that are read: `df["name"]` and `df[["one", "two"]]`."""
+    """Return the names in square brackets that are read: `df["name"]` and `df[["one", "two"]]`."""
     names: list[str] = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
@@ -322,7 +322,7 @@ def _column_names(tree: ast.Module) -> list[str]:
 
 
 def _makes(reply: Reply, name: str) -> bool:
-    """Tell whether code makes something of this name: it is assigned, a key, a new name, or an argument of a call.
+    """Return whether code makes something of this name: it is assigned, a key, a new name, or an argument of a call.
 
     Generous on purpose: a name that might have been made is no mismatch.
     """
@@ -345,7 +345,7 @@ def _makes(reply: Reply, name: str) -> bool:
 
 
 def _files_read(tree: ast.Module) -> list[str]:
-    """Give the file names, folders aside, that code opens by a constant."""
+    """Return the file names, folders aside, that code opens by a constant."""
     names = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
@@ -385,7 +385,7 @@ class DABench:
         return ToolEnvironment(task, self.folder, self.limits, unsafe=self.unsafe)
 
     def extractor(self, task: Question, budget: Budget, *, descriptors: bool = False) -> DABenchExtractor:
-        """Give the two features and the eight diagnostics, and the task router's descriptors if wanted."""
+        """Return the two features and the eight diagnostics, and the task router's descriptors if wanted."""
         calls = budget.actions if budget.calls is None else min(budget.calls, budget.actions)
         return DABenchExtractor(task, self.folder, calls, descriptors=descriptors)
 
@@ -450,12 +450,12 @@ class CountedDABench:
             os.close(handle)
 
     def extractor(self, task: Question, budget: Budget, *, descriptors: bool = False) -> DABenchExtractor:
-        """Give the two features and the eight diagnostics, and the task router's descriptors if wanted."""
+        """Return the two features and the eight diagnostics, and the task router's descriptors if wanted."""
         return self.benchmark.extractor(task, budget, descriptors=descriptors)
 
 
 def counted(home: Path) -> tuple[int, float]:
-    """Give how many calls the sandbox ran, and the seconds in which questions were open, added up over workers."""
+    """Return how many calls the sandbox ran, and the seconds in which questions were open, added up over workers."""
     calls, seconds = 0, 0.0
     path = home / FILE
     for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else ():

@@ -30,7 +30,7 @@ PENDING = (
 
 
 def has_data() -> bool:
-    """Tell whether the variable says where the questions are."""
+    """Return whether the variable says where the questions are."""
     return bool(os.environ.get(VARIABLE))
 
 

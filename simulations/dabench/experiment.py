@@ -46,12 +46,12 @@ COMPARED = Compared(
 
 
 def compared_policies(seed: int = 0) -> list[Policy]:
-    """Give every policy of the library, with the paper's settings for DABench."""
+    """Return every policy of the library, with the paper's settings for DABench."""
     return COMPARED.policies(seed)
 
 
 def without_posterior(seed: int = 0) -> list[Policy]:
-    """Give the same without those that sample a posterior, where many fits are made."""
+    """Return the same without those that sample a posterior, where many fits are made."""
     return [policy for policy in compared_policies(seed) if not isinstance(policy, PosteriorTacitSwitch)]
 
 
@@ -65,12 +65,12 @@ STANDSTILL = 2
 
 
 def analysts(seed: int = 0) -> Players:
-    """Give the pair by rule."""
+    """Return the pair by rule."""
     return Players(HastyAnalyst(seed), CarefulAnalyst(), COST, BUDGET)
 
 
 def replaying(seed: int, cheap: Path | None, strong: Path | None, questions: Sequence[Question]) -> Players:
-    """Give a pair in which either may replay the answers that transcripts in a folder hold; else by rule.
+    """Return a pair in which either may replay the answers that transcripts in a folder hold; else by rule.
 
     Parameters
     ----------
@@ -187,7 +187,7 @@ def clear_failure(standstill: int) -> AtCheckpoint:
 
 
 def answers_with_a_sign(cheap: Transcript, at: int) -> bool:
-    """Tell whether a step of a failed rollout is the answer that ends it, and one of its diagnostics is above zero."""
+    """Return whether a step of a failed rollout is the answer that ends it, and one of its diagnostics is above zero."""
     answers = [step for step in cheap.executed[at : at + 1] if step.result is not None and step.result.done]
     return any(value > 0 for step in answers for value in (step.diagnostics or {}).values())
 
@@ -205,7 +205,7 @@ class Described:
         self._data = data
 
     def __call__(self, episodes: Episodes, pairs: Sequence[Pair[Question]]) -> Episodes:
-        """Give the episodes with them; a likelihood that is not known is one of which nothing is unusual."""
+        """Return the episodes with them; a likelihood that is not known is one of which nothing is unusual."""
         described = [
             DABenchExtractor(pair.task, self._data, descriptors=True).features(pair.cheap.history(0).first)
             for pair in pairs

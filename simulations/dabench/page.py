@@ -146,7 +146,7 @@ def took(kept: Path) -> str:
 
 
 def dabench_words(splits: Splits, settled: str = FOR_THIS_CHEAP) -> Words:
-    """Give the words of a page on these questions; how the teacher's rule was settled depends on who Cheap is."""
+    """Return the words of a page on these questions; how the teacher's rule was settled depends on who Cheap is."""
     return Words(
         tasks="questions",
         data="path/to/dabench",
@@ -306,7 +306,7 @@ def quiet_failures(experiment: Experiment) -> Sequence[str]:
 
 
 def first_sign(cheap: Transcript) -> int | None:
-    """Give the first checkpoint at which a diagnostic is above zero; None where there is none."""
+    """Return the first checkpoint at which a diagnostic is above zero; None where there is none."""
     signs = [at for at, step in enumerate(cheap.checkpoints) if any((step.diagnostics or {}).values())]
     return signs[0] if signs else None
 
@@ -316,7 +316,7 @@ def _at_the_end(cheap: Transcript) -> bool:
 
 
 def crossed_section(found: Crossed, experiment: Experiment) -> list[str]:
-    """Give the section on all questions."""
+    """Return the section on all questions."""
     n, (chosen_on, tested) = len(found.outcomes[TACIT].success), experiment.counts.loc["01", ["select", "test"]]
     return [
         f"## Every question once a test question: {n} in {FOLDS} parts",

@@ -188,12 +188,12 @@ def make_splits(data: str | os.PathLike[str]) -> Splits:
 
 
 def in_order(questions: Iterable[Question]) -> list[Question]:
-    """Give questions in order of id, which is a number."""
+    """Return questions in order of id, which is a number."""
     return sorted(questions, key=lambda question: (len(question.id), question.id))
 
 
 def _at_hand(data: str | os.PathLike[str], question: Question) -> bool:
-    """Tell whether a question's table is there; one that leads elsewhere is an error."""
+    """Return whether a question's table is there; one that leads elsewhere is an error."""
     try:
         table_path(data, question)
     except MissingFileError:
@@ -219,7 +219,7 @@ def extract_answers(text: str) -> dict[str, str]:
 
 
 def is_correct(answers: Mapping[str, str], label: Mapping[str, str]) -> bool:
-    """Tell whether every labelled answer is given: the same text, or a number nearer than `TOLERANCE`.
+    """Return whether every labelled answer is given: the same text, or a number nearer than `TOLERANCE`.
 
     Answers that have no label are not looked at: DABench labels only those on which its annotators agreed.
 

@@ -31,7 +31,7 @@ LEAST = 1e-12
 
 
 def study_of(source: Source) -> Study:
-    """Give the study of these logs; results that were made of others are refused."""
+    """Return the study of these logs; results that were made of others are refused."""
     if not source.has_databases:
         raise FileFormatError(f"{source.folder / DATABASES}: no such file; expected columns task_id and database")
     return Study(
@@ -74,7 +74,7 @@ def replicate(source: Source, setting: Setting, number: int, seeds: np.random.Se
 
 
 def split(episodes: Episodes, shots: int, rng: np.random.Generator) -> tuple[Episodes, Episodes, Episodes]:
-    """Take so many tasks of each database that has enough; give those, its others, and all of the other databases."""
+    """Take so many tasks of each database that has enough; return those, its others, and all of the other databases."""
     database = episodes.dataset[DATABASE].values.astype(str)
     names, counts = np.unique(database, return_counts=True)
     large = np.isin(database, names[counts >= max(SHOTS) + SPARED])
@@ -218,11 +218,11 @@ class Scores:
         return cls(sums, tasks)
 
     def mean(self, policy: str, setting: str) -> float:
-        """Give the mean over tasks."""
+        """Return the mean over tasks."""
         return float(self.sums[policy, setting].sum() / self.tasks[setting].sum())
 
     def gain(self, policy: str, setting: str, over: str) -> tuple[float, float, float]:
-        """Give the difference from another on the same tasks, with the central 95% over databases drawn anew."""
+        """Return the difference from another on the same tasks, with the central 95% over databases drawn anew."""
         difference, tasks = self.sums[policy, setting] - self.sums[over, setting], self.tasks[setting]
         drawn = np.random.default_rng(0).integers(0, len(tasks), size=(RESAMPLES, len(tasks)))
         low, high = np.quantile(difference[drawn].sum(axis=1) / tasks[drawn].sum(axis=1), [0.025, 0.975])
@@ -281,7 +281,7 @@ def _reading(known: dict[str, Scores], settings: list[str], rows: pd.DataFrame) 
 
 
 def _pays(scores: Scores, settings: list[str], table: pd.DataFrame) -> str:
-    """Say whether the posterior and its pooling are worth it here."""
+    """Return whether the posterior and its pooling are worth it here."""
     gains = {other: [scores.gain(PARTIAL, setting, other) for setting in settings] for other in (POOLED, UNPOOLED)}
     behind = any(high < 0 for found in gains.values() for _, _, high in found)
     largest = {other: max(gain for gain, _, _ in found) for other, found in gains.items()}

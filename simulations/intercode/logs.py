@@ -49,7 +49,7 @@ def marked(episodes: Episodes, turns: int = TURNS) -> Episodes:
 
 
 def unmarked(episodes: Episodes) -> Episodes:
-    """Give the same episodes without their marks."""
+    """Return the same episodes without their marks."""
     blank = ("episode", np.full(len(episodes), np.nan))
     return Episodes(episodes.dataset.assign(window_start=blank, window_end=blank))
 
@@ -99,7 +99,7 @@ class Source:
 
     @property
     def has_databases(self) -> bool:
-        """Tell whether the database of each task is known."""
+        """Return whether the database of each task is known."""
         return (self.folder / DATABASES).is_file()
 
 

@@ -76,16 +76,16 @@ class Tally:
         return cls(keys, solved, tested, weights)
 
     def has(self, key: Key) -> bool:
-        """Tell whether a policy was evaluated under a budget."""
+        """Return whether a policy was evaluated under a budget."""
         return key in self.keys
 
     def success(self, key: Key) -> float:
-        """Give the share of tests that were solved."""
+        """Return the share of tests that were solved."""
         at = self.keys.index(key)
         return float(self.solved[at].sum() / self.tested[at].sum())
 
     def interval(self, key: Key, minus: Key | None = None) -> tuple[float, float]:
-        """Give the central 95% of the resampled success, or of its difference from another on the same tasks."""
+        """Return the central 95% of the resampled success, or of its difference from another on the same tasks."""
         drawn = self._drawn(key) - (0 if minus is None else self._drawn(minus))
         low, high = np.quantile(drawn, [0.025, 0.975])
         return float(low), float(high)
@@ -100,7 +100,7 @@ CHEAP, STRONG = "Pure Cheap", "Pure Strong"
 
 
 def differences(tally: Tally, ours: str, others: Sequence[str], shares: Sequence[float]) -> str:
-    """Give a table of differences from others, paired by task."""
+    """Return a table of differences from others, paired by task."""
     rows = []
     for other in others:
         cells = []
@@ -115,7 +115,7 @@ def differences(tally: Tally, ours: str, others: Sequence[str], shares: Sequence
 
 
 def means(rows: pd.DataFrame, names: Sequence[str], shares: Sequence[float]) -> str:
-    """Give mean success under each budget, with the standard deviation among splits."""
+    """Return mean success under each budget, with the standard deviation among splits."""
     found = rows.groupby(["policy", "share"])["success"].agg(["mean", "std"]).to_dict("index")
     cells = {key: f"{100 * one['mean']:.1f} ({100 * one['std']:.1f})" for key, one in found.items()}
     asked = [name for name in names if any((name, share) in cells for share in shares)]
@@ -124,7 +124,7 @@ def means(rows: pd.DataFrame, names: Sequence[str], shares: Sequence[float]) -> 
 
 
 def curves(table: pd.DataFrame, setting: str) -> pd.DataFrame:
-    """Give the rows of a setting that say what policies gave."""
+    """Return the rows of a setting that say what policies gave."""
     return table[(table["setting"] == setting) & (table["kind"] == "curve")]
 
 

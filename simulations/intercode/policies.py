@@ -24,17 +24,17 @@ NOT_IN_LOGS = "Step Deferral, TRIM's analogue, and every handoff that resumes fr
 
 
 def recommendable(training: Episodes, development: World) -> tuple[Policy, ...]:
-    """Give every policy that `recommend` tries on these logs."""
+    """Return every policy that `recommend` tries on these logs."""
     return families(training, development, options=FITTING)
 
 
 def beside() -> tuple[Policy, ...]:
-    """Give what is compared besides; one more is one more line."""
+    """Return what is compared besides; one more is one more line."""
     return (tacit_switch(NO_MARKS, fit_without_marks),)
 
 
 def tacit_switch(name: str, estimator: Callable[[Episodes], MapFit]) -> TacitSwitch:
-    """Give TACIT-Switch with an estimator of its own."""
+    """Return TACIT-Switch with an estimator of its own."""
     return TacitSwitch(estimator=estimator, handoff="restart", name=name)
 
 

@@ -63,7 +63,7 @@ THIRD = 2
 
 
 def study_of(source: Source) -> Study:
-    """Give the study of these logs; results that were made of others are refused."""
+    """Return the study of these logs; results that were made of others are refused."""
     episodes = load(source)
     names = episodes.diagnostic_names
     sizes = [n for n in SIZES if n <= SIZED["training"] * len(episodes)]
@@ -99,7 +99,7 @@ def study_of(source: Source) -> Study:
 
 
 def facts_of(source: Source, episodes: Episodes) -> dict[str, Any]:
-    """Give what the page says of the logs."""
+    """Return what the page says of the logs."""
     outcomes, counts = np.unique(episodes.outcomes, return_counts=True)
     data = episodes.dataset
     return {
@@ -203,7 +203,7 @@ def _tested(policy: FittedPolicy, setting: Mapping[str, object], test: World) ->
 
 
 def learned(fitted: Mapping[str, FittedPolicy]) -> list[Row]:
-    """Give the weights of the diagnostics that TACIT-Switch has learned; with bands from a posterior."""
+    """Return the weights of the diagnostics that TACIT-Switch has learned; with bands from a posterior."""
     rows: list[Row] = []
     for name, policy in fitted.items():
         if not isinstance(policy, FittedTacitSwitch):
@@ -251,7 +251,7 @@ def calibration(fitted: Mapping[str, FittedPolicy], test: Episodes) -> list[Row]
 
 
 def estimates(training: Episodes, number: int) -> list[Policy]:
-    """Give TACIT-Switch from a point estimate, with memory and clock, and from a posterior by mean and quantiles."""
+    """Return TACIT-Switch from a point estimate, with memory and clock, and from a posterior by mean and quantiles."""
     # Sampling takes PyMC, which nothing else here needs.
     from bayes_tacit import sample_posterior
 

@@ -71,7 +71,7 @@ def diagnostics(training: Episodes, test: World) -> dict[str, float]:
 
 
 def auc(scores: np.ndarray, positive: np.ndarray) -> float:
-    """Give the probability that a positive case scores higher than a negative one, ties counting one half.
+    """Return the probability that a positive case scores higher than a negative one, ties counting one half.
 
     Examples
     --------
@@ -94,7 +94,7 @@ def failure_scores(training: Episodes, test: Episodes) -> np.ndarray:
 
 
 def marks(world: World) -> dict[str, float]:
-    """Tell how many AB = 01 tasks have a mark, and how many of these succeed when Strong takes over right after it."""
+    """Return how many AB = 01 tasks have a mark, and how many of these succeed when Strong takes over right after it."""
     marked = world.episodes.has_window
     crossings = np.where(marked, world.episodes.dataset["window_end"].values, NEVER)
     after = world.counterfactuals.outcomes_at(handoff_steps(crossings, "post_action")).success
@@ -122,7 +122,7 @@ class Ends:
 
 
 def to_vector(mechanism: Mechanism, ends: Ends) -> np.ndarray:
-    """Give logits of probabilities, log ratios of moves, logs of what is positive, the rest as it is.
+    """Return logits of probabilities, log ratios of moves, logs of what is positive, the rest as it is.
 
     The risk off track is left out: it sets the unit of risk.
     """
@@ -141,7 +141,7 @@ def to_vector(mechanism: Mechanism, ends: Ends) -> np.ndarray:
 
 
 def from_vector(vector: np.ndarray) -> tuple[Mechanism, Ends]:
-    """Give the mechanism and the ends that a vector stands for."""
+    """Return the mechanism and the ends that a vector stands for."""
     rest = iter(vector.tolist())
 
     def take(n: int) -> np.ndarray:
@@ -239,7 +239,7 @@ def measure(mechanism: Mechanism, ends: Ends, seed: int, replicate: int) -> dict
 
 
 def success_on_test(policies: Iterable[Policy], worlds: Mapping[str, World]) -> dict[str, float]:
-    """Give the success of policies on test tasks, in percent, by name."""
+    """Return the success of policies on test tasks, in percent, by name."""
     with warnings.catch_warnings():
         # That some marks are missing, or have no risk in them, is part of the study.
         warnings.simplefilter("ignore", TacitWarning)
@@ -363,12 +363,12 @@ class Measurements:
 
 
 def score(figures: np.ndarray) -> float:
-    """Give the root mean square distance from the paper, in units of the tolerance."""
+    """Return the root mean square distance from the paper, in units of the tolerance."""
     return math.sqrt(float(np.mean(((figures - _PAPER) / _TOLERANCE) ** 2)))
 
 
 def search(measured: Measurements, seed: int, rounds: int, perturbations: int) -> np.ndarray:
-    """Give the best vector that is found."""
+    """Return the best vector that is found."""
     rng = np.random.default_rng(validate.whole("seed", seed, 0))
     starts = [to_vector(*start) for start in STARTS]
     figures = [measured.mean(start, seed, REPLICATES) for start in starts]
@@ -391,7 +391,7 @@ def _slopes(measured: Measurements, at: np.ndarray, seed: int, moves: np.ndarray
 
 
 def _step(slopes: np.ndarray, here: np.ndarray, damping: float) -> np.ndarray:
-    """Give the damped step toward the paper."""
+    """Return the damped step toward the paper."""
     missing = (_PAPER - here) / _TOLERANCE
     return slopes.T @ np.linalg.solve(slopes @ slopes.T + damping * np.eye(len(missing)), missing)
 

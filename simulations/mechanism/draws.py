@@ -70,7 +70,7 @@ def draw(n: int, steps: int, seed: int | np.random.SeedSequence) -> Draws:
 
 
 def replicate_seeds(seed: int, replicate: int) -> dict[str, np.random.SeedSequence]:
-    """Give the independent streams of the train, development and test tasks of one replicate.
+    """Return the independent streams of the train, development and test tasks of one replicate.
 
     Examples
     --------

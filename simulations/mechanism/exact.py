@@ -45,7 +45,7 @@ class Expected:
 
 
 def success_probability(mechanism: Mechanism, actor: Actor) -> float:
-    """Give the probability that an actor succeeds alone.
+    """Return the probability that an actor succeeds alone.
 
     Examples
     --------
@@ -58,7 +58,7 @@ def success_probability(mechanism: Mechanism, actor: Actor) -> float:
 
 
 def expected_outcome(mechanism: Mechanism, handoff: int) -> Expected:
-    """Give success, calls and cost when Strong takes over at a step of every task.
+    """Return success, calls and cost when Strong takes over at a step of every task.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def expected_outcome(mechanism: Mechanism, handoff: int) -> Expected:
 
 
 def _traits(of: Mechanism, handoff: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Give nodes for z and v and their weights."""
+    """Return nodes for z and v and their weights."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
     weights = weights / weights.sum()
     if handoff >= of.steps:
@@ -101,7 +101,7 @@ def _traits(of: Mechanism, handoff: int) -> tuple[np.ndarray, np.ndarray, np.nda
 
 
 def _behaviour(of: Mechanism, actor: Actor, z: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Give the probabilities of a correct action (node, state) and of the moves (node, state, state)."""
+    """Return the probabilities of a correct action (node, state) and of the moves (node, state, state)."""
     if actor == "strong":
         fall = of.difficulty_on_strong * z + of.resistance_on_strong * v
         moves = np.broadcast_to(np.array(of.strong_moves), (len(z), 3, 3))
@@ -186,7 +186,7 @@ class _Prices:
         self.spent: dict[float, float] = {}
 
     def spend(self, price: float) -> float:
-        """Give the cost on development tasks."""
+        """Return the cost on development tasks."""
         if price not in self.rules:
             self.rules[price] = _induce(self.training, price)
             self.spent[price] = self.development.mean(self.rules[price])[1]
@@ -233,17 +233,17 @@ class _Tasks:
     cost: np.ndarray
 
     def first(self, n: int) -> _Tasks:
-        """Give the first n tasks."""
+        """Return the first n tasks."""
         return _Tasks(*(values[:n] for values in vars(self).values()))
 
     def visible(self, step: int) -> tuple[np.ndarray, np.ndarray]:
-        """Give the tasks that go on at a step, and what a policy may see of them: features, risks, their sum."""
+        """Return the tasks that go on at a step, and what a policy may see of them: features, risks, their sum."""
         tasks = np.flatnonzero(self.n_steps > step)
         risk = self.risk[tasks, :step]
         return tasks, np.column_stack([self.features[tasks], risk, risk.sum(axis=1)])
 
     def mean(self, rules: list[HistGradientBoostingRegressor]) -> tuple[float, float]:
-        """Give mean success and cost under rules by step."""
+        """Return mean success and cost under rules by step."""
         handoff = np.full(len(self.n_steps), self.risk.shape[1])
         for step in reversed(range(len(rules))):
             tasks, seen = self.visible(step)

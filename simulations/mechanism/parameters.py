@@ -120,7 +120,7 @@ class Mechanism:
         object.__setattr__(self, name, value)
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the parameters by name, as JSON can hold them."""
+        """Return the parameters by name, as JSON can hold them."""
         return asdict(self)
 
     @classmethod
@@ -225,12 +225,12 @@ class Calibration:
 
 
 def calibration() -> Calibration:
-    """Give the committed calibration."""
+    """Return the committed calibration."""
     return Calibration.read(CALIBRATED_FILE)
 
 
 def calibrated() -> Mechanism:
-    """Give the parameters that the studies use."""
+    """Return the parameters that the studies use."""
     return calibration().mechanism
 
 

@@ -125,7 +125,7 @@ STAGES = {"rollouts": "paired rollouts", "continuations": "continuations", "play
 
 
 def policies_table(experiment: Experiment) -> str:
-    """Give a row for each policy: its setting, and what it does on development and test games."""
+    """Return a row for each policy: its setting, and what it does on development and test games."""
     comparison, n = experiment.comparison, len(experiment.pairs["test"])
     rows = []
     for row in comparison.table.to_dict("records"):
@@ -146,13 +146,13 @@ def policies_table(experiment: Experiment) -> str:
 
 
 def setting_of(experiment: Experiment, name: str) -> str:
-    """Give the setting that was chosen for a policy, without what is as in the plain one."""
+    """Return the setting that was chosen for a policy, without what is as in the plain one."""
     words = in_words(experiment.comparison.fitted[name], experiment.comparison.choices[name])
     return ", ".join(part for part in words.split(", ") if part not in PLAIN)
 
 
 def gains_table(experiment: Experiment, policy: str) -> str:
-    """Give what a policy gains over each other one."""
+    """Return what a policy gains over each other one."""
     rows = [
         [
             str(row["over"]),
@@ -165,13 +165,13 @@ def gains_table(experiment: Experiment, policy: str) -> str:
 
 
 def interval(row: Mapping[Hashable, Any], name: str, scale: float, digits: int) -> str:
-    """Give a difference with its interval."""
+    """Return a difference with its interval."""
     middle, low, high = (f"{scale * row[one]:+.{digits}f}" for one in (name, f"{name}_lower", f"{name}_upper"))
     return f"{middle} ({low} to {high})"
 
 
 def counts_table(experiment: Experiment, tasks: str) -> str:
-    """Give how many tasks of each part had each paired outcome."""
+    """Return how many tasks of each part had each paired outcome."""
     counts = experiment.counts
     rows = [[part, *(str(counts.loc[outcome, part]) for outcome in counts.index)] for part in PARTS]
     return markdown_table([tasks, *(f"AB = {outcome}" for outcome in counts.index)], rows)
@@ -194,7 +194,7 @@ def success_rates(experiment: Experiment, groups: Mapping[str, tuple[str, ...]],
 
 
 def curve_table(curve: pd.DataFrame) -> str:
-    """Give success and cost of each policy at each budget."""
+    """Return success and cost of each policy at each budget."""
     cells = {
         (row["share"], row["policy"]): f"{100 * row['success']:.1f} ({row['cost']:.0f})"
         for row in curve.to_dict("records")
@@ -249,7 +249,7 @@ def _against_deferral(experiment: Experiment, name: str) -> str:
 
 
 def advice_table(advice: Recommendation) -> str:
-    """Give what each policy is expected to do on new games, by cross-validation on the development games."""
+    """Return what each policy is expected to do on new games, by cross-validation on the development games."""
     rows = [
         [
             f"**{row['policy']}**" if row["policy"] == advice.name else str(row["policy"]),
@@ -287,7 +287,7 @@ PURE = ("Pure Cheap", "Pure Strong")
 
 
 def curves(experiment: Experiment) -> pd.DataFrame:
-    """Choose each policy's setting at each budget on the development tasks; give what it does on the test tasks.
+    """Choose each policy's setting at each budget on the development tasks; return what it does on the test tasks.
 
     Policies that search for their setting are left out: they have a search for each budget.
     """
@@ -340,7 +340,7 @@ def plot_curves(experiment: Experiment, table: pd.DataFrame, path: Path, words: 
 
 
 def weights(experiment: Experiment) -> str:
-    """Give the weights as a table: the point estimate, the posterior mean, and its central 90%."""
+    """Return the weights as a table: the point estimate, the posterior mean, and its central 90%."""
     by_map, tree = estimates(experiment)
     drawn = tree["posterior"]["w"].stack(sample=("chain", "draw"))  # noqa: PD013  of xarray
     lower, upper = drawn.quantile([0.05, 0.95], "sample")
@@ -362,7 +362,7 @@ def weights(experiment: Experiment) -> str:
 
 
 def estimates(experiment: Experiment) -> tuple[MapFit, xr.DataTree]:
-    """Give the point estimate, and the posterior."""
+    """Return the point estimate, and the posterior."""
     by_map, by_posterior = (experiment.comparison.fitted[name] for name in (TACIT, POSTERIOR))
     assert isinstance(by_map, FittedTacitSwitch)
     assert isinstance(by_map.estimate, MapFit)
@@ -376,7 +376,7 @@ LOW = 1e-6
 
 
 def remarks(experiment: Experiment) -> list[str]:
-    """Give them as sentences; none where nothing is to be said."""
+    """Return them as sentences; none where nothing is to be said."""
     said = []
     choices, fitted = experiment.comparison.choices, experiment.comparison.fitted
     if ALARM in choices and number_in(choices[ALARM].point, "alpha") <= 0:
@@ -456,7 +456,7 @@ def write_results(experiment: Experiment, kept: Path, folder: Path, story: Story
 
 
 def telling_episodes(experiment: Experiment) -> Iterator[tuple[str, str, Transcript]]:
-    """Give the first test game of each telling kind under TACIT-Switch by posterior mean: a file name, words, it."""
+    """Yield the first test game of each telling kind under TACIT-Switch by posterior mean: a file name, words, it."""
     table = experiment.episodes
     table = table[table["policy"] == POSTERIOR].reset_index(drop=True)
     handed = table["handoff_step"].notna()

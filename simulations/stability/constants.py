@@ -27,12 +27,12 @@ from simulations.stability.contamination import (
 
 
 def net_factor(delta: float) -> float:
-    """Give by how much a net over all directions and a union bound over it multiply sigma, at n = 1."""
+    """Return by how much a net over all directions and a union bound over it multiply sigma, at n = 1."""
     return float(2 * np.sqrt(2 * (SIZE * np.log(5) + np.log(4 / delta))))
 
 
 def radius_bound(sigma: float, influence: float, n: float, share: float, delta: float) -> float:
-    """Give a_n(delta) of the theorem; `share` is rho_T, of all records.
+    """Return a_n(delta) of the theorem; `share` is rho_T, of all records.
 
     Examples
     --------
@@ -107,20 +107,20 @@ class Constants:
         return self.tasks_below(self.radius)
 
     def tasks_below(self, error: float) -> float:
-        """Give from how many tasks without a wrong mark on the bound is below an error."""
+        """Return from how many tasks without a wrong mark on the bound is below an error."""
         return (self.bound("", 1.0, 0.0) / error) ** 2
 
     def wrong_allowed(self, kind: str) -> float:
-        """Give the share of the marks, not of the records, up to which the conditions hold with endless tasks."""
+        """Return the share of the marks, not of the records, up to which the conditions hold with endless tasks."""
         records = min(self.limit / self.influence[kind], self.mu / 4 / self.curvature[kind])
         return records / self.timed
 
     def bound(self, kind: str, n: float, share: float) -> float:
-        """Give the right side of the inequality for the parameters, whether its conditions hold or not."""
+        """Return the right side of the inequality for the parameters, whether its conditions hold or not."""
         return 2 * radius_bound(self.sigma, self.influence.get(kind, 0.0), n, share, self.delta) / self.mu
 
     def holds(self, kind: str, n: float, share: float) -> bool:
-        """Tell whether a_n < mu r / 2, that is, the bound is below r, and H_T rho_T <= mu / 4."""
+        """Return whether a_n < mu r / 2, that is, the bound is below r, and H_T rho_T <= mu / 4."""
         return bool(self.bound(kind, n, share) < self.radius and self.curvature.get(kind, 0.0) * share <= self.mu / 4)
 
 
@@ -169,20 +169,20 @@ class Population:
         return found
 
     def hessian(self, shift: np.ndarray | None = None, count: int | None = None) -> np.ndarray:
-        """Give the Hessian of the clean population's objective at a shift from the target, from `count` records."""
+        """Return the Hessian of the clean population's objective at a shift from the target, from `count` records."""
         return mean_hessian(self.point(shift), self._first(count), self.frame)
 
     def point(self, shift: np.ndarray | None = None) -> np.ndarray:
-        """Give theta at a shift from the target."""
+        """Return theta at a shift from the target."""
         return TARGET if shift is None else TARGET + self.frame @ shift
 
     def shifts(self, radius: float, random: int = 30) -> Iterator[np.ndarray]:
-        """Give shifts of the length of the radius: along the axes, both ways, and at random."""
+        """Yield shifts of the length of the radius: along the axes, both ways, and at random."""
         yield from (sign * radius * axis for axis in self.axes for sign in (-1, 1))
         yield from (radius * v for v in _directions(np.random.default_rng(self.seed), random))
 
     def curvature(self, radius: float) -> float:
-        """Give mu: the smallest eigenvalue of the population's Hessian in the ball."""
+        """Return mu: the smallest eigenvalue of the population's Hessian in the ball."""
         shifts = list(self.shifts(radius))
         rough = [_smallest(self.hessian(shift, SEARCH["rough"])) for shift in shifts]
         starts = [shifts[at] for at in np.argsort(rough)[: SEARCH["starts"]]]
@@ -191,7 +191,7 @@ class Population:
         return min(_smallest(self.hessian(shift)) for shift in (None, self._descend(lowest, radius, None)))
 
     def spread(self) -> float:
-        """Give sigma: the least that bounds the moment generating function of the score along every direction.
+        """Return sigma: the least that bounds the moment generating function of the score along every direction.
 
         At one tilt its logarithm is convex in the direction, so going to the direction of its slope never lowers it.
         """
@@ -207,7 +207,7 @@ class Population:
         return best
 
     def influences(self, kind: str, radius: float) -> tuple[float, float]:
-        """Give G_T and H_T: the most that a wrong mark changes a record's gradient and, in the ball, its Hessian.
+        """Return G_T and H_T: the most that a wrong mark changes a record's gradient and, in the ball, its Hessian.
 
         They are maxima over all records and all wrong marks of the kind.
         """
@@ -224,7 +224,7 @@ class Population:
         return float(np.linalg.norm(change, axis=1).max()), self._largest(sizes, len(rows), radius)
 
     def score_slope(self, radius: float) -> float:
-        """Give L_q: the largest gradient of q over tasks, steps and the ball."""
+        """Return L_q: the largest gradient of q over tasks, steps and the ball."""
         design, totals = self.records.design, self.sample.totals
 
         def sizes(point: np.ndarray, some: np.ndarray) -> np.ndarray:
@@ -252,7 +252,7 @@ class Population:
         return _climb(height, slope, shift, radius)[0]
 
     def _largest(self, sizes: Callable[[np.ndarray, np.ndarray], np.ndarray], count: int, radius: float) -> float:
-        """Give the largest size over things and the ball; `sizes` gives those of some things at a point."""
+        """Return the largest size over things and the ball; `sizes` gives those of some things at a point."""
         blocks = [np.arange(start, min(start + BLOCK, count)) for start in range(0, count, BLOCK)]
         there = np.concatenate([sizes(TARGET, block) for block in blocks])
         some = np.argsort(-there)[: SEARCH["screened"]]
@@ -272,7 +272,7 @@ class Population:
 
 
 def mean_hessian(point: np.ndarray, records: Records, frame: np.ndarray) -> np.ndarray:
-    """Give the mean Hessian of records in the coordinates of a frame, in bounded memory."""
+    """Return the mean Hessian of records in the coordinates of a frame, in bounded memory."""
     count = len(records.strong)
     total = np.zeros((SIZE, SIZE))
     for start in range(0, count, BLOCK):
@@ -282,13 +282,13 @@ def mean_hessian(point: np.ndarray, records: Records, frame: np.ndarray) -> np.n
 
 
 def whitening(hessian: np.ndarray) -> np.ndarray:
-    """Give the frame in which a Hessian is the unit matrix."""
+    """Return the frame in which a Hessian is the unit matrix."""
     frame: np.ndarray = np.linalg.inv(np.linalg.cholesky(hessian)).T
     return frame
 
 
 def constants_of(population: Population, radius: float) -> Iterator[tuple[str, str, float]]:
-    """Give every constant that depends on the radius: its name, the kind of wrong marks it speaks of, and its value."""
+    """Yield every constant that depends on the radius: its name, the kind of wrong marks it speaks of, and its value."""
     yield "mu", "", population.curvature(radius)
     yield "L_q", "", population.score_slope(radius)
     for kind in WRONG_MARKS:
@@ -298,7 +298,7 @@ def constants_of(population: Population, radius: float) -> Iterator[tuple[str, s
 
 
 def sub_gaussian(values: np.ndarray) -> float:
-    """Give the least sigma with log E exp(t v) <= sigma^2 t^2 / 2 at all tilts t, for values v of mean zero.
+    """Return the least sigma with log E exp(t v) <= sigma^2 t^2 / 2 at all tilts t, for values v of mean zero.
 
     Examples
     --------
@@ -334,7 +334,7 @@ def _climb(
 
 
 def _bend(point: np.ndarray, along: np.ndarray, records: Records) -> np.ndarray:
-    """Give the gradient of the mean loss's second derivative along a vector, by differences of gradients."""
+    """Return the gradient of the mean loss's second derivative along a vector, by differences of gradients."""
     means = [gradients(point + nudge * along, records).mean(axis=0) for nudge in (-0.01, 0.0, 0.01)]
     bend: np.ndarray = means[0] - 2 * means[1] + means[2]
     return bend
@@ -412,7 +412,7 @@ class LargeSample:
         return sum(len(records.strong) for records in self.clean)
 
     def slope(self, point: np.ndarray, exchange: Exchange) -> np.ndarray:
-        """Give the gradient of the objective."""
+        """Return the gradient of the objective."""
         total = np.zeros(SIZE)
         for sign, blocks in ((1, self.clean), (-1, exchange.old), (1, exchange.new)):
             for records in blocks:

@@ -55,11 +55,11 @@ class Sample:
         return np.flatnonzero(self.strong & (self.mark < self.horizon))
 
     def take(self, rows: np.ndarray) -> Sample:
-        """Give some of them, some perhaps more than once."""
+        """Return some of them, some perhaps more than once."""
         return Sample(*(getattr(self, name)[rows] for name in ("x", "totals", "strong", "mark", "alone")))
 
     def episodes(self, mark: np.ndarray | None = None) -> Episodes:
-        """Give them as a fit takes them, with other marks if some are given."""
+        """Return them as a fit takes them, with other marks if some are given."""
         marked = self.mark if mark is None else mark
         crossed = self.mark < self.horizon
         window = np.where(self.strong & crossed, marked, np.nan)
@@ -157,38 +157,38 @@ class Records:
         )
 
     def take(self, rows: np.ndarray) -> Records:
-        """Give some of them."""
+        """Return some of them."""
         return Records(
             *(getattr(self, name)[rows] for name in ("design", "strong", "lower", "upper", "below", "above"))
         )
 
 
 def gradients(point: np.ndarray, records: Records) -> np.ndarray:
-    """Give the gradient of each record's loss, (record, parameter)."""
+    """Return the gradient of each record's loss, (record, parameter)."""
     return _derivatives(point, records, hessians=False)[0]
 
 
 def hessians(point: np.ndarray, records: Records) -> np.ndarray:
-    """Give the Hessian of each record's loss, (record, parameter, parameter)."""
+    """Return the Hessian of each record's loss, (record, parameter, parameter)."""
     return _derivatives(point, records, hessians=True)[1]
 
 
 def losses(point: np.ndarray, records: Records) -> np.ndarray:
-    """Give the negative log-likelihood of each record."""
+    """Return the negative log-likelihood of each record."""
     sign = np.where(records.strong, 1.0, -1.0)
     value: np.ndarray = -special.log_expit(sign * (records.design @ point[GAMMA])) - _log_mass(point, records)
     return value
 
 
 def scores(point: np.ndarray, design: np.ndarray, totals: np.ndarray) -> np.ndarray:
-    """Give q of every record and step; `totals` is (record, step, 2)."""
+    """Return q of every record and step; `totals` is (record, step, 2)."""
     z = _standardized(point, design[:, None, :], totals)
     q: np.ndarray = special.expit(design @ point[GAMMA])[:, None] * special.ndtr(z)
     return q
 
 
 def score_gradients(point: np.ndarray, design: np.ndarray, totals: np.ndarray) -> np.ndarray:
-    """Give the gradient of q of every record and step, (record, step, parameter)."""
+    """Return the gradient of q of every record and step, (record, step, parameter)."""
     wide = np.broadcast_to(design[:, None, :], (*totals.shape[:2], design.shape[1]))
     z = _standardized(point, wide, totals)
     pi = special.expit(design @ point[GAMMA])[:, None]
@@ -210,14 +210,14 @@ def _density(z: np.ndarray) -> np.ndarray:
 
 
 def _pull(point: np.ndarray, totals: np.ndarray) -> np.ndarray:
-    """Give the derivative of log R in eta."""
+    """Return the derivative of log R in eta."""
     w = special.expit(point[ETA])
     pull: np.ndarray = w * (1 - w) * (totals[..., 0] - totals[..., 1]) / (totals @ np.array([w, 1 - w]))
     return pull
 
 
 def _jacobian(point: np.ndarray, design: np.ndarray, totals: np.ndarray, z: np.ndarray) -> np.ndarray:
-    """Give the first derivatives of z."""
+    """Return the first derivatives of z."""
     s = np.exp(point[LOG_S])
     found = np.zeros((*z.shape, SIZE))
     found[..., ETA] = _pull(point, totals) / s
@@ -227,7 +227,7 @@ def _jacobian(point: np.ndarray, design: np.ndarray, totals: np.ndarray, z: np.n
 
 
 def _curvature(point: np.ndarray, design: np.ndarray, totals: np.ndarray, z: np.ndarray) -> np.ndarray:
-    """Give the second derivatives of z."""
+    """Return the second derivatives of z."""
     s, w = np.exp(point[LOG_S]), special.expit(point[ETA])
     pull = _pull(point, totals)
     found = np.zeros((*z.shape, SIZE, SIZE))
@@ -245,7 +245,7 @@ def _bounds(point: np.ndarray, records: Records) -> tuple[np.ndarray, np.ndarray
 
 
 def _log_mass(point: np.ndarray, records: Records) -> np.ndarray:
-    """Give log(Phi(upper) - Phi(lower)), from the tail in which the interval lies."""
+    """Return log(Phi(upper) - Phi(lower)), from the tail in which the interval lies."""
     lower, upper = _bounds(point, records)
     with np.errstate(invalid="ignore"):
         right = lower + upper > 0
@@ -256,7 +256,7 @@ def _log_mass(point: np.ndarray, records: Records) -> np.ndarray:
 
 
 def _derivatives(point: np.ndarray, records: Records, *, hessians: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Give gradients and, if asked for, Hessians, by the chain rule through both standardized bounds.
+    """Return gradients and, if asked for, Hessians, by the chain rule through both standardized bounds.
 
     With u = f(z_upper) / mass and l = f(z_lower) / mass the log mass has first derivatives u and -l, and second ones
     -z_upper u - u^2, z_lower l - l^2 and (mixed) u l.
@@ -346,25 +346,25 @@ class Contamination:
         return cls(sample, marks, order, rng.permutation(len(sample.strong)))
 
     def changed(self, kind: str, rate: float) -> np.ndarray:
-        """Give who is wrong if a share `rate` of the marks is, or as many as can be; of all tasks for outcomes."""
+        """Return who is wrong if a share `rate` of the marks is, or as many as can be; of all tasks for outcomes."""
         if kind == WRONG_OUTCOMES:
             return self.flips[: round(rate * len(self.flips))]
         return self.order[kind][: round(rate * len(self.sample.timed))]
 
     def mark(self, kind: str, rate: float) -> np.ndarray:
-        """Give the marks of which a share is wrong."""
+        """Return the marks of which a share is wrong."""
         marked, wrong = self.sample.mark.copy(), self.changed(kind, rate)
         marked[wrong] = self.marks[kind][wrong]
         return marked
 
     def outcomes(self, rate: float) -> np.ndarray:
-        """Give Strong's outcomes of which a share is flipped."""
+        """Return Strong's outcomes of which a share is flipped."""
         strong, wrong = self.sample.strong.copy(), self.changed(WRONG_OUTCOMES, rate)
         strong[wrong] = ~strong[wrong]
         return strong
 
     def records(self, kind: str, rate: float) -> Records:
-        """Give the records of which a share is wrong, in marks or, if the kind is that, in outcomes."""
+        """Return the records of which a share is wrong, in marks or, if the kind is that, in outcomes."""
         if kind == WRONG_OUTCOMES:
             return Records.of(self.sample, self.sample.mark, self.sample.mark, self.outcomes(rate))
         mark = self.mark(kind, rate)
@@ -372,7 +372,7 @@ class Contamination:
 
 
 def possible_marks(sample: Sample, kind: str) -> tuple[np.ndarray, np.ndarray]:
-    """Give every wrong mark of a kind that there can be: positions of episodes, and for each its mark.
+    """Return every wrong mark of a kind that there can be: positions of episodes, and for each its mark.
 
     The worst marks may be any.
     """
@@ -386,7 +386,7 @@ def possible_marks(sample: Sample, kind: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def mark_changes(sample: Sample) -> np.ndarray:
-    """Give what each mark would change of the gradient of its record, (timed episode, step, parameter)."""
+    """Return what each mark would change of the gradient of its record, (timed episode, step, parameter)."""
     timed = sample.take(sample.timed)
     clean = gradients(TARGET, Records.of(timed, timed.mark, timed.mark))
     steps = (np.full(len(timed.mark), step) for step in range(sample.horizon))
@@ -394,7 +394,7 @@ def mark_changes(sample: Sample) -> np.ndarray:
 
 
 def worst_marks(sample: Sample, direction: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Give the mark of each episode that pushes its gradient farthest along a direction, and by how much.
+    """Return the mark of each episode that pushes its gradient farthest along a direction, and by how much.
 
     The sign counts: marks that push the other way would undo what these do.
     """
@@ -406,7 +406,7 @@ def worst_marks(sample: Sample, direction: np.ndarray) -> tuple[np.ndarray, np.n
 
 
 def farthest_direction(sample: Sample, frame: np.ndarray, rate: float = AIMED_RATE) -> np.ndarray:
-    """Give the direction of `worst_marks` along which a share of wrong marks makes the longest first Newton step.
+    """Return the direction of `worst_marks` along which a share of wrong marks makes the longest first Newton step.
 
     In the coordinates of a frame in which the Hessian is the unit matrix that step is the sum of the marks' changes.
     It is tried to push each parameter up and down; from the best of these on, marks are chosen along the step that the

@@ -152,7 +152,7 @@ NEARLY = (1e-3, 1e-3)
 
 
 def names_of(policies: Iterable[Policy]) -> list[str]:
-    """Give the names of policies."""
+    """Return the names of policies."""
     return [policy.name for policy in policies]
 
 
@@ -192,7 +192,7 @@ def recommended_row(result: Comparison, worlds: Mapping[str, World], families: I
 
 
 def our_rows(worlds: Mapping[str, World], *, recommended: bool) -> list[Row]:
-    """Give the rows of our policies that a study adds to the first ones; where a fit cannot be made, it says why."""
+    """Return the rows of our policies that a study adds to the first ones; where a fit cannot be made, it says why."""
     rows: list[Row] = []
     for policy in ADDED:
         try:
@@ -205,7 +205,7 @@ def our_rows(worlds: Mapping[str, World], *, recommended: bool) -> list[Row]:
 
 
 def ours_beside(table: pd.DataFrame, plain: str, best_of: Iterable[str] = ()) -> list[str]:
-    """Give cells for the gains of our policies over a plain one, in points, paired by replicate.
+    """Return cells for the gains of our policies over a plain one, in points, paired by replicate.
 
     The last cell is what is recommended minus the best of some others, which only hindsight knows.
     """
@@ -222,7 +222,7 @@ def ours_beside(table: pd.DataFrame, plain: str, best_of: Iterable[str] = ()) ->
 
 
 def policy_rows(comparison: Comparison) -> list[Row]:
-    """Give a row for each policy: its averages, and the threshold and prefix that were chosen, if it has them."""
+    """Return a row for each policy: its averages, and the threshold and prefix that were chosen, if it has them."""
     rows: list[Row] = []
     for averages in comparison.table.drop(columns="setting").to_dict("records"):
         point = comparison.choices[str(averages["policy"])].point
@@ -232,6 +232,6 @@ def policy_rows(comparison: Comparison) -> list[Row]:
 
 
 def by_policy(table: pd.DataFrame, measure: str = "success", scale: float = 100.0) -> pd.DataFrame:
-    """Give one measure in a table (replicate, policy), in percent by default."""
+    """Return one measure in a table (replicate, policy), in percent by default."""
     wide = table.dropna(subset=["policy"]).pivot_table(index="replicate", columns="policy", values=measure)
     return scale * wide

@@ -97,7 +97,7 @@ def summarize(table: pd.DataFrame, folder: Path) -> str:
 
 
 def reached(table: pd.DataFrame, policy: str, cap: float) -> float:
-    """Give a policy's mean success at a cap, in percent; NaN where it has none."""
+    """Return a policy's mean success at a cap, in percent; NaN where it has none."""
     return 100 * float(table[(table["policy"] == policy) & np.isclose(table["cap"], cap)]["success"].mean())
 
 

@@ -84,7 +84,7 @@ def summarize(table: pd.DataFrame, folder: Path) -> str:
 
 
 def _gains(rows: pd.DataFrame) -> pd.DataFrame:
-    """Give each policy's success minus TACIT-Switch's at the same cost, in points, by replicate."""
+    """Return each policy's success minus TACIT-Switch's at the same cost, in points, by replicate."""
     success, cost = (rows.pivot_table(index="replicate", columns="policy", values=name) for name in ("success", "cost"))
     return 100 * success.sub(success[TACIT.name], axis=0) - SLOPE * cost.sub(cost[TACIT.name], axis=0)
 

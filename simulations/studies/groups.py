@@ -24,7 +24,7 @@ ROWS = ("pooled", "unpooled", "partially pooled", "partially pooled, new groups"
 
 
 def simulate(rng: np.random.Generator, group: np.ndarray, effects: np.ndarray) -> tuple[Episodes, np.ndarray]:
-    """Draw tasks of some groups, whose intercepts are (group, 2); give the true q(t) at every checkpoint, too."""
+    """Draw tasks of some groups, whose intercepts are (group, 2); return the true q(t) at every checkpoint, too."""
     n = len(group)
     x, risk = rng.normal(size=n), rng.gamma(2.0, 0.12, size=(n, HORIZON))
     logit = 0.6 + 0.7 * x + effects[group, 0]
@@ -84,7 +84,7 @@ def _error(q: xr.DataArray, truth: np.ndarray) -> float:
 
 
 def summarize(table: pd.DataFrame, folder: Path) -> str:
-    """Give the mean error of q by the number of episodes a group, and a figure of it."""
+    """Return the mean error of q by the number of episodes a group, and a figure of it."""
     cells: list[list[str]] = []
     means: dict[str, list[float]] = {name: [] for name in ROWS}
     settings = list(dict.fromkeys(table["setting"]))

@@ -58,7 +58,7 @@ LASTING = (ALARM.name, TACIT.name, "risk-only")
 
 
 def hidden_states(world: World) -> np.ndarray:
-    """Give the state after each of Cheap's steps, (task, step); -1 past the end of its rollout."""
+    """Return the state after each of Cheap's steps, (task, step); -1 past the end of its rollout."""
     if not isinstance(world.deferral, StepDeferral):
         raise InvalidDataError("a world of the mechanism simulator", field="world", value=world)
     tasks = world.deferral.tasks
@@ -97,7 +97,7 @@ def of_handoffs(result: Contest, states: np.ndarray, policies: Iterable[str]) ->
 
 
 def of_alarms(test: World, states: np.ndarray, alpha: float) -> dict[str, float]:
-    """Tell how well one risk of at least alpha gives the state away.
+    """Return how well one risk of at least alpha gives the state away.
 
     Returns
     -------

@@ -80,7 +80,7 @@ class Corruption:
 
 
 def _lowest(positions: np.ndarray, order: np.ndarray, rate: float) -> np.ndarray:
-    """Give the share of the positions that comes first."""
+    """Return the share of the positions that comes first."""
     return positions[np.argsort(order[positions])[: round(rate * len(positions))]]
 
 
@@ -176,7 +176,7 @@ def summarize(table: pd.DataFrame, folder: Path) -> str:
 
 
 def cell(table: pd.DataFrame, condition: str, rate: float, measure: str = "q_rmse") -> pd.Series:
-    """Give one measure of one condition, by replicate."""
+    """Return one measure of one condition, by replicate."""
     rows = table[(table["condition"] == condition) & np.isclose(table["rate"], rate)]
     return rows.set_index("replicate")[measure]
 

@@ -78,7 +78,7 @@ class Tasks:
         return cls(x, u, rng.integers(8, HORIZON + 1, size=n), pi)
 
     def risk(self, w: np.ndarray = WEIGHTS) -> np.ndarray:
-        """Give cumulative risk, (episode, step)."""
+        """Return cumulative risk, (episode, step)."""
         total: np.ndarray = np.cumsum(self.u @ w, axis=1)
         return total
 
@@ -111,7 +111,7 @@ class Tasks:
 
 
 def reached(risk: np.ndarray, location: np.ndarray, scale: float) -> np.ndarray:
-    """Give the probability that a log-normal threshold is at most each risk."""
+    """Return the probability that a log-normal threshold is at most each risk."""
     with np.errstate(divide="ignore"):
         probability: np.ndarray = special.ndtr((np.log(risk) - location[:, None]) / scale)
     return probability
@@ -258,7 +258,7 @@ def _covered(tree: xr.DataTree, episodes: Episodes, q: np.ndarray) -> float:
 
 
 def summarize(table: pd.DataFrame, folder: Path) -> str:
-    """Give the share of pages that are not green, what failed in them, and the coverage of the bands."""
+    """Return the share of pages that are not green, what failed in them, and the coverage of the bands."""
     _plot(table, folder / "power.png")
     wrong = [*MISFITS, NOISE]
     return "\n\n".join(
@@ -287,14 +287,14 @@ def _of(table: pd.DataFrame, setting: str) -> pd.DataFrame:
 
 
 def _not_green(part: pd.DataFrame) -> pd.Series:
-    """Tell where a page is not green; that only the sampler's check failed is not enough for a wrong model."""
+    """Return where a page is not green; that only the sampler's check failed is not enough for a wrong model."""
     if part["setting"].iloc[0] == RIGHT:
         return 1 - part["green"]
     return part[[column for column in CHECKS.values() if column != "sampler"]].max(axis=1)
 
 
 def _share(flags: pd.Series) -> str:
-    """Give a share in percent with its 95% interval (Jeffreys)."""
+    """Return a share in percent with its 95% interval (Jeffreys)."""
     n, k = len(flags), int(flags.sum())
     lower = 0.0 if k == 0 else float(special.betaincinv(k + 0.5, n - k + 0.5, 0.025))
     upper = 1.0 if k == n else float(special.betaincinv(k + 0.5, n - k + 0.5, 0.975))

@@ -200,7 +200,7 @@ def _analogues(success: pd.DataFrame) -> str:
 
 
 def median_interval(values: pd.Series) -> tuple[float, float, float]:
-    """Give the median and its bootstrapped 95% interval."""
+    """Return the median and its bootstrapped 95% interval."""
     resampled = np.random.default_rng(0).choice(values.to_numpy(), (2000, len(values)))
     low, high = np.quantile(np.median(resampled, axis=1), [0.025, 0.975])
     return float(values.median()), float(low), float(high)
@@ -229,7 +229,7 @@ def _policy_row(name: str, best: pd.Series, success: pd.DataFrame) -> list[str]:
 
 
 def correlated(known: pd.DataFrame, margin: pd.Series) -> list[tuple[str, float, float]]:
-    """Give name, rank correlation with the margin and adjusted p-value of what is known, the strongest first."""
+    """Return name, rank correlation with the margin and adjusted p-value of what is known, the strongest first."""
     found = []
     for name in known:
         result = stats.spearmanr(known[name], margin)
@@ -302,7 +302,7 @@ def replicate(setting: Setting, number: int, seeds: np.random.SeedSequence) -> l
 
 
 def rescues(world: World) -> dict[str, float]:
-    """Tell how many AB = 01 tasks are won by a handoff after 2 and after 5 Cheap steps."""
+    """Return how many AB = 01 tasks are won by a handoff after 2 and after 5 Cheap steps."""
     outcomes = world.episodes.outcomes
     saved = world.counterfactuals.table()[0][outcomes == "01"]
     return {
@@ -313,7 +313,7 @@ def rescues(world: World) -> dict[str, float]:
 
 
 def _to_four_digits(values: dict[str, Any]) -> dict[str, Any]:
-    """Give numbers that are the same on every machine: the last bits of what is computed hang on its processor."""
+    """Return numbers that are the same on every machine: the last bits of what is computed hang on its processor."""
     return json.loads(json.dumps(values), parse_float=lambda text: float(f"{float(text):.4g}"))
 
 

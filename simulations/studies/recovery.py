@@ -56,7 +56,7 @@ def replicate(setting: Setting, number: int, seeds: np.random.SeedSequence) -> l
 
 
 def raw_parameters(fit: MapFit) -> dict[str, float]:
-    """Give a fit's parameters for features as they are, by the names of `TRUE_PARAMETERS`.
+    """Return a fit's parameters for features as they are, by the names of `TRUE_PARAMETERS`.
 
     The fit is on z = (x - mean) / scale, so a slope is divided by the scale, and the intercept takes up the mean.
     """
@@ -69,7 +69,7 @@ def raw_parameters(fit: MapFit) -> dict[str, float]:
 
 
 def held_out_error(fit: MapFit, episodes: Episodes) -> float:
-    """Give the root mean square error of q over all tasks and steps."""
+    """Return the root mean square error of q over all tasks and steps."""
     return float(np.sqrt(((handoff_score(fit, episodes).values - true_scores(TRUTH, episodes)) ** 2).mean()))
 
 
@@ -129,7 +129,7 @@ def summarize(table: pd.DataFrame, folder: Path) -> str:
 
 
 def parameter_rmse(rows: pd.DataFrame) -> pd.Series:
-    """Give the root mean square error of each parameter over replicates."""
+    """Return the root mean square error of each parameter over replicates."""
     errors = rows[[f"error_{name}" for name in TRUE_PARAMETERS]].dropna()
     return np.sqrt((errors**2).mean()).rename(lambda column: column.removeprefix("error_"))
 

@@ -78,7 +78,7 @@ LONGER = 1000
 
 @cache
 def design_of(seed: int, *, learned: bool = False) -> Design:
-    """Give the design of a seed, made once a process."""
+    """Return the design of a seed, made once a process."""
     rng = np.random.default_rng(seed)
     return Design(
         features=rng.normal(size=(N_EPISODES, len(FEATURES))),
@@ -90,7 +90,7 @@ def design_of(seed: int, *, learned: bool = False) -> Design:
 
 @cache
 def parameters_of(seed: int, block: int, size: int = 300, *, learned: bool = False) -> dict[str, np.ndarray]:
-    """Give the parameters of replicates 0 to (block + 1) size - 1, of which a longer draw repeats the beginning."""
+    """Return the parameters of replicates 0 to (block + 1) size - 1, of which a longer draw repeats the beginning."""
     return design_of(seed, learned=learned).draw_parameters((block + 1) * size, seed)
 
 
@@ -178,14 +178,14 @@ class Design:
             return Episodes(dataset)
 
     def cumulative_risk(self, truth: dict[str, np.ndarray]) -> np.ndarray:
-        """Give R under the truth, (episode, step)."""
+        """Return R under the truth, (episode, step)."""
         if not self.learned:
             return np.cumsum(self.diagnostics @ truth["w"], axis=1)
         rho = rates(float(truth["rho"]), len(truth["w"]), clock=True)
         return peaks(with_clock(self.diagnostics), rho) @ truth["w"]
 
     def scores(self, draws: Draws) -> np.ndarray:
-        """Give q at the chosen steps of all tasks, (episode, step, draw), as if every rollout reached the horizon."""
+        """Return q at the chosen steps of all tasks, (episode, step, draw), as if every rollout reached the horizon."""
         if self.learned:
             risk = draws.cumulative_risk(self.diagnostics)[:, STEPS]
         else:
@@ -193,11 +193,11 @@ class Design:
         return score(draws.incidence(self.x)[:, None], draws.location(self.x)[:, None], draws.s, risk, draws.family)
 
     def true_scores(self, truth: dict[str, np.ndarray]) -> np.ndarray:
-        """Give q under the truth at the same points, (episode, step)."""
+        """Return q under the truth at the same points, (episode, step)."""
         return self.scores(draws_of({name: np.asarray(value)[None] for name, value in truth.items()}))[..., 0]
 
     def replicate(self, truth: dict[str, np.ndarray], rng: np.random.Generator, number: int) -> dict[str, float | str]:
-        """Sample one posterior; give the ranks of the truth, the share of q(t) covered, and the divergences."""
+        """Sample one posterior; return the ranks of the truth, the share of q(t) covered, and the divergences."""
         episodes = self.simulate(truth, rng)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", TacitWarning)
@@ -229,7 +229,7 @@ class Design:
 
     @staticmethod
     def _of_memory(tree: xr.DataTree, rho: np.ndarray, truth: float) -> dict[str, float | str]:
-        """Give the true memory, what is said of it, the sampler's own verdict, and what held the sampler up."""
+        """Return the true memory, what is said of it, the sampler's own verdict, and what held the sampler up."""
         lower, upper = np.quantile(rho, [0.05, 0.95])
         verdict = judge(tree)
         size = verdict.table["ess_bulk"]
@@ -245,13 +245,13 @@ class Design:
 
 
 def flat_posterior(tree: xr.DataTree) -> dict[str, np.ndarray]:
-    """Give the draws of every parameter as rows, all chains one after the other."""
+    """Return the draws of every parameter as rows, all chains one after the other."""
     posterior = tree["posterior"].data_vars
     return {str(name): values.values.reshape(-1, *values.shape[2:]) for name, values in posterior.items()}
 
 
 def draws_of(parameters: dict[str, Any]) -> Draws:
-    """Give parameters as rows the form that scores are computed from."""
+    """Return parameters as rows the form that scores are computed from."""
     kept = {"memory": parameters["rho"], "clock": True} if "rho" in parameters else {}
     return Draws(
         **{name: parameters[name] for name in ("w", "gamma0", "gamma", "beta0", "beta", "s")}, family=LOGNORMAL, **kept
@@ -296,7 +296,7 @@ def summarize(table: pd.DataFrame, folder: Path) -> str:
 
 
 def calibration(table: pd.DataFrame, figure: Path, draws: int = DRAWS) -> str:
-    """Give coverage, divergences, ranks and their figure of one setting."""
+    """Return coverage, divergences, ranks and their figure of one setting."""
     tested = rank_table(table)
     plot_ranks(table[list(tested.index)].astype(int), RANKED_DRAWS, figure)
     coverage = []
@@ -360,7 +360,7 @@ def about_memory(table: pd.DataFrame, figure: Path) -> list[str]:
 
 
 def _falls_short(table: pd.DataFrame) -> str:
-    """Say whether bands on q(t) cover what they say where the memory is learned."""
+    """Return whether bands on q(t) cover what they say where the memory is learned."""
     mean, half = mean_and_half_width(table["coverage 90%"])
     if half is None or mean + half >= 0.9:
         return "Bands on q(t) cover as often as they say."

@@ -32,7 +32,7 @@ FORMULA = "bs(x1, df=4) + C(kind) + x1:x2"
 
 @cache
 def tasks(seed: int) -> Episodes:
-    """Give the tasks and Cheap rollouts that all replicates share; outcomes are placeholders."""
+    """Return the tasks and Cheap rollouts that all replicates share; outcomes are placeholders."""
     rng = np.random.default_rng(seed)
     n_steps = rng.integers(7, HORIZON + 1, size=N_EPISODES)
     dataset = xr.Dataset(
@@ -58,7 +58,7 @@ def tasks(seed: int) -> Episodes:
 
 
 def standardized(episodes: Episodes, formula: str | None) -> np.ndarray:
-    """Give the features that the model sees."""
+    """Return the features that the model sees."""
     raw = episodes.dataset["features"].values
     if formula is not None:
         raw = design_matrix(design_of(formula, episodes), episodes)
@@ -84,7 +84,7 @@ def draw_truth(rng: np.random.Generator, episodes: Episodes, columns: int, *, gr
 
 
 def linear(truth: dict[str, np.ndarray], x: np.ndarray, group: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Give the logit of pi and the location of each task."""
+    """Return the logit of pi and the location of each task."""
     logit, location = (truth[f"{name}0"] + x @ truth[name] for name in ("gamma", "beta"))
     if "gamma_spread" in truth:
         logit = logit + truth["gamma_spread"] * truth["gamma_offset"][group]

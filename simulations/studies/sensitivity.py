@@ -58,7 +58,7 @@ OURS_ON = 20
 
 
 def settings() -> list[Setting]:
-    """Give the baseline with all replicates, and four more settings on each axis with half as many."""
+    """Return the baseline with all replicates, and four more settings on each axis with half as many."""
     found = calibration()
     factors = {"task features": found.feature_factors, "online risk": found.noise_factors}
     others = [
@@ -156,13 +156,13 @@ def _beside_alarm(table: pd.DataFrame, along: dict[str, list[str]]) -> str:
 
 
 def _over_alarm(table: pd.DataFrame, setting: str) -> pd.Series:
-    """Give success of TACIT-Switch minus that of First Alarm, by replicate, in points."""
+    """Return success of TACIT-Switch minus that of First Alarm, by replicate, in points."""
     ours, theirs = (_cells(table, setting, name).set_index("replicate")["success"] for name in (TACIT.name, ALARM.name))
     return 100 * (ours - theirs)
 
 
 def _along(axis: str) -> list[str]:
-    """Give the names of an axis's settings by rising information, the baseline in its place."""
+    """Return the names of an axis's settings by rising information, the baseline in its place."""
     found = calibration()
     factors = found.feature_factors if axis == "task features" else found.noise_factors
     return [BASELINE if factor == 1 else f"{axis} x {factor:.4g}" for factor in factors]

@@ -51,25 +51,25 @@ LARGE_RATES = {**dict.fromkeys(WRONG_MARKS, (0.0002,)), WRONG_OUTCOMES: (0.02, 0
 
 @cache
 def population() -> Population:
-    """Give what stands for the population in every replicate, in plain coordinates."""
+    """Return what stands for the population in every replicate, in plain coordinates."""
     return Population(draw(POPULATION, np.random.default_rng(POPULATION_SEED)))
 
 
 @cache
 def population_hessian() -> np.ndarray:
-    """Give the Hessian of the population's objective at the target."""
+    """Return the Hessian of the population's objective at the target."""
     return population().hessian()
 
 
 @cache
 def frames() -> dict[str, np.ndarray]:
-    """Give the coordinates: the parameters themselves, and those in which the population's Hessian is the unit."""
+    """Return the coordinates: the parameters themselves, and those in which the population's Hessian is the unit."""
     return {"plain": np.eye(len(TARGET)), "whitened": whitening(population_hessian())}
 
 
 @cache
 def farthest() -> np.ndarray:
-    """Give the direction along which wrong marks push the estimate farthest."""
+    """Return the direction along which wrong marks push the estimate farthest."""
     return farthest_direction(population().sample, frames()["whitened"])
 
 
@@ -101,7 +101,7 @@ def replicate(setting: Setting, number: int, seeds: np.random.SeedSequence) -> l
 
 
 def constants() -> list[Row]:
-    """Give every constant, by coordinates and radius; radius 0 for those that do not depend on it."""
+    """Return every constant, by coordinates and radius; radius 0 for those that do not depend on it."""
     sample = population().sample
     rows: list[Row] = []
 
@@ -131,7 +131,7 @@ def large(n: int, seeds: np.random.SeedSequence) -> list[Row]:
 
 
 def fitted(training: Episodes, seed: int) -> np.ndarray:
-    """Give how far the fit is from the target, in plain coordinates; NaN if there is none."""
+    """Return how far the fit is from the target, in plain coordinates; NaN if there is none."""
     try:
         return target_of(fit_map(training, ridge=0.0, restarts=1, seed=seed, unmarked="outcome")) - TARGET
     except ConvergenceError:
@@ -139,7 +139,7 @@ def fitted(training: Episodes, seed: int) -> np.ndarray:
 
 
 def left_sides(error: np.ndarray, test: Sample) -> Row:
-    """Give the left side of both inequalities."""
+    """Return the left side of both inequalities."""
     design = np.column_stack([np.ones(len(test.x)), test.x])
     change = scores(TARGET + error, design, test.totals) - scores(TARGET, design, test.totals)
     q = {"q_max": float(np.abs(change).max()), "q_rmse": float(np.sqrt((change**2).mean()))}
@@ -147,7 +147,7 @@ def left_sides(error: np.ndarray, test: Sample) -> Row:
 
 
 def on_the_way(records: Records, before: np.ndarray) -> Row:
-    """Give what the proof passes on its way to the right side.
+    """Return what the proof passes on its way to the right side.
 
     These are the gradient of the contaminated objective at the target, what contamination changed of it (`before` is
     the clean one), its size as a first step towards the estimate, and how far the Hessian there is from the
@@ -165,19 +165,19 @@ def on_the_way(records: Records, before: np.ndarray) -> Row:
 
 
 def lengths(what: str, shift: np.ndarray) -> Row:
-    """Give the length of a shift of the parameters in all coordinates."""
+    """Return the length of a shift of the parameters in all coordinates."""
     return {f"{what}_{name}": float(np.linalg.norm(np.linalg.solve(frame, shift))) for name, frame in frames().items()}
 
 
 def target_of(fit: MapFit) -> np.ndarray:
-    """Give a fit as a point of the theorem's coordinates."""
+    """Return a fit as a point of the theorem's coordinates."""
     raw = raw_parameters(fit)
     gamma, beta = ([raw[f"{name}{j}"] for j in range(4)] for name in ("gamma", "beta"))
     return np.array([*gamma, np.log(fit.w[0] / fit.w[1]), *beta, np.log(fit.s)])
 
 
 def with_outcomes(sample: Sample, strong: np.ndarray) -> Episodes:
-    """Give the episodes with other outcomes of Strong: those it now fails have no mark."""
+    """Return the episodes with other outcomes of Strong: those it now fails have no mark."""
     dataset = sample.episodes().dataset
     windows = {name: np.where(strong, dataset[name].values, np.nan) for name in ("window_start", "window_end")}
     changed = {name: ("episode", values) for name, values in {"strong_success": strong, **windows}.items()}

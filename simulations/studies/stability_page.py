@@ -119,7 +119,7 @@ def what_more_tasks_do(grid: pd.DataFrame) -> str:
 
 
 def what_the_large_sample_says(large: pd.DataFrame, constants: Constants) -> str:
-    """Say whether the bound holds where the conditions do that the constants decide."""
+    """Return whether the bound holds where the conditions do that the constants decide."""
     marks = [one for one in cells(large) if one.kind != WRONG_OUTCOMES]
     held = [one for one in marks if constants.holds(one.kind, one.n, one.share)]
     ratios = [constants.bound(one.kind, one.n, one.share) / one.mean("error_whitened") for one in held]

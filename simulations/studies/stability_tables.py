@@ -38,15 +38,15 @@ class Cell:
 
     @property
     def share(self) -> float:
-        """Give rho_T, a share of all records."""
+        """Return rho_T, a share of all records."""
         return float(self.fits["share"].mean())
 
     def mean(self, column: str) -> float:
-        """Give the mean of a column over replicates."""
+        """Return the mean of a column over replicates."""
         return float(self.fits[column].mean())
 
     def text(self, column: str, digits: int) -> str:
-        """Give it with its half-width."""
+        """Return it with its half-width."""
         return with_half_width(*mean_and_half_width(self.fits[column].dropna()), digits=digits)
 
 
@@ -57,28 +57,28 @@ def cell(fits: pd.DataFrame, kind: str, n: int, rate: float = SHOWN_RATE) -> Cel
 
 
 def cells(fits: pd.DataFrame) -> Iterator[Cell]:
-    """Give all cells."""
+    """Yield all cells."""
     for _, own in fits.groupby(["kind", "rate", "n"], sort=False):
         first = own.iloc[0]
         yield Cell(str(first["kind"]), float(first["rate"]), int(first["n"]), own)
 
 
 def power(fits: pd.DataFrame, kind: str, column: str) -> tuple[float, float | None]:
-    """Give the power of the share of wrong marks with which a column grows at the largest n, fitted by replicate."""
+    """Return the power of the share of wrong marks with which a column grows at the largest n, fitted by replicate."""
     own = fits[(fits["kind"] == kind) & (fits["n"] == fits["n"].max())]
     fitted = [np.polyfit(np.log(one["rate"]), np.log(one[column]), 1)[0] for _, one in own.groupby("replicate")]
     return mean_and_half_width(fitted)
 
 
 def size_power(fits: pd.DataFrame, kind: str) -> float:
-    """Give the power of n with which the mean error falls, at the shown rate."""
+    """Return the power of n with which the mean error falls, at the shown rate."""
     sizes = sorted(fits["n"].unique())
     means = [cell(fits, kind, n).mean("error_whitened") for n in sizes]
     return float(np.polyfit(np.log(sizes), np.log(means), 1)[0])
 
 
 def bias(fits: pd.DataFrame, kind: str, rate: float) -> float:
-    """Give what is left of the error at the largest n when the clean error is taken off, in squares."""
+    """Return what is left of the error at the largest n when the clean error is taken off, in squares."""
     n = int(fits["n"].max())
     squares = [float((cell(fits, of, n, rate).fits["error_whitened"] ** 2).mean()) for of in (kind, "clean")]
     return float(np.sqrt(max(squares[0] - squares[1], 0.0)))
@@ -175,12 +175,12 @@ def slack_table(fits: pd.DataFrame, constants: dict[str, Constants], n: int) -> 
 
 
 def record_factor(own: Cell, constants: Constants) -> float:
-    """Give by how much the theorem's term for wrong marks exceeds what they change of the gradient."""
+    """Return by how much the theorem's term for wrong marks exceeds what they change of the gradient."""
     return constants.influence[own.kind] * own.share / own.mean(f"pull_{constants.coordinates}")
 
 
 def noise_factors(constants: Constants) -> dict[str, float]:
-    """Give the factors by which the term for noise exceeds the clean error, in whitened coordinates.
+    """Return the factors by which the term for noise exceeds the clean error, in whitened coordinates.
 
     There the score has standard deviation 1 in every direction and the error is about the square root of p / n.
     """

@@ -60,7 +60,7 @@ class Identity:
 
     @classmethod
     def of(cls, study: Study, seed: int) -> Identity:
-        """Give the identity of a study as it is now."""
+        """Return the identity of a study as it is now."""
         return cls(study=study.name, version=version("bayes_tacit"), seed=seed, design=study.design())
 
     def refuse_other(self, found: object, source: Path) -> None:
@@ -114,7 +114,7 @@ class Kept:
         self.done.add((setting, replicate))
 
     def table(self, replicates: int) -> pd.DataFrame:
-        """Give the rows of the first replicates of every setting, in order."""
+        """Return the rows of the first replicates of every setting, in order."""
         settings = {setting.name: position for position, setting in enumerate(self._study.settings)}
         chosen: dict[tuple[int, int], list[Row]] = {}
         for (name, number), rows in self._replicates():

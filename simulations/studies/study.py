@@ -99,7 +99,7 @@ class Study:
     arguments: str = ""
 
     def seeds(self, setting: int, number: int, seed: int) -> np.random.SeedSequence:
-        """Give the seeds of one replicate, which depend on nothing else."""
+        """Return the seeds of one replicate, which depend on nothing else."""
         return np.random.SeedSequence(seed, spawn_key=(0 if self.paired else setting, number))
 
     def position(self, name: str) -> int:
@@ -112,11 +112,11 @@ class Study:
         return names.index(name)
 
     def count(self, setting: int, replicates: int) -> int:
-        """Give how many replicates a setting gets when the study has so many."""
+        """Return how many replicates a setting gets when the study has so many."""
         return math.ceil(self.settings[setting].share * replicates)
 
     def design(self) -> str:
-        """Give a digest of settings and parameters: results with another one are those of another study."""
+        """Return a digest of settings and parameters: results with another one are those of another study."""
         content = {
             "settings": [[setting.name, setting.values] for setting in self.settings],
             "parameters": self.parameters,
@@ -158,7 +158,7 @@ LOGS = ("intercode", "intercode_databases")
 
 
 def load(name: str) -> Study:
-    """Give the study of this name."""
+    """Return the study of this name."""
     if name not in STUDIES:
         raise InvalidDataError(f"one of {', '.join([*STUDIES, *EXPERIMENTS])}, or all", field="study", value=name)
     return import_module(STUDIES[name]).STUDY

@@ -59,7 +59,7 @@ class Tolerance:
         return f"{self.amount:.0%}" if self.relative else f"{self.amount:g} {self.unit}".strip()
 
     def admits(self, difference: float, paper: float) -> bool:
-        """Tell whether a difference is within it."""
+        """Return whether a difference is within it."""
         return bool(abs(difference) <= self.amount * (abs(paper) if self.relative else 1) * (1 + 1e-9))
 
 
@@ -105,7 +105,7 @@ def comparison_table(comparisons: Sequence[Comparison], tolerance: Tolerance, di
 
 
 def mean_and_half_width(values: Iterable[float]) -> tuple[float, float | None]:
-    """Give the mean over replicates and the half-width of its Student-t 95% interval, None for a single replicate.
+    """Return the mean over replicates and the half-width of its Student-t 95% interval, None for a single replicate.
 
     Examples
     --------

@@ -72,7 +72,7 @@ TASKS = {"differ": tasks_that_differ, "alike": tasks_alike}
 
 
 def final_risks(kind: str, data_sets: int = 20) -> tuple[float, float]:
-    """Give the sd of the log of the final risk between tasks, and the share that crosses where Strong succeeds."""
+    """Return the sd of the log of the final risk between tasks, and the share that crosses where Strong succeeds."""
     found = []
     for number in range(data_sets):
         design = TASKS[kind](np.random.default_rng(number))
@@ -157,7 +157,7 @@ def _sample(episodes: Episodes, reading: Unmarked, seed: int) -> xr.DataTree:
 
 
 def without_marks(episodes: Episodes, setting: Setting, rng: np.random.Generator) -> tuple[Episodes, float]:
-    """Remove marks with the setting's probability; give the episodes, and the share of marks that went."""
+    """Remove marks with the setting's probability; return the episodes, and the share of marks that went."""
     dataset = episodes.dataset.copy()
     level, slope = setting.values["missing"]
     mark = dataset["window_start"].values
@@ -168,7 +168,7 @@ def without_marks(episodes: Episodes, setting: Setting, rng: np.random.Generator
 
 
 def summarize(table: pd.DataFrame, folder: Path) -> str:
-    """Give coverage, bias and width of the bands by what is missing, over the prior and at the stated truth."""
+    """Return coverage, bias and width of the bands by what is missing, over the prior and at the stated truth."""
     _plot(table, folder / "coverage.png")
     return "\n\n".join(
         [

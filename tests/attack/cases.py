@@ -165,14 +165,14 @@ def limit(seconds: float):
 
 
 def distinct(content: bytes | str) -> str:
-    """Give a short digest."""
+    """Return a short digest."""
     return hashlib.sha256(content.encode(errors="surrogatepass") if isinstance(content, str) else content).hexdigest()[
         :24
     ]
 
 
 def attempt(case: Case, folder: Path, usual: object) -> tuple[str, Failure | None]:
-    """Run a case in a folder of its own; give how it ended and what is wrong with that."""
+    """Run a case in a folder of its own; return how it ended and what is wrong with that."""
     folder.mkdir()
     for entry in case.door.base.iterdir():
         (folder / entry.name).symlink_to(entry)
@@ -223,7 +223,7 @@ def _wrong(case: Case, ended: Ended, usual: object, left: set[str]) -> str:
 
 
 def finite(result: object) -> bool:
-    """Tell whether every number of a result is finite."""
+    """Return whether every number of a result is finite."""
     if isinstance(result, float):
         return math.isfinite(result)
     if isinstance(result, dict):
@@ -236,7 +236,7 @@ def finite(result: object) -> bool:
 
 
 def run_all(cases: Iterable[Case], home: Path) -> dict[str, Tally]:
-    """Run cases one after the other, those that are the same once; give the counts by door."""
+    """Run cases one after the other, those that are the same once; return the counts by door."""
     tallies: dict[str, Tally] = {}
     usual: dict[str, object] = {}
     for number, case in enumerate(cases):
@@ -262,7 +262,7 @@ def run_all(cases: Iterable[Case], home: Path) -> dict[str, Tally]:
 
 
 def usual_result(door: Door, folder: Path) -> object:
-    """Give what the valid input gives; it must be accepted."""
+    """Return what the valid input gives; it must be accepted."""
     folder.mkdir()
     for entry in door.base.iterdir():
         (folder / entry.name).symlink_to(entry)
@@ -285,7 +285,7 @@ class _Input:
 
 
 def command(*words: str, out: tuple[str, ...] = (), stdin: bytes = b"") -> Callable[[Path], Ended]:
-    """Give what runs the program in this process; `out` names the files whose content is its result."""
+    """Return what runs the program in this process; `out` names the files whose content is its result."""
 
     def run(folder: Path) -> Ended:
         output, errors = io.StringIO(), io.StringIO()
@@ -345,7 +345,7 @@ def _content(path: Path) -> object:
 
 
 def python(function: Callable[[Path], object]) -> Callable[[Path], Ended]:
-    """Give what calls a function of the library with the folder."""
+    """Return what calls a function of the library with the folder."""
 
     def run(folder: Path) -> Ended:
         with chdir(folder), warnings.catch_warnings():

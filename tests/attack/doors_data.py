@@ -469,7 +469,7 @@ def renewed(name: str, change: Callable[[xr.Dataset], xr.Dataset]) -> Prepare:
 
 
 def set_item(variable: str, value: object, rng: Random) -> Callable[[xr.Dataset], xr.Dataset]:
-    """Give one number of a variable, within the rollouts, another value."""
+    """Return one number of a variable, within the rollouts, another value."""
 
     def change(dataset: xr.Dataset) -> xr.Dataset:
         values = dataset[variable].values.astype(float if not isinstance(value, str) else object)

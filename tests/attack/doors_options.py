@@ -20,7 +20,7 @@ ABSURD = (str(10**12), str(2**62))
 
 
 def whole(least: int, *, bounded: bool = False) -> tuple[str, ...]:
-    """Give what a whole number from `least` on must not be; some would never end."""
+    """Return what a whole number from `least` on must not be; some would never end."""
     return (*WORDS, *FRACTIONS, *HUGE, str(least - 1), str(least - 1000), *(ABSURD if bounded else ()))
 
 
@@ -157,7 +157,7 @@ def options(home: Path, _: Random, commands: list[str]) -> Iterator[Case]:
 
 
 def _words_for(option: str) -> tuple[str, ...]:
-    """Give how a refusal may call an option."""
+    """Return how a refusal may call an option."""
     plain = option[2:]
     return (
         option,

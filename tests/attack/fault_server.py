@@ -141,7 +141,7 @@ def play(job: dict[str, object], path: Path) -> dict[str, object]:
 
 
 def memory(name: str) -> float:
-    """Give a number of this process's status, in MB."""
+    """Return a number of this process's status, in MB."""
     line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(name))
     return int(line.split()[1]) / 1024
 

@@ -73,7 +73,7 @@ class Line:
 
 
 def headed(content: bytes, status: str = "200 OK", **headers: str) -> bytes:
-    """Give a whole answer."""
+    """Return a whole answer."""
     named = {"Content-Type": "application/json", "Content-Length": str(len(content))}
     named |= {name.replace("_", "-"): value for name, value in headers.items()}
     lines = "".join(f"{name}: {value}\r\n" for name, value in named.items() if value)
@@ -81,7 +81,7 @@ def headed(content: bytes, status: str = "200 OK", **headers: str) -> bytes:
 
 
 def completion(text: object = "right", logprobs: object = None, usage: object = None) -> bytes:
-    """Give what a model says, as JSON."""
+    """Return what a model says, as JSON."""
     content = {"choices": [{"message": {"role": "assistant", "content": text}, "logprobs": logprobs}], "usage": usage}
     return json.dumps(content).encode()
 

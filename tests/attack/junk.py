@@ -67,7 +67,7 @@ def dumps(content: object) -> bytes:
 
 
 def replaced(content: Any, path: tuple[object, ...], value: object) -> Any:
-    """Give a copy of JSON content with another value at a path."""
+    """Return a copy of JSON content with another value at a path."""
     if not path:
         return value
     first, *rest = path
@@ -79,7 +79,7 @@ def replaced(content: Any, path: tuple[object, ...], value: object) -> Any:
 
 
 def removed(content: Any, path: tuple[object, ...]) -> Any:
-    """Give a copy without what is at a path."""
+    """Return a copy without what is at a path."""
     *above, last = path
     inner = content
     for part in above:
@@ -92,7 +92,7 @@ def removed(content: Any, path: tuple[object, ...]) -> Any:
 
 
 def objects(content: Any, path: tuple[object, ...] = ()) -> Iterator[tuple[object, ...]]:
-    """Give the paths of all objects that have a key."""
+    """Yield the paths of all objects that have a key."""
     if isinstance(content, dict) and content:
         yield path
     items = content.items() if isinstance(content, dict) else enumerate(content) if isinstance(content, list) else ()
@@ -146,7 +146,7 @@ def _text(text: str, rng: Random) -> str:
 
 
 def torn(text: bytes, rng: Random, *, lines: bool) -> Iterator[tuple[str, bytes]]:
-    """Give text that is no JSON document, or no lines of them, any more."""
+    """Yield text that is no JSON document, or no lines of them, any more."""
     for _ in range(8):
         cut = rng.randrange(1, len(text) - 1)
         within = not lines or text[cut - 1 : cut + 1].strip(b"\r\n ") == text[cut - 1 : cut + 1]
@@ -226,7 +226,7 @@ def put(name: str, content: bytes) -> Prepare:
 def case_of(
     door: Door, file: str, what: str, content: bytes, expects: str = REFUSE, names: tuple[str, ...] = ()
 ) -> Case:
-    """Give a case of other bytes."""
+    """Return a case of other bytes."""
     return Case(door, what, put(file, content), expects, names, distinct(file + what[:4]) + distinct(content))
 
 
@@ -276,7 +276,7 @@ def wrong_fields(
     per_field: int = 99,
     names: Callable[[Field], tuple[str, ...]] | None = None,
 ) -> Iterator[Case]:
-    """Give fields values that they must not have, and take them away."""
+    """Yield fields values that they must not have, and take them away."""
     for path, kind in fields.items():
         shown = ".".join(map(str, path))
         said = names(path) if names else named(path)
@@ -293,7 +293,7 @@ def wrong_fields(
 
 
 def named(path: Field) -> tuple[str, ...]:
-    """Give the names along a path, of which a refusal must have one."""
+    """Return the names along a path, of which a refusal must have one."""
     return tuple(str(part) for part in path if isinstance(part, str))
 
 
@@ -306,7 +306,7 @@ def repeated_keys(
     *,
     write: Callable[[bytes], bytes] = bytes,
 ) -> Iterator[Case]:
-    """Give random keys twice, with the same value and with another one."""
+    """Yield random keys twice, with the same value and with another one."""
     places = list(objects(content))
     for _ in range(n):
         path = rng.choice(places)
@@ -351,7 +351,7 @@ def same(door: Door, file: str, content: Any, rng: Random, n: int, *, lines: boo
 
 
 def own(folder: Path, name: str) -> Path:
-    """Give the case a copy of its own of a valid file or folder, to change."""
+    """Return the case a copy of its own of a valid file or folder, to change."""
     path = folder / name
     whole = path.resolve()
     path.unlink()

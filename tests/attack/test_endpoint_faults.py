@@ -51,7 +51,7 @@ SAMPLE = (
 
 
 def played(names, tmp_path, *, timeout=TIMEOUT):
-    """Play against faults in a process of its own; give what it tells of each, and everything that it wrote."""
+    """Play against faults in a process of its own; return what it tells of each, and everything that it wrote."""
     known = faults()
     if any(name.startswith("coding: ") for name in names):
         prepare()
@@ -103,7 +103,7 @@ def holds_the_key(text):
 
 
 def judged(told):
-    """Tell what is wrong with each."""
+    """Return what is wrong with each."""
     known, wrong = faults(), {}
     for one in told:
         expected, problems = known[one["name"]].expected, []

@@ -111,7 +111,7 @@ class Found:
 
 
 def started(work: Callable[[], object], folder: Path, said: Path) -> int:
-    """Run work in a fork, in a session of its own; give its number."""
+    """Run work in a fork, in a session of its own; return its number."""
     number = os.fork()
     if number:
         return number
@@ -142,7 +142,7 @@ def started(work: Callable[[], object], folder: Path, said: Path) -> int:
 
 
 def ended(number: int, seconds: float = PATIENCE) -> int | None:
-    """Wait for a fork; give how it ended as a shell does, None if it did not."""
+    """Wait for a fork; return how it ended as a shell does, None if it did not."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         done, status = os.waitpid(number, os.WNOHANG)
@@ -252,7 +252,7 @@ def small_disk(folder: Path, size: int) -> Iterator[Path]:
 
 
 def can_mount(home: Path) -> bool:
-    """Tell whether disks can be mounted here."""
+    """Return whether disks can be mounted here."""
     try:
         with small_disk(home / "trial", 2**16):
             return True
@@ -316,7 +316,7 @@ def _told(writer: Writer, base: Path, folder: Path, said: Path, where: str, run:
 
 
 def sizes(folder: Path, out: str) -> list[int]:
-    """Give sizes of disks between too small for anything and nearly enough for what is written there."""
+    """Return sizes of disks between too small for anything and nearly enough for what is written there."""
     path = folder / out
     files = [path] if path.is_file() else [each for each in path.rglob("*") if each.is_file()]
     pages = sum(-(-file.stat().st_size // os.sysconf("SC_PAGE_SIZE")) for file in files) + 2
@@ -442,7 +442,7 @@ REPORT = ("report", "real.nc", "few.jsonl", "--out", "h.html", "--force")
 
 
 def commands() -> list[Writer]:
-    """Give the commands that write one file, one for each format."""
+    """Return the commands that write one file, one for each format."""
     found = [
         Writer(f"{words[0]} .{suffix}", out.format(suffix), read_episodes, [word.format(suffix) for word in words])
         for words, out in EPISODES.items()
@@ -463,12 +463,12 @@ def commands() -> list[Writer]:
 
 
 def slow_commands() -> list[Writer]:
-    """Give those that load PyMC, or read what it has sampled."""
+    """Return those that load PyMC, or read what it has sampled."""
     return [Writer("sample", "y.nc", read_new_draws, [*SAMPLE]), Writer("report", "h.html", read_page, [*REPORT])]
 
 
 def functions() -> list[Writer]:
-    """Give what is written from Python, and what grows."""
+    """Return what is written from Python, and what grows."""
     return [
         Writer("save_posterior .nc", "q.nc", read_draws, work=_saved_again("q.nc")),
         Writer("save_posterior .zarr", "q.zarr", read_draws, work=_saved_again("q.zarr")),
@@ -539,7 +539,7 @@ def read_sessions(folder: Path) -> object:
 
 
 def playing_commands() -> list[Writer]:
-    """Give what needs `needed_to_play`."""
+    """Return what needs `needed_to_play`."""
     words = ["--out", "rollouts", "--counterfactuals", "c2.csv", "--force"]
     beside = ("rollouts-handoffs", "c2.csv")
     judged = ["evaluate", "router.json", *COMMON, "--out", "played", "--pages", "--resamples", "20"]

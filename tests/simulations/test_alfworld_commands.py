@@ -24,7 +24,7 @@ ACTIONS = 10
 
 
 def called(*words, cwd):
-    """Run the program in this process; give exit code, output and errors."""
+    """Run the program in this process; return exit code, output and errors."""
     done = call(*words, cwd=cwd)
     return done.returncode, done.stdout, done.stderr
 

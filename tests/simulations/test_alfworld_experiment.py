@@ -1,4 +1,4 @@
-"""The ALFWorld experiment on kitchens of our own: what is played, gone on with, written, and run as commands."""
+"""The experiments on ALFWorld's games: every policy is played, by the scripted and by the learned pair."""
 
 from __future__ import annotations
 
@@ -7,21 +7,23 @@ import re
 from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 from alfworld_fit import fit_of_made_up_episodes
 
-from bayes_tacit import Episodes
+from bayes_tacit import Episodes, StepCost, load_example
 from bayes_tacit.agents import Budget, History, Step, read_transcript
 from bayes_tacit.agents.pages import episode_page
-from bayes_tacit.agents.playing import Continuations, Players
+from bayes_tacit.agents.playing import Continuations, Players, collect
 from bayes_tacit.data.costs import Outcomes
 from bayes_tacit.decisions.selection import fixed_grid
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.policies import (
     EvoRoute,
+    FirstAlarm,
     PosteriorTacitSwitch,
     PrefixRouter,
     PureCheap,
@@ -30,6 +32,7 @@ from bayes_tacit.policies import (
     TacitSwitch,
     TaskRouter,
     Trim,
+    TunedSwitch,
     World,
 )
 from simulations import __main__ as program
@@ -38,17 +41,34 @@ from simulations.alfworld import (
     AlfworldEnvironment,
     CheapActor,
     ErrorProcess,
+    Game,
     StrongActor,
+    experiment,
+    list_games,
     write_kitchens,
 )
 from simulations.alfworld.benchmark import DESCRIPTORS, DIAGNOSTICS, AlfworldExtractor
-from simulations.alfworld.experiment import BENCHMARK, run_experiment
+from simulations.alfworld.experiment import (
+    BENCHMARK,
+    CHEAP_GAMES,
+    FOLDS,
+    PAIR,
+    alfworld_setup,
+    compared_policies,
+    larger_section,
+    learned_pair,
+    run_experiment,
+)
 from simulations.alfworld.games import Splits
+from simulations.alfworld.learned import LearnedActor, LearnedPair, Ranker
 from simulations.alfworld.page import SCRIPTED
 from simulations.played import experiment as experiment_module
+from simulations.played.crossed import cross_validate, crossed_table
 from simulations.played.experiment import check_played
-from simulations.played.page import seconds_spent, write_results
-from simulations.played.policies import POSTERIOR, TACIT
+from simulations.played.needed import needed_handoffs
+from simulations.played.page import advice_table, advice_words, seconds_spent, write_results
+from simulations.played.policies import BY_LIKELIHOOD, DUE, POSTERIOR, TACIT, is_family
+from simulations.played.recommended import recommended
 
 pytestmark = pytest.mark.filterwarnings("ignore::bayes_tacit.errors.TacitWarning")
 
@@ -141,7 +161,7 @@ def expected_of(ran, name, row, game):
 
 
 def looks_wrong(history, wrong, level):
-    """Tell whether the latest step is Cheap's and looks wrong."""
+    """Return whether the latest step is Cheap's and looks wrong."""
     if not history.steps or history.steps[-1].agent == "strong":
         return False
     latest, extractor = history.steps[-1], AlfworldExtractor()
@@ -354,3 +374,172 @@ def test_the_splits_of_the_official_games_are_disjoint():
     groups = [splits.fit, splits.select, splits.test, splits.knowledge]
     assert [len(group) for group in groups] == [100, 40, 134, 66]
     assert len({game.id for group in groups for game in group}) == 340
+
+
+N, PARTS = 11, 3
+LONGER = Players(CheapActor(7, MILD), StrongActor(7, overlooks=0.3), budget=Budget(18))
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory):
+    data, home = tmp_path_factory.mktemp("data"), tmp_path_factory.mktemp("home")
+    write_kitchens(data, "own", N, seed=1)
+    pairs = collect(BENCHMARK, home / "rollouts", LONGER, tasks=list_games("own", data))
+    return pairs, alfworld_setup(home, LONGER, standstill=1)
+
+
+class Spying:
+    """Fits nothing, and remembers what it was to be fitted on."""
+
+    def __init__(self):
+        self.seen = []
+
+    def __call__(self, episodes):
+        self.seen.append(episodes)
+        return fit_of_made_up_episodes()
+
+
+@pytest.fixture(scope="module")
+def found(played):
+    spy = Spying()
+
+    def policies():
+        alarm = FirstAlarm("repeated_action")
+        deferral = StepDeferral("uncertainty", average_steps=(0, 2, 12), timing="proposal")
+        tacit = TacitSwitch(estimator=spy, candidates=fixed_grid(0.05, 0.5, n=10), name=TACIT)
+        trim = Trim(unmarked="outcome", average_steps=(1, 2))
+        dear = StepDeferral("uncertainty", average_steps=(1e6,), timing="proposal", name="Always deferring")
+        return [PureCheap(), alarm, deferral, trim, dear, tacit, PureStrong()]
+
+    return cross_validate(*played, policies, parts=PARTS), spy
+
+
+def test_every_game_is_judged_once_by_what_was_fitted_without_it(played, found):
+    pairs, _ = played
+    result, spy = found
+    ids = [pair.task.id for pair in pairs]
+    assert len(spy.seen) == PARTS
+    trained = [set(one.ids.tolist()) for one in spy.seen]
+    order = np.random.default_rng(2027).permutation(N)
+    for part, some in enumerate(trained):
+        held_out = {ids[at] for at in order[part::PARTS]}
+        assert not some & held_out
+        # Settings are chosen on three tenths of the other games, which are not fitted on.
+        assert len(some) == N - len(held_out) - round(0.3 * (N - len(held_out)))
+    for name, agent in (("Pure Cheap", "cheap"), ("Pure Strong", "strong")):
+        ends = [getattr(pair, agent).end for pair in pairs]
+        assert result.outcomes[name].success.tolist() == [end.success for end in ends]
+        assert result.outcomes[name].cost.tolist() == [end.cost for end in ends]
+    assert not np.isnan(result.outcomes[TACIT].cost).any()
+    assert 0 < result.outcomes["TRIM analogue"].strong_calls.sum() < result.outcomes["Pure Strong"].strong_calls.sum()
+
+
+def test_where_nothing_is_within_the_cap_cheap_plays_alone(found):
+    result, _ = found
+    assert result.beyond == ("Always deferring",) * PARTS
+    assert result.outcomes["Always deferring"].cost.tolist() == result.outcomes["Pure Cheap"].cost.tolist()
+    assert f"Always deferring ({PARTS})" in "".join(larger_section(result, ""))
+
+
+def test_marks_are_complete_ranges(found):
+    result, spy = found
+    start, end = (
+        np.concatenate([one.dataset[name].values[one.has_window] for one in spy.seen])
+        for name in ("window_start", "window_end")
+    )
+    assert (end > start).any()
+    assert 0 < result.wide <= result.marked <= result.failed
+
+
+def test_the_section_says_what_came_of_it(found):
+    result, _ = found
+    page = "\n".join(larger_section(result, "These are kitchens."))
+    for row in crossed_table(result).to_dict("records"):
+        wins = round(row["success"] * N)
+        assert f"| {row['policy']} | {wins}/{N} ({100 * wins / N:.1f}%) | {row['cost']:.2f} |" in page
+    gain = 100 * (result.outcomes[TACIT].success - result.outcomes["Pure Cheap"].success).mean()
+    assert f"{gain:+.1f} (" in page
+    assert "These are kitchens." in page
+
+
+def test_a_recommendation_is_made_of_the_families_alone():
+    parts = load_example().split({"training": 0.5, "development": 0.1, "other": 0.4})
+    steps = parts["development"].n_steps
+    world = World.from_restarts(parts["development"], strong_steps=steps, cost=StepCost(cheap=1, strong=3))
+    alarm = FirstAlarm("uncertainty", handoff="restart")
+    tacit = TacitSwitch(options={"restarts": 1}, handoff="restart", name=POSTERIOR)
+    fitted = {policy.name: policy.fit(parts["training"]) for policy in (PureCheap(), alarm, tacit, PureStrong())}
+    advice = recommended(fitted, parts["training"], world, 40)
+    assert list(advice.table["policy"]) + list(advice.left_out) == ["Pure Cheap", "First Alarm", "Pure Strong"]
+    assert f"names **{advice.name}**" in advice_words(advice, "games")
+    assert f"| **{advice.name}** |" in advice_table(advice)
+    assert recommended(fitted, parts["training"], world.take(np.arange(5)), 40) is None
+    names = [policy.name for policy in compared_policies()]
+    assert {name for name in names if not is_family(name)} >= {DUE, BY_LIKELIHOOD, POSTERIOR}
+    assert {"Count", "Landmark", "Cascade", "Tuned switch", TACIT} <= {name for name in names if is_family(name)}
+
+
+def test_a_policy_that_searches_needs_every_handoff(played):
+    pairs, setup = played
+    episodes = setup.episodes(pairs)
+    alarm = FirstAlarm("repeated_action").fit(episodes)
+    some = needed_handoffs([alarm], episodes)
+    lengths = episodes.n_steps.tolist()
+    assert any(len(steps) < length for steps, length in zip(some, lengths, strict=True))
+    learner = SimpleNamespace(fits={1.0: fit_of_made_up_episodes()})
+    searching = TunedSwitch(("memory",), lambda _: learner).fit(episodes)
+    every = needed_handoffs([alarm, searching], episodes)
+    assert [len(steps) for steps in every] == lengths
+
+
+IDS = [f"own/task-{number}/trial_1" for number in range(12)]
+GAMES = [Game(name, Path("nowhere")) for name in IDS]
+
+
+def pair(seed=0, ids=IDS, folds=FOLDS, cheap_games=CHEAP_GAMES, sharpness=1.0):
+    """A pair whose rankers were never trained: what it is taken for depends on the rest."""
+    many = tuple(tuple(name for at, name in enumerate(ids) if at % folds != fold) for fold in range(folds))
+    actors = (
+        LearnedActor(f"learned-{agent}", (Ranker(size, {"go": 1.0}),) * folds, seed, sharpness)
+        for agent, size in (("cheap", "small"), ("strong", "large"))
+    )
+    return LearnedPair(*actors, tuple(games[:cheap_games] for games in many), many)
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_trained(monkeypatch):
+    monkeypatch.setattr(experiment, "work_through", None)
+
+
+def test_a_kept_pair_is_taken_for_the_same_games_and_seed(tmp_path):
+    kept = pair(seed=7)
+    kept.write(tmp_path / PAIR)
+    for games in (GAMES, GAMES[::-1]):
+        assert repr(learned_pair(games, tmp_path, seed=7).strong) == repr(kept.strong)
+
+
+@pytest.mark.parametrize(
+    ("kept", "said"),
+    [
+        (pair(seed=0), "seed is 0; expected 7, as asked for"),
+        (pair(7, folds=4), "number of folds is 4; expected 5, as asked for"),
+        (pair(7, cheap_games=3), "number of games that Cheap learns from is 3; expected 4, as asked for"),
+        (pair(7, sharpness=2.0), "sharpness is 2.0; expected 1.0, as asked for"),
+        (pair(7, IDS[:11]), f"expected a pair for the 12 games asked for, {IDS[11]} among them, and it is for 11"),
+        (
+            pair(7, [*IDS, "own/z"]),
+            "expected a pair for the 12 games asked for, own/z not among them, and it is for 13",
+        ),
+        (
+            pair(7, [*IDS[1:], "own/z"]),
+            f"expected a pair for the 12 games asked for, {IDS[0]} among them, and it is for 12",
+        ),
+    ],
+)
+def test_a_kept_pair_of_another_seed_or_of_other_games_is_refused(kept, said, tmp_path):
+    kept.write(tmp_path / PAIR)
+    before = (tmp_path / PAIR).read_bytes()
+    with pytest.raises(InvalidDataError) as told:
+        learned_pair(GAMES, tmp_path, seed=7)
+    assert str(told.value) == f"{tmp_path / PAIR}: {said}: give another folder with --kept"
+    assert (tmp_path / PAIR).read_bytes() == before

@@ -1,10 +1,26 @@
-"""The theorem by numbers: its losses are the library's, its derivatives right, and marks wrong as they should be."""
+"""Both sides of the theorem on wrong intervals: designs, losses, constants, and the page."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
+from scipy import optimize
 
 from bayes_tacit import fit_map
-from simulations.stability.constants import Exchange, LargeSample, Population, whitening
+from simulations.stability.constants import (
+    Constants,
+    Exchange,
+    LargeSample,
+    Population,
+    net_factor,
+    radius_bound,
+    sub_gaussian,
+    whitening,
+)
 from simulations.stability.contamination import (
     AIMED_RATE,
     SIZE,
@@ -19,10 +35,21 @@ from simulations.stability.contamination import (
     hessians,
     losses,
     mark_changes,
+    possible_marks,
     score_gradients,
     scores,
 )
 from simulations.studies.stability import target_of, with_outcomes
+from simulations.studies.stability_page import (
+    failures,
+    how_it_grows,
+    what_is_above,
+    what_more_tasks_do,
+    what_the_large_sample_says,
+    where_conditions_hold,
+)
+from simulations.studies.stability_tables import bias, power, record_factor, rounded, size_power
+from simulations.studies.stability_tables import cell as cell_of
 
 NUDGES = 1e-5 * np.eye(SIZE)
 
@@ -153,3 +180,252 @@ def test_a_large_sample_is_fitted_as_the_library_fits_it(kind, white):
     np.testing.assert_allclose(large.fit(exchange), target_of(fit), atol=1e-4)
     if kind != "clean":
         assert exchange.count == len(drawn.changed(kind, {"worst": 0.05}.get(kind, 0.2)))
+
+
+RADIUS = 0.1
+
+
+@pytest.fixture(scope="module")
+def population():
+    plain = Population(draw(400, np.random.default_rng(3)))
+    return Population(plain.sample, whitening(plain.hessian()))
+
+
+def extreme(function, starts):
+    """Find the largest value on the sphere by a quasi-Newton method, from some starts."""
+
+    def lost(free):
+        return -function(RADIUS * free / np.linalg.norm(free))
+
+    return -min(optimize.minimize(lost, start, method="BFGS", options={"gtol": 1e-4}).fun for start in starts)
+
+
+def directions(count, seed=4):
+    drawn = np.random.default_rng(seed).normal(size=(count, SIZE))
+    return drawn / np.linalg.norm(drawn, axis=1, keepdims=True)
+
+
+def wrong_marks(sample, kind):
+    """Yield every wrong mark of a kind, one by one."""
+    last = sample.horizon - 1
+    for row in sample.timed:
+        at = sample.mark[row]
+        allowed = {"neighbour": {at - 1, at + 1}, "too late": {last}}.get(kind, set(range(last + 1)))
+        yield from ((row, mark) for mark in sorted(allowed) if mark != at and 0 <= mark <= last)
+
+
+def test_the_frame_makes_the_hessian_the_unit_matrix(population):
+    np.testing.assert_allclose(population.hessian(), np.eye(SIZE), atol=1e-9)
+
+
+def test_mu_is_the_lowest_curvature_that_another_search_finds(population):
+    def bend(shift):
+        return -np.linalg.eigvalsh(population.hessian(shift))[0]
+
+    rough = sorted(directions(60), key=lambda v: -bend(RADIUS * v))
+    assert population.curvature(RADIUS) == pytest.approx(-extreme(bend, rough[:3]), rel=1e-3)
+
+
+@pytest.mark.parametrize("kind", ["neighbour", "anywhere", "too late"])
+def test_influences_are_the_largest_over_every_record_and_wrong_mark(population, kind):
+    sample, frame = population.sample, population.frame
+    pairs = np.array(list(wrong_marks(sample, kind)))
+    moved = sample.take(pairs[:, 0])
+    clean, wrong = Records.of(moved, moved.mark, moved.mark), Records.of(moved, pairs[:, 1], pairs[:, 1])
+    influence, curvature = population.influences(kind, RADIUS)
+    change = (gradients(TARGET, wrong) - gradients(TARGET, clean)) @ frame
+    assert influence == pytest.approx(np.linalg.norm(change, axis=1).max(), rel=1e-12)
+
+    def sizes(shift, rows):
+        difference = hessians(population.point(shift), wrong.take(rows)) - hessians(
+            population.point(shift), clean.take(rows)
+        )
+        return np.linalg.norm(frame.T @ difference @ frame, ord=2, axis=(1, 2))
+
+    everyone = np.arange(len(pairs))
+    seen = np.array([sizes(RADIUS * v, everyone) for v in directions(15)])
+    assert curvature >= seen.max()
+    tops = np.argsort(-seen.max(axis=0))[:2]
+    found = max(extreme(lambda shift, at=at: sizes(shift, [at])[0], directions(1, seed=5)) for at in tops)
+    assert 0.999 * found <= curvature <= 1.03 * found
+
+
+def test_the_worst_marks_may_be_any(population):
+    for found, expected in zip(
+        *(possible_marks(population.sample, kind) for kind in ("worst", "anywhere")), strict=True
+    ):
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_the_slope_of_q_is_the_largest_over_tasks_steps_and_the_ball(population):
+    design, totals = population.records.design, population.sample.totals
+
+    def sizes(shift, rows):
+        slopes = score_gradients(population.point(shift), design[rows], totals[rows]) @ population.frame
+        return np.linalg.norm(slopes, axis=2).max(axis=1)
+
+    seen = np.array([sizes(RADIUS * v, np.arange(len(design))) for v in directions(15)])
+    tops = np.argsort(-seen.max(axis=0))[:12]
+    found = max(extreme(lambda shift, at=at: sizes(shift, [at])[0], directions(2, seed=5)) for at in tops)
+    slope = population.score_slope(RADIUS)
+    assert slope >= seen.max()
+    assert 0.999 * found <= slope <= 1.03 * found
+
+
+def test_sigma_is_the_largest_over_directions(population):
+    slopes = gradients(TARGET, population.records) @ population.frame
+    slopes -= slopes.mean(axis=0)
+    many = [sub_gaussian(slopes @ v) for v in directions(200)]
+    starts = [directions(200)[at] for at in np.argsort(many)[-2:]]
+    found = extreme(lambda shift: sub_gaussian(slopes @ (shift / RADIUS)), starts)
+    sigma = population.spread()
+    assert sigma >= max(many)
+    assert sigma == pytest.approx(found, rel=1e-3)
+
+
+@pytest.fixture
+def constants():
+    values = {"mu": 0.4, "L_q": 2.0, "timed": 0.25, "sigma": 5.0}
+    rows = [{"constant": name, "kind": "", "value": value} for name, value in values.items()]
+    rows += [{"constant": "G_T", "kind": "far", "value": 100.0}, {"constant": "H_T", "kind": "far", "value": 500.0}]
+    rows += [{"constant": "G_T", "kind": "near", "value": 100.0}, {"constant": "H_T", "kind": "near", "value": 10.0}]
+    table = pd.DataFrame([{"radius": 0.0 if row["constant"] in ("timed", "sigma") else 0.15, **row} for row in rows])
+    flat = pd.DataFrame([{"constant": "mu", "kind": "", "value": 0.5, "radius": 0.1}])
+    return Constants.of(pd.concat([flat, table]).assign(coordinates="plain"), "plain", delta=0.05)
+
+
+def test_the_radius_is_the_one_with_which_the_theorem_applies_soonest(constants):
+    assert (constants.radius, constants.mu) == (0.15, 0.4)
+
+
+def test_the_tasks_needed_are_where_the_condition_begins_to_hold(constants):
+    def spare(n):
+        return 0.4 * 0.15 / 2 - radius_bound(5.0, 0.0, n, 0.0, 0.05)
+
+    needed = optimize.brentq(spare, 1e3, 1e9)
+    assert constants.tasks_needed == pytest.approx(needed)
+    assert not constants.holds("", 0.999 * needed, 0.0)
+    assert constants.holds("", 1.001 * needed, 0.0)
+    assert constants.bound("", constants.tasks_below(0.02), 0.0) == pytest.approx(0.02)
+
+
+@pytest.mark.parametrize(("kind", "records"), [("far", 0.4 / 4 / 500), ("near", 0.4 * 0.15 / 2 / 100)])
+def test_the_share_that_may_be_wrong_is_of_the_marks_and_meets_both_conditions(constants, kind, records):
+    assert constants.wrong_allowed(kind) == pytest.approx(records / 0.25)
+    for share, holds in ((0.999 * records, True), (1.001 * records, False)):
+        assert constants.holds(kind, 1e18, share) is holds
+
+
+def test_the_bound_is_the_papers():
+    # 2 sigma sqrt(2 (p log 5 + log(4 / delta)) / n) + G_T rho_T, by hand for p = 10.
+    expected = 2 * 1.5 * np.sqrt(2 * (10 * np.log(5) + np.log(80)) / 400) + 7 * 0.02
+    assert radius_bound(1.5, 7.0, 400, 0.02, 0.05) == pytest.approx(expected)
+    assert net_factor(0.05) == pytest.approx(20 * radius_bound(1.0, 0.0, 400, 0.0, 0.05))
+
+
+POWERS = {"neighbour": 1.0, "anywhere": 0.7, "too late": 1.3, "worst": 0.5, WRONG_OUTCOMES: 1.0}
+CONSTANTS = Constants(
+    coordinates="whitened",
+    radius=0.1,
+    mu=0.5,
+    sigma=5.0,
+    slope=2.0,
+    influence=dict.fromkeys(WRONG_MARKS, 100.0),
+    curvature=dict.fromkeys(WRONG_MARKS, 500.0),
+    timed=0.25,
+    delta=0.05,
+)
+BOTH = {"plain": CONSTANTS, "whitened": CONSTANTS}
+
+
+def table(sizes, rates):
+    """Make a table in which the clean error is 3 / sqrt(n), and the estimate moves by a power of the rate."""
+    rows = []
+    for n in sizes:
+        clean = 3 / np.sqrt(n)
+        for replicate in range(3):
+            whole = {"n": n, "replicate": replicate, "q_max": 0.01, "pull_whitened": 0.05}
+            errors = {"error_plain": clean, "error_whitened": clean, "moved_whitened": 0.0}
+            rows.append({**whole, "kind": "clean", "rate": 0.0, "share": 0.0, **errors})
+            for kind, exponent in POWERS.items():
+                for rate in rates:
+                    moved = 0.002 * rate if kind == "neighbour" else rate**exponent
+                    error = float(np.hypot(clean, moved))
+                    errors = {"error_plain": error, "error_whitened": error, "moved_whitened": moved}
+                    share = 0.0 if kind == WRONG_OUTCOMES else 0.25 * rate
+                    rows.append({**whole, "kind": kind, "rate": rate, "share": share, **errors})
+    return pd.DataFrame(rows)
+
+
+@pytest.fixture
+def grid():
+    return table((2_000, 8_000, 32_000), (0.02, 0.1, 0.4))
+
+
+def test_powers_are_those_that_made_the_table(grid):
+    assert size_power(grid, "clean") == pytest.approx(-0.5)
+    for kind, exponent in POWERS.items():
+        assert power(grid, kind, "moved_whitened")[0] == pytest.approx(exponent)
+    assert bias(grid, "worst", 0.4) == pytest.approx(0.4**0.5)
+
+
+def test_linear_is_said_only_of_kinds_whose_power_is_about_one(grid):
+    words = how_it_grows(grid)
+    assert "0.70 (anywhere)" in words
+    assert "in proportion (within 0.1) for neighbour; more slowly for anywhere and worst; faster for too late" in words
+
+
+def test_the_error_is_said_to_stay_only_where_it_does(grid):
+    words = what_more_tasks_do(grid)
+    assert "stays for anywhere (0.202 to 0.200) and worst" in words
+    assert "falls as the clean one does for neighbour (0.034 to 0.017)" in words
+
+
+def test_the_formula_is_called_a_guarantee_only_where_its_conditions_hold(grid):
+    assert where_conditions_hold(grid, BOTH).startswith("In no cell of the grid")
+    larger = table((32_000, 100_000_000), (0.0001,))
+    assert "1 in plain" not in where_conditions_hold(larger, BOTH)
+    assert "5 in plain coordinates and 5 in whitened" in where_conditions_hold(larger, BOTH)
+
+
+def test_errors_above_the_formula_are_counted(grid):
+    assert "none is above" in what_is_above(grid, BOTH)
+    grid.loc[(grid["kind"] == "worst") & (grid["rate"] == 0.02) & (grid["replicate"] == 0), "error_plain"] = 1e3
+    assert "3 are above" in what_is_above(grid, BOTH)
+
+
+def test_wrong_outcomes_break_the_bound_where_their_error_is_beyond_the_ball(grid):
+    large = table((100_000_000,), (0.02, 0.4))
+    words = failures(grid, large, CONSTANTS)
+    assert "With 40% flipped, the error is beyond r itself" in words
+    assert f"| 40% | 0.400 | 0.400 | 0.400 | {rounded(CONSTANTS.tasks_needed)} |" in words
+    assert f"| 0.020 | {rounded(CONSTANTS.tasks_below(0.02))} |" in words
+
+
+def test_a_bound_that_is_broken_where_it_applies_is_said_to_be():
+    large = table((100_000_000,), (0.0001,))
+    assert "hold in 5 of the 5 rows without wrong outcomes, and 5 of these keep" in what_the_large_sample_says(
+        large, CONSTANTS
+    )
+    large.loc[large["kind"] == "worst", "error_whitened"] = 1.0
+    assert "and 4 of these keep" in what_the_large_sample_says(large, CONSTANTS)
+
+
+def test_the_slack_of_wrong_marks_is_their_term_over_what_they_change(grid):
+    assert record_factor(cell_of(grid, "worst", 8_000), CONSTANTS) == pytest.approx(100 * 0.025 / 0.05)
+
+
+@pytest.mark.parametrize(("count", "words"), [(32_000, "32,000"), (4.26e6, "4.3 million"), (8.08e8, "808 million")])
+def test_counts_of_tasks_are_written_in_words(count, words):
+    assert rounded(count) == words
+
+
+def test_the_readme_has_the_figures_of_the_page():
+    root = Path(__file__).parents[2]
+    page = (root / "simulations/results/stability/README.md").read_text(encoding="utf-8")
+    (row,) = [line for line in (root / "README.md").read_text(encoding="utf-8").splitlines() if "| Theorem 1" in line]
+    power_of_n = re.findall(r"to the power (-[\d.]+), as", page)[0]
+    tasks, loose = re.findall(r"conditions hold with ([\d.]+ million) tasks.*formula is (\d+) times", page)[0]
+    assert "They hold in 0 of the" in page
+    assert f"on clean data errors fall like n to the power {power_of_n}" in row
+    assert f"its formula is {loose} times the error; they need {tasks} tasks" in row
