@@ -250,7 +250,7 @@ def _columns(table: os.PathLike[str]) -> tuple[str, ...]:
 
 
 def _mentions(question: Question, column: str) -> bool:
-    """Return whether a question names a column: in quotes, or as a word whose capitals or signs make it no common one."""
+    """Return whether a question names a column: in quotes, or as a word that capitals or signs mark."""
     text = f"{question.question}\n{question.constraints}"
     if not column.strip():
         return False

@@ -187,7 +187,7 @@ def clear_failure(standstill: int) -> AtCheckpoint:
 
 
 def answers_with_a_sign(cheap: Transcript, at: int) -> bool:
-    """Return whether a step of a failed rollout is the answer that ends it, and one of its diagnostics is above zero."""
+    """Return whether a step of a failed rollout is the answer that ends it, with a diagnostic above zero."""
     answers = [step for step in cheap.executed[at : at + 1] if step.result is not None and step.result.done]
     return any(value > 0 for step in answers for value in (step.diagnostics or {}).values())
 

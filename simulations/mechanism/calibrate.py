@@ -94,7 +94,7 @@ def failure_scores(training: Episodes, test: Episodes) -> np.ndarray:
 
 
 def marks(world: World) -> dict[str, float]:
-    """Return how many AB = 01 tasks have a mark, and how many of these succeed when Strong takes over right after it."""
+    """Return how many AB = 01 tasks have a mark, and how many succeed when Strong takes over right after it."""
     marked = world.episodes.has_window
     crossings = np.where(marked, world.episodes.dataset["window_end"].values, NEVER)
     after = world.counterfactuals.outcomes_at(handoff_steps(crossings, "post_action")).success

@@ -288,7 +288,7 @@ def whitening(hessian: np.ndarray) -> np.ndarray:
 
 
 def constants_of(population: Population, radius: float) -> Iterator[tuple[str, str, float]]:
-    """Yield every constant that depends on the radius: its name, the kind of wrong marks it speaks of, and its value."""
+    """Yield every constant that depends on the radius: name, kind of wrong marks, and value."""
     yield "mu", "", population.curvature(radius)
     yield "L_q", "", population.score_slope(radius)
     for kind in WRONG_MARKS:
