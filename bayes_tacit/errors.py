@@ -51,7 +51,7 @@ class InvalidDataError(TacitError, ValueError):
         self.value = value
         self.where = where
         place = ", ".join(part for part in (None if episode is None else f"episode {episode!r}", where) if part)
-        what = "" if field is None else f"{field} is {_short(value)}; "
+        what = "" if field is None else f"{field} is {short(value)}; "
         super().__init__(f"{place}: {what}expected {expected}" if place else f"{what}expected {expected}")
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -88,7 +88,7 @@ class TacitWarning(UserWarning):
     """Something unusual in the data or the fit that does not stop it."""
 
 
-def _short(value: object, width: int = 80) -> str:
+def short(value: object, width: int = 80) -> str:
     """Return the value as Python writes it, cut to a readable length."""
     text = repr(value)
     return text if len(text) <= width else f"{text[: width - 3]}..."

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
 
-from bayes_tacit.errors import FileFormatError, InvalidDataError
+from bayes_tacit.errors import FileFormatError, InvalidDataError, short
 from bayes_tacit.events import LONGEST, is_cut, parse_event
 from bayes_tacit.files import regular_file
 from bayes_tacit.gateway.log import LOG
@@ -300,9 +300,7 @@ class Event:
 
     def wrong(self, field: str, expected: str) -> FileFormatError:
         """Return the error of a field that is not what it must be."""
-        value = repr(self.content.get(field))
-        short = value if len(value) <= 80 else f"{value[:77]}..."
-        return FileFormatError(f"{self.where}: {field} is {short}; expected {expected}")
+        return FileFormatError(f"{self.where}: {field} is {short(self.content.get(field))}; expected {expected}")
 
     def number(self, field: str) -> float | None:
         """Return a number, None where there is none."""

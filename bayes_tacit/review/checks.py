@@ -18,7 +18,7 @@ from bayes_tacit.estimates.map_fit import MapFit
 from bayes_tacit.estimates.training import warn_of_other_data
 from bayes_tacit.estimates.verdict import LARGEST_RHAT, SMALLEST_ESS_PER_CHAIN, judge
 from bayes_tacit.model.priors import WeaklyInformativePrior
-from bayes_tacit.model.spec import settings_of
+from bayes_tacit.model.spec import spec_of
 from bayes_tacit.review import comparison, crossings, figures
 from bayes_tacit.review.comparison import (
     check_beside_paper,
@@ -175,13 +175,13 @@ def _agreement(tree: xr.DataTree, episodes: Episodes, fit: MapFit | None) -> Che
     """Compare with a point estimate; if none was passed, make one whose penalty is the prior on gamma."""
     if fit is not None:
         return check_map_agreement(tree, fit)
-    constant, settings = group_of(tree, "constant_data"), settings_of(tree)
-    if settings.get("groups") is not None:
+    spec = spec_of(tree)
+    if spec.groups is not None:
         sentence = "There is no point estimate of groups to compare with: at its mode their spread would be zero."
         return CheckResult(AGREEMENT, None, pd.DataFrame(), sentence, hint=True)
     prior = prior_of(tree)
     own = type(prior) is not WeaklyInformativePrior
-    learned, clock = "rho" in tree["posterior"], bool(settings.get("clock", False))
+    learned = "rho" in tree["posterior"]
     try:
         made = quiet_fit(
             tree,
@@ -189,10 +189,8 @@ def _agreement(tree: xr.DataTree, episodes: Episodes, fit: MapFit | None) -> Che
             # The estimate by formulas takes a second less than the one that has to compile a prior of its own.
             ridge=0.01 if own else 1 / (2 * len(episodes) * prior.incidence_slope**2),  # type: ignore[attr-defined]
             prior=prior if own else None,
-            weights=constant["w"].values if "w" in constant and constant.sizes["diagnostic"] > 1 else None,
-            zero_mass="drop_window" if clock or not learned else None,
-            memory="profile" if learned else settings.get("memory", 1.0),
-            clock=clock,
+            zero_mass="drop_window" if spec.clock or not learned else None,
+            memory="profile" if learned else spec.memory,
         )
     except (ConvergenceError, EvidenceError) as error:
         sentence = f"There is no point estimate to compare with: {error}"
@@ -432,12 +430,12 @@ def _require_same_model(tree: xr.DataTree, fit: MapFit) -> None:
     learned = "w" in posterior
     features = constant["feature"].values.tolist() if "feature" in constant.coords else []
     diagnostics = (posterior if learned else constant)["diagnostic"].values.tolist()
-    settings = settings_of(tree)
+    spec = spec_of(tree)
     pairs: list[tuple[str, object, object]] = [
-        ("family", fit.family, settings["family"]),
-        ("timing", fit.timing, settings["timing"]),
-        ("unmarked", fit.unmarked, settings.get("unmarked", "outcome")),
-        ("memory", "learned" if "rho" in posterior else fit.memory, settings.get("memory", 1.0)),
+        ("family", fit.family, spec.family),
+        ("timing", fit.timing, spec.timing),
+        ("unmarked", fit.unmarked, spec.unmarked),
+        ("memory", "learned" if "rho" in posterior else fit.memory, spec.memory),
         ("n_episodes", fit.n_episodes, constant.sizes["episode"]),
         ("n_timed", fit.n_timed, constant.sizes["timed"]),
         ("feature_names", list(fit.feature_names), features),

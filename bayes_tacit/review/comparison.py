@@ -17,11 +17,10 @@ from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.errors import ConvergenceError, EvidenceError, InvalidDataError, TacitError, TacitWarning
 from bayes_tacit.estimates.completion import completed, prior_of
 from bayes_tacit.estimates.map_fit import MapFit, fit_map
-from bayes_tacit.model.design import Design
 from bayes_tacit.model.families import LOGLOGISTIC
 from bayes_tacit.model.memory import CLOCK
 from bayes_tacit.model.priors import WeaklyInformativePrior
-from bayes_tacit.model.spec import settings_of
+from bayes_tacit.model.spec import spec_of
 from bayes_tacit.review import figures
 from bayes_tacit.review.findings import CheckResult, group_of
 from bayes_tacit.review.style import lazily
@@ -89,7 +88,7 @@ def check_loo(tree: xr.DataTree) -> CheckResult:
         f"{summary}, not to be trusted: Pareto k is above {LARGEST_K} for {len(bad)} of {len(k)} episodes, worst for "
         f"{worst}."
     )
-    normal = tree.attrs.get("family") != LOGLOGISTIC.name
+    normal = spec_of(tree).family != LOGLOGISTIC.name
     heavier = "try the log-logistic family, whose tails forgive a far window; or " if normal else ""
     advice = (
         "Look at those episodes first: a wrong window or outcome, or an extreme feature, would do this. If they are "
@@ -192,8 +191,8 @@ def _with_episodes(tree: xr.DataTree, ids: np.ndarray) -> xr.DataTree:
 
 
 def _require_same_outcomes(reference: str, one: xr.DataTree, name: str, other: xr.DataTree) -> None:
-    for setting, default in (("unmarked", "outcome"), ("timing", "post_action")):
-        read, also = (tree.attrs.get(setting, default) for tree in (one, other))
+    for setting in ("unmarked", "timing"):
+        read, also = (getattr(spec_of(tree), setting) for tree in (one, other))
         if read != also:
             raise InvalidDataError(
                 f"{read!r} as in {reference!r}: what the windows say is not the same otherwise",
@@ -278,7 +277,7 @@ def check_memory(tree: xr.DataTree) -> CheckResult:
     posterior = group_of(tree, "posterior")
     if "rho" not in posterior:
         expected = "a posterior with a learned memory: sample_posterior(..., memory='learned', clock=True)"
-        raise InvalidDataError(expected, field="memory", value=tree.attrs.get("memory", 1.0))
+        raise InvalidDataError(expected, field="memory", value=spec_of(tree).memory)
     rho = posterior["rho"].values.ravel()
     own = prior_of(tree)
     prior = stats.beta(*(getattr(own, name, 1.0) for name in ("memory_kept", "memory_lost")))
@@ -340,7 +339,7 @@ def check_beside_paper(tree: xr.DataTree, paper: xr.DataTree) -> CheckResult:
     CheckResult
         As `compare_models` gives it; there is nothing to pass.
     """
-    own, other = (settings_of(each).get("memory", 1.0) for each in (tree, paper))
+    own, other = (spec_of(each).memory for each in (tree, paper))
     if other != 1 or own == 1:
         expected = "a posterior with memory 1, to compare one with another memory with"
         raise InvalidDataError(expected, field="memories", value=[own, other])
@@ -350,7 +349,7 @@ def check_beside_paper(tree: xr.DataTree, paper: xr.DataTree) -> CheckResult:
     error = float(found.table["dse"].max())
     by = f"{abs(loss):.1f} (se {error:.1f})"
     sentence = f"{name} predicts {'better' if loss > 0 else 'worse'} than {PAPER} by {by} in leave-one-out elpd"
-    clocks = {int(settings_of(each).get("clock", 0)) for each in (tree, paper)}
+    clocks = {spec_of(each).clock for each in (tree, paper)}
     if len(clocks) > 1:
         sentence += "; one of them has a clock besides, so the difference is not the memory's alone"
     return replace(found, name=BESIDE_PAPER, sentence=f"{sentence}: {found.sentence}", hint=True)
@@ -379,7 +378,7 @@ def check_by_likelihood(tree: xr.DataTree, episodes: Episodes) -> CheckResult:
     slope = prior.incidence_slope if isinstance(prior, WeaklyInformativePrior) else 1.0
     ridge = 1 / (2 * len(episodes) * slope**2)
     try:
-        fit = quiet_fit(tree, episodes, ridge=ridge, restarts=1, memory="profile", clock=True)
+        fit = quiet_fit(tree, episodes, ridge=ridge, restarts=1, memory="profile", clock=True, zero_mass=None)
     except (ConvergenceError, EvidenceError) as error:
         return CheckResult(
             BY_LIKELIHOOD, None, pd.DataFrame(), f"There is no point estimate to ask: {error}", hint=True
@@ -389,27 +388,18 @@ def check_by_likelihood(tree: xr.DataTree, episodes: Episodes) -> CheckResult:
 
 def quiet_fit(tree: xr.DataTree, episodes: Episodes, **options: Any) -> MapFit:  # noqa: ANN401  as for fit_map
     """Fit the model of a posterior by `fit_map`, without the warnings, which its checks repeat."""
-    settings = settings_of(tree)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TacitWarning)
-        return fit_map(
-            episodes,
-            floor=None,
-            family=settings["family"],
-            timing=settings["timing"],
-            unmarked=settings.get("unmarked", "outcome"),
-            features=Design.from_json(settings["design"]) if "design" in settings else None,
-            **options,
-        )
+        return fit_map(episodes, spec=spec_of(tree), floor=None, **options)
 
 
 def can_profile_memory(tree: xr.DataTree) -> bool:
     """Check whether `check_by_likelihood` applies: the memory is the paper's, and a clock can be added."""
-    settings = settings_of(tree)
+    spec = spec_of(tree)
     learned = "w" in group_of(tree, "posterior")
     weighed = group_of(tree, "posterior" if learned else "constant_data")["diagnostic"].values.tolist()
-    own = weighed[:-1] if settings.get("clock") else weighed
-    plain = settings.get("memory", 1.0) == 1 and settings.get("groups") is None
+    own = weighed[:-1] if spec.clock else weighed
+    plain = spec.memory == 1 and spec.groups is None
     return plain and (learned or len(weighed) == 1) and CLOCK not in own
 
 

@@ -27,6 +27,7 @@ from scipy import sparse, special
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.model.evidence import told_if_alike
 from bayes_tacit.model.families import FAMILIES
+from bayes_tacit.model.spec import spec_of
 from bayes_tacit.review import figures
 from bayes_tacit.review.findings import FEWEST_DRAWS, CheckResult, group_of, require_same_data, too_few
 from bayes_tacit.review.predictions import (
@@ -128,7 +129,7 @@ def check_crossing_steps(tree: xr.DataTree, episodes: Episodes) -> CheckResult:
     unread = _unread(tree, episodes)
     alike = _alike(constant)
     advice = (
-        f"{_direction(timing, calibration)} Try the {_other_families(tree.attrs['family'])} family and compare by LOO; "
+        f"{_direction(timing, calibration)} Try the {_other_families(spec_of(tree).family)} family and compare by LOO; "
         "look for a diagnostic that the teacher saw and the model does not have, for a feature with a nonlinear effect "
         "on the threshold, and for windows marked by another rule."
     )
@@ -232,7 +233,7 @@ def _direction(table: pd.DataFrame, calibration: Calibration) -> str:
 def _unread(tree: xr.DataTree, episodes: Episodes) -> str:
     missing = (episodes.outcomes == "01") & ~episodes.has_window
     solved = int((episodes.outcomes == "01").sum())
-    if tree.attrs.get("unmarked", "outcome") != "outcome" or missing.sum() <= LARGEST_UNMARKED * solved:
+    if spec_of(tree).unmarked != "outcome" or missing.sum() <= LARGEST_UNMARKED * solved:
         return ""
     return (
         f"{int(missing.sum())} of {solved} AB = 01 episodes have no mark and are read by their outcome alone: "
@@ -452,7 +453,7 @@ def _hazard(crossed: np.ndarray) -> np.ndarray:
     return hazard
 
 
-def _other_families(family: str) -> str:
+def _other_families(family: object) -> str:
     *first, last = (other.label for name, other in FAMILIES.items() if name != family)
     return f"{', '.join(first)} or {last}"
 

@@ -14,7 +14,7 @@ from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.model.design import Design
 from bayes_tacit.model.evidence import collect_evidence
-from bayes_tacit.model.spec import settings_of
+from bayes_tacit.model.spec import spec_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -167,14 +167,12 @@ def require_same_data(tree: xr.DataTree, episodes: Episodes) -> None:
     """Refuse episodes that are not the ones that a posterior was fitted on."""
     constant = group_of(tree, "constant_data")
     posterior = group_of(tree, "posterior")
-    settings = settings_of(tree)
-    clock = bool(settings.get("clock", False))
-    design = Design.from_json(settings["design"]) if "design" in settings else None
+    spec = spec_of(tree)
     diagnostics = (constant if "w" in constant else posterior)["diagnostic"].values.tolist()
     features = constant["feature"].values.tolist() if "feature" in constant.coords else []
     for kind, names, own in (
-        ("features", features, episodes.feature_names if design is None else design.names),
-        ("diagnostics", diagnostics[:-1] if clock else diagnostics, episodes.diagnostic_names),
+        ("features", features, spec.features.names if isinstance(spec.features, Design) else episodes.feature_names),
+        ("diagnostics", diagnostics[:-1] if spec.clock else diagnostics, episodes.diagnostic_names),
     ):
         if names != list(own):
             raise InvalidDataError(
@@ -185,16 +183,7 @@ def require_same_data(tree: xr.DataTree, episodes: Episodes) -> None:
         expected = f"{', '.join(map(repr, absent))} among them, as sample_posterior gives it"
         raise InvalidDataError(expected, field="variables of constant_data", value=list(constant.data_vars))
     _require_same_ids(constant["episode"].values.tolist(), episodes.ids.tolist())
-    evidence = collect_evidence(
-        episodes,
-        timing=settings["timing"],
-        weights=constant["w"].values if "w" in constant else None,
-        memory=settings.get("memory", 1.0),
-        clock=clock,
-        unmarked=settings.get("unmarked", "outcome"),
-        features=design,
-        groups=settings.get("groups"),
-    )
+    evidence = collect_evidence(episodes, spec)
     for name, given in {
         "strong_outcome": evidence.strong_success,
         "features": evidence.features,

@@ -25,6 +25,7 @@ from bayes_tacit.files import save_page, writable_page
 from bayes_tacit.html import Missing, Picture, render, table_of
 from bayes_tacit.model.design import Design
 from bayes_tacit.model.families import family_named
+from bayes_tacit.model.spec import spec_of
 from bayes_tacit.review import figures
 from bayes_tacit.review.checks import run_checks
 from bayes_tacit.review.findings import CheckResult, headline
@@ -272,16 +273,16 @@ def _data(episodes: Episodes) -> dict[str, object]:
 
 def _provenance(tree: xr.DataTree) -> dict[str, object]:
     attrs = {str(name): value for name, value in tree.attrs.items()}
-    rho = attrs.get("memory", 1.0)
-    memory = "all of the past counts (1)" if rho == 1 else f"{rho}"
-    made = {"Features": Design.from_json(attrs["design"]).formula} if "design" in attrs else {}
-    if attrs.get("groups") is not None:
-        made["Groups"] = f"{attrs['groups']}, with partially pooled intercepts"
+    spec = spec_of(tree)
+    memory = "all of the past counts (1)" if spec.memory == 1 else f"{spec.memory}"
+    made = {"Features": spec.features.formula} if isinstance(spec.features, Design) else {}
+    if spec.groups is not None:
+        made["Groups"] = f"{spec.groups}, with partially pooled intercepts"
     return {
-        "Threshold family": family_named(attrs["family"]).label,
-        "Timing": attrs["timing"],
-        "Memory": f"{memory}, with a clock" if attrs.get("clock") else memory,
-        "AB = 01 without a window": UNMARKED[attrs.get("unmarked", "outcome")],
+        "Threshold family": family_named(spec.family).label,
+        "Timing": spec.timing,
+        "Memory": f"{memory}, with a clock" if spec.clock else memory,
+        "AB = 01 without a window": UNMARKED[spec.unmarked],
         "Prior": str(prior_of(tree)),
         "Weights": "learned" if "w" in tree["posterior"] else "fixed",
         **made,
