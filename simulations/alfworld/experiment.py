@@ -20,14 +20,7 @@ from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.policies import Policy, PosteriorTacitSwitch, StepDeferral, TaskRouter
 from bayes_tacit.policies.step_deferral import ALFWORLD_STEPS
 from models.alfworld import ALFWORLD
-from simulations.alfworld import (
-    Alfworld,
-    AlfworldEnvironment,
-    CheapActor,
-    Game,
-    StrongActor,
-    router_descriptors,
-)
+from simulations.alfworld import Alfworld, AlfworldEnvironment, CheapActor, Game, StrongActor, router_descriptors
 from simulations.alfworld.benchmark import DESCRIPTORS
 from simulations.alfworld.games import Splits, make_splits
 from simulations.alfworld.learned import LearnedPair, Lesson, fold_of, learn_pair, lessons_of, walkthrough

@@ -156,9 +156,7 @@ KITCHEN_TASKS = {
 
 
 def write_kitchen(
-    folder: str | os.PathLike[str],
-    task: str = "put a mug in shelf.",
-    kitchen: Mapping[str, Sequence[str]] = KITCHEN,
+    folder: str | os.PathLike[str], task: str = "put a mug in shelf.", kitchen: Mapping[str, Sequence[str]] = KITCHEN
 ) -> Path:
     """Write a game into a folder, which is made if it is not there, and give its path.
 

@@ -84,7 +84,7 @@ def scripted_reliance(experiment: Experiment) -> list[str]:
         "not set it right. A permanent handoff pays Strong's price for every action that follows, and comes when "
         "actions were already wasted: cumulative risk has to grow first. But it gains most from a Strong that reads "
         "the whole history: since Strong recognizes what it has noticed once, where it forgot at a later look before, "
-        "a handoff on the way is worth more, while Strong alone wins as often as it did.",
+        "a handoff on the way is worth more, while Strong alone wins as often as it did."
     ]
 
 
@@ -188,7 +188,7 @@ def learned_story(pair: LearnedPair) -> Story:
             "the rankers that were trained on the other folds; so the rankers of a fit game may have learned from the "
             "walkthrough of a test game, and differ from those that play it. With eight games Cheap won 56% of every "
             "fifth of the 340 games, more than was asked of it (10 to 45%); two, three, four and six were then tried "
-            "on a third of valid_seen, and four were taken. Nothing else was tuned.",
+            "on a third of valid_seen, and four were taken. Nothing else was tuned."
         ],
     )
 

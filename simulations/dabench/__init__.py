@@ -10,14 +10,7 @@ from simulations.dabench.benchmark import (
     dabench_prompt,
 )
 from simulations.dabench.questions import Question, Reply, extract_answers, is_correct, read_questions, read_reply
-from simulations.dabench.sandbox import (
-    Limits,
-    Run,
-    Sandbox,
-    SandboxError,
-    check_sandbox,
-    run_code,
-)
+from simulations.dabench.sandbox import Limits, Run, Sandbox, SandboxError, check_sandbox, run_code
 
 __all__ = [
     "DESCRIPTORS",

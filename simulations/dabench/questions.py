@@ -169,11 +169,7 @@ def make_splits(data: str | os.PathLike[str]) -> Splits:
     dealt = [questions[at] for at in np.random.default_rng(SPLIT_SEED).permutation(len(questions))]
     share = len(questions) / sum(PAPER.values())
     n_fit, n_select = (round(PAPER[part] * share) for part in ("fit", "select"))
-    parts = {
-        "fit": dealt[:n_fit],
-        "select": dealt[n_fit : n_fit + n_select],
-        "test": dealt[n_fit + n_select :],
-    }
+    parts = {"fit": dealt[:n_fit], "select": dealt[n_fit : n_fit + n_select], "test": dealt[n_fit + n_select :]}
     missing = {question.id for question in questions if not _at_hand(data, question)}
     kept = {name: in_order(q for q in part if q.id not in missing) for name, part in parts.items()}
     for name, part in parts.items():

@@ -234,10 +234,7 @@ SYSTEM = (
 )
 DEVICES = ("/dev/null", "/dev/urandom", "/dev/random")
 NOBODY = "65534"
-ENVIRONMENT = {
-    "LANG": "C.UTF-8",
-    **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"),
-}
+ENVIRONMENT = {"LANG": "C.UTF-8", **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")}
 PATIENCE = 30.0
 """Seconds beyond those of a call until there must be an answer."""
 

@@ -12,14 +12,7 @@ import numpy as np
 
 from bayes_tacit import Episodes, MapFit, StepCost, World
 from bayes_tacit.errors import InvalidDataError, TacitError, TacitWarning
-from bayes_tacit.policies import (
-    FittedPolicy,
-    Policy,
-    PosteriorTacitSwitch,
-    PureCheap,
-    PureStrong,
-    recommend,
-)
+from bayes_tacit.policies import FittedPolicy, Policy, PosteriorTacitSwitch, PureCheap, PureStrong, recommend
 from bayes_tacit.policies.base import chosen
 from bayes_tacit.policies.tacit_switch import FittedTacitSwitch
 from simulations.intercode.logs import DATABASE, Source, load

@@ -154,11 +154,7 @@ def setting_of(experiment: Experiment, name: str) -> str:
 def gains_table(experiment: Experiment, policy: str) -> str:
     """Return what a policy gains over each other one."""
     rows = [
-        [
-            str(row["over"]),
-            interval(row, "success_difference", 100, 1),
-            interval(row, "cost_difference", 1, 2),
-        ]
+        [str(row["over"]), interval(row, "success_difference", 100, 1), interval(row, "cost_difference", 1, 2)]
         for row in experiment.comparison.gains(policy).to_dict("records")
     ]
     return markdown_table(["over", "success, points (95% interval)", "mean cost (95% interval)"], rows)
@@ -469,14 +465,8 @@ def telling_episodes(experiment: Experiment) -> Iterator[tuple[str, str, Transcr
             handed & ~table["success"] & (table["AB"] == "01"),
             "Cheap alone fails here and Strong alone succeeds. Handed over at this step, Strong did not finish.",
         ),
-        "left-alone": (
-            ~handed & table["success"],
-            "Cheap alone succeeds here, and was left alone.",
-        ),
-        "needless": (
-            handed & table["AB"].isin(["10", "11"]),
-            "Cheap alone succeeds here. The handoff was not needed.",
-        ),
+        "left-alone": (~handed & table["success"], "Cheap alone succeeds here, and was left alone."),
+        "needless": (handed & table["AB"].isin(["10", "11"]), "Cheap alone succeeds here. The handoff was not needed."),
     }
     for name, (chosen, words) in kinds.items():
         if chosen.any():

@@ -412,12 +412,7 @@ STUDY = Study(
         Setting(SPARSE, {"world": NOISE, "concentration": CONCENTRATION, **SHORT}, share=0.1),
         Setting(TELLING_ONLY, {"world": NOISE, "telling": True, **SHORTEST}, share=0.1),
     ],
-    parameters={
-        "episodes": N_EPISODES,
-        "fewer_episodes": FEWER_EPISODES,
-        "probability": PROBABILITY,
-        "long": LONG,
-    },
+    parameters={"episodes": N_EPISODES, "fewer_episodes": FEWER_EPISODES, "probability": PROBABILITY, "long": LONG},
     replicate=replicate,
     summarize=summarize,
     replicates=200,

@@ -93,11 +93,7 @@ def summarize(table: pd.DataFrame, folder: Path) -> str:
     )
     ratios = rmse.iloc[:, :-1].to_numpy() / rmse.iloc[:, 1:].to_numpy()
     components = markdown_table(
-        [
-            "RMSE of",
-            *(f"n = {n:,}" for n in SIZES),
-            *(f"{a:,} to {b:,}" for a, b in pairwise(SIZES)),
-        ],
+        ["RMSE of", *(f"n = {n:,}" for n in SIZES), *(f"{a:,} to {b:,}" for a, b in pairwise(SIZES))],
         [
             [f"`{name}`", *(f"{value:.4f}" for value in row), *(f"÷ {ratio:.2f}" for ratio in ratio_row)]
             for (name, row), ratio_row in zip(rmse.iterrows(), ratios, strict=True)

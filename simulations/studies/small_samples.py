@@ -9,16 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bayes_tacit import (
-    Episodes,
-    MapFit,
-    TacitError,
-    credible_band,
-    fit_map,
-    handoff_score,
-    judge,
-    sample_posterior,
-)
+from bayes_tacit import Episodes, MapFit, TacitError, credible_band, fit_map, handoff_score, judge, sample_posterior
 from bayes_tacit.errors import TacitWarning
 from bayes_tacit.policies import Policy, PosteriorTacitSwitch, TacitSwitch
 from models.mechanism import FULL

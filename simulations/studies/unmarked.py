@@ -90,10 +90,7 @@ LEAST = 0.8
 CHAINS, DRAWS, TUNE = 2, 400, 400
 READINGS = {"outcome": "its outcome alone (the paper)", "due": "due by the end"}
 AT_RANDOM = {"none": 0.0, "25%": 0.25, "50%": 0.5, "75%": 0.75, "all": 1.0}
-NOT_AT_RANDOM = {
-    "the later, the likelier": (0.1, 0.8),
-    "the earlier, the likelier": (0.9, -0.8),
-}
+NOT_AT_RANDOM = {"the later, the likelier": (0.1, 0.8), "the earlier, the likelier": (0.9, -0.8)}
 """Probability that a mark is missing: the first number, plus the second times the window's place in the rollout."""
 
 AT_THE_TRUTH = {"differ": ("none", "50%", "all"), "alike": ("50%", "all")}

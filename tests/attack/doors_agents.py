@@ -414,14 +414,7 @@ def transcripts(home: Path, rng: Random) -> Iterator[Case]:
                     expects,
                 )
         yield from unknown_keys(read, file, line, rng, 2, below=lambda path: path == (), write=write)
-        yield from repeated_keys(
-            read,
-            file,
-            line,
-            rng,
-            4,
-            write=partial(with_line, lines, at),
-        )
+        yield from repeated_keys(read, file, line, rng, 4, write=partial(with_line, lines, at))
     for _ in range(6):
         cut = rng.randrange(1, len(content) - 2)
         yield case_of(read, file, f"cut after {cut}", content[:cut], EITHER)

@@ -59,10 +59,7 @@ def episodes_by_line(home: Path, rng: Random) -> Iterator[Case]:
     doors = [
         Door("episodes .jsonl", command("summary", "e.jsonl", "--json"), folder, ("e.jsonl",)),
         Door(
-            "episodes .jsonl, Python",
-            python(lambda _: repr(Episodes.read("e.jsonl").summary())),
-            folder,
-            ("e.jsonl",),
+            "episodes .jsonl, Python", python(lambda _: repr(Episodes.read("e.jsonl").summary())), folder, ("e.jsonl",)
         ),
     ]
 

@@ -298,13 +298,7 @@ def named(path: Field) -> tuple[str, ...]:
 
 
 def repeated_keys(
-    door: Door,
-    file: str,
-    content: Any,
-    rng: Random,
-    n: int,
-    *,
-    write: Callable[[bytes], bytes] = bytes,
+    door: Door, file: str, content: Any, rng: Random, n: int, *, write: Callable[[bytes], bytes] = bytes
 ) -> Iterator[Case]:
     """Yield random keys twice, with the same value and with another one."""
     places = list(objects(content))

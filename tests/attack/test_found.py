@@ -270,13 +270,7 @@ def test_episodes_that_never_end_are_bounded_by_what_they_take(monkeypatch, draw
 
 
 @pytest.mark.parametrize(
-    "options",
-    [
-        ("--restarts", "1000000000000"),
-        ("--restarts", "9" * 400),
-        ("--seed", "-1"),
-        ("--seed", "9" * 400),
-    ],
+    "options", [("--restarts", "1000000000000"), ("--restarts", "9" * 400), ("--seed", "-1"), ("--seed", "9" * 400)]
 )
 def test_absurd_options_are_one_line_and_exit_code_2(folder, options):
     done = call("fit", "episodes.jsonl", "--out", "absurd.json", *options, cwd=folder)

@@ -558,11 +558,5 @@ def playing_commands() -> list[Writer]:
         ),
         Writer("bayes-tacit evaluate", "played", read_played, judged, grows=True),
         Writer("monitor", "m.html", read_page, pages),
-        Writer(
-            "serve --log --state",
-            "sessions",
-            read_sessions,
-            work=lambda: serve(Path("sessions")),
-            grows=True,
-        ),
+        Writer("serve --log --state", "sessions", read_sessions, work=lambda: serve(Path("sessions")), grows=True),
     ]

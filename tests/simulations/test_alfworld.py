@@ -312,11 +312,7 @@ def first(task: str) -> Observation:
             {"state_clean", "target_food", "receptacle_openable", "receptacle_appliance"},
             {"receptacle_openable", "needs_tool", "target_food"},
         ),
-        (
-            "put a hot potato in garbagecan.",
-            {"state_hot", "target_food"},
-            {"needs_tool", "target_food"},
-        ),
+        ("put a hot potato in garbagecan.", {"state_hot", "target_food"}, {"needs_tool", "target_food"}),
         (
             "cool some pan and put it in stoveburner.",
             {"state_cold", "target_kitchenware", "receptacle_appliance"},

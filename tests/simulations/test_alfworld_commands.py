@@ -12,13 +12,7 @@ from protocol_server import ProtocolServer, says, status
 
 from bayes_tacit import Router
 from bayes_tacit.agents import History, Step, read_transcript
-from simulations.alfworld import (
-    AlfworldEnvironment,
-    AlfworldExtractor,
-    CheapActor,
-    StrongActor,
-    write_kitchens,
-)
+from simulations.alfworld import AlfworldEnvironment, AlfworldExtractor, CheapActor, StrongActor, write_kitchens
 
 ACTIONS = 10
 

@@ -170,10 +170,7 @@ def test_a_large_sample_is_fitted_as_the_library_fits_it(kind, white):
     cases = {
         "clean": (Exchange([], []), drawn.sample.episodes()),
         "worst": (large.exchanges.get(("worst", 0.05)), drawn.sample.episodes(drawn.mark("worst", 0.05))),
-        WRONG_OUTCOMES: (
-            large.exchanges.get((WRONG_OUTCOMES, 0.2)),
-            with_outcomes(drawn.sample, drawn.outcomes(0.2)),
-        ),
+        WRONG_OUTCOMES: (large.exchanges.get((WRONG_OUTCOMES, 0.2)), with_outcomes(drawn.sample, drawn.outcomes(0.2))),
     }
     exchange, episodes = cases[kind]
     fit = fit_map(episodes, ridge=0.0, restarts=1, unmarked="outcome")
