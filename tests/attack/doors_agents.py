@@ -7,6 +7,7 @@ import json
 import shutil
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -428,17 +429,27 @@ def transcripts(home: Path, rng: Random) -> Iterator[Case]:
     )
 
 
-def refusing(run: Callable[[Path], Ended], file: str = "da-dev-") -> Callable[[Path], Ended]:
-    """Take the one refusal that comes after a file was read, of a folder without rollouts, for being accepted."""
+def playing(*words: str) -> Callable[[Path], Ended]:
+    """Return what runs the program and removes what it has played."""
 
     def runs(folder: Path) -> Ended:
-        ended = run(folder)
+        ended = command(*words)(folder)
         shutil.rmtree(folder / "out", ignore_errors=True)
-        return Ended("accepted") if ended.kind == "refused" and file not in ended.said else ended
+        return replace(ended, said="", result=None) if ended.kind == "accepted" else ended
 
     return runs
 
 
+ON_DABENCH = (
+    "--benchmark",
+    "simulations.dabench:benchmark",
+    "--data",
+    "d",
+    "--cheap",
+    "scripted",
+    "--strong",
+    "scripted",
+)
 QUESTION = {
     "id": 7,
     "question": "What is the mean?",
@@ -460,22 +471,7 @@ def questions(home: Path, rng: Random) -> Iterator[Case]:
     for file, content in files.items():
         (folder / file).write_bytes(dumps(content) + b"\n")
     door = Door("DABench questions, Python", python(lambda _: repr(read_questions("d"))), folder, ("da-dev-",))
-    # Nobody plays: whatever is wrong is told before that, and what is not has no player.
-    words = (
-        "collect",
-        "--benchmark",
-        "simulations.dabench:benchmark",
-        "--data",
-        "d",
-        "--cheap",
-        "d",
-        "--strong",
-        "d",
-        "--out",
-        "out",
-        "--first",
-        "1",
-    )
+    words = ("collect", *ON_DABENCH, "--out", "out", "--first", "1")
     for file, content in files.items():
         fields = {
             (key,): "id" if key == "id" else "list" if isinstance(value, list) else "text"
@@ -494,7 +490,7 @@ def questions(home: Path, rng: Random) -> Iterator[Case]:
         yield from foreign(door, file)
         yield from no_files(door, file)
         yield from broken_text(door, file, dumps(content) + b"\n", rng)
-    other = Door("DABench questions", refusing(command(*words)), folder, ("da-dev-",))
+    other = Door("DABench questions", playing(*words), folder, ("da-dev-",))
     for path in ("../x.csv", "/etc/passwd", "a/b.csv"):
         yield case_of(door, "d/da-dev-questions.jsonl", f"file_name is {path}", dumps(QUESTION | {"file_name": path}))
     for number, case in enumerate(foreign(other, "d/da-dev-questions.jsonl")):
@@ -545,25 +541,11 @@ def lists_of_tasks(home: Path, rng: Random) -> Iterator[Case]:
     folder = home / "lists"
     (folder / "d" / "da-dev-tables").mkdir(parents=True)
     (folder / "d" / "da-dev-tables" / "plants.csv").write_text("a\n1\n")
-    (folder / "kept").mkdir()
     for name, content in (("questions", QUESTION), ("labels", LABEL)):
         (folder / "d" / f"da-dev-{name}.jsonl").write_bytes(dumps(content) + b"\n")
     (folder / "list.txt").write_text("7\n")
-    seats = ("--cheap", "kept", "--strong", "kept")
-    words = (
-        "collect",
-        "--benchmark",
-        "simulations.dabench:benchmark",
-        "--data",
-        "d",
-        *seats,
-        "--tasks",
-        "list.txt",
-        "--out",
-        "out",
-    )
-    # Nobody plays: whatever is wrong with the list is told before that.
-    door = Door("lists of tasks", refusing(command(*words), "list.txt"), folder, ("list.txt",))
+    words = ("collect", *ON_DABENCH, "--tasks", "list.txt", "--out", "out")
+    door = Door("lists of tasks", playing(*words), folder, ("list.txt",))
     for value in ("8", "7\n8", "7 8", "7,8", "-7", "07", "7.0", "\x1b[31m7", "7\0", "9" * 5000, "\u0667", '"7"', "[7]"):
         yield case_of(door, "list.txt", f"names {value[:20]!r}", value.encode(), REFUSE)
     for encoding in ("utf-16", "utf-32", "utf-16-le"):
