@@ -226,10 +226,11 @@ def report(
 
 def _paper(tree: xr.DataTree, episodes: Episodes) -> xr.DataTree | None:
     """Sample the model with the paper's memory, if the posterior has another one and can be compared at all."""
+    from bayes_tacit.model.spec import spec_of
     from bayes_tacit.review.checks import check_sampler
     from bayes_tacit.review.findings import require_same_data
 
-    if tree.attrs.get("memory", 1.0) == 1 or not check_sampler(tree).passed:
+    if spec_of(tree).memory == 1 or not check_sampler(tree).passed:
         return None
     from bayes_tacit.estimates.posterior import with_paper_memory
 

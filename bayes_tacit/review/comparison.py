@@ -378,7 +378,9 @@ def check_by_likelihood(tree: xr.DataTree, episodes: Episodes) -> CheckResult:
     slope = prior.incidence_slope if isinstance(prior, WeaklyInformativePrior) else 1.0
     ridge = 1 / (2 * len(episodes) * slope**2)
     try:
-        fit = quiet_fit(tree, episodes, ridge=ridge, restarts=1, memory="profile", clock=True, zero_mass=None)
+        fit = quiet_fit(
+            tree, episodes, ridge=ridge, restarts=1, memory="profile", clock=True, zero_mass=None, weights=None
+        )
     except (ConvergenceError, EvidenceError) as error:
         return CheckResult(
             BY_LIKELIHOOD, None, pd.DataFrame(), f"There is no point estimate to ask: {error}", hint=True

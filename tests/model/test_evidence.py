@@ -1,13 +1,17 @@
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+import xarray as xr
 from simulate import quietly, simulate_model
 
-from bayes_tacit import Episodes
-from bayes_tacit.errors import InvalidDataError, TacitWarning
-from bayes_tacit.model.evidence import Evidence, collect_evidence
+from bayes_tacit import Episodes, fit_map
+from bayes_tacit.errors import TacitWarning
+from bayes_tacit.estimates import posterior as sampling
+from bayes_tacit.model.evidence import LEAST_SPREAD, Evidence, collect_evidence
+from bayes_tacit.review.crossings import _alike
+from simulations.studies.unmarked import TASKS, TRUTH
 
 RISKS = {  # two diagnostics by step
     "mark": [(1, 0), (2, 1), (4, 3), (8, 0)],
@@ -61,12 +65,7 @@ def test_each_kind_of_episode_gives_the_bounds_worked_out_by_hand(episodes):
         "last": ([1, 0], [2, 2], "interval"),
     }
     assert evidence.episode[evidence.zero_mass].tolist() == ["no mass"]
-
-
-def test_untimed_episodes_still_say_whether_strong_succeeded(episodes):
-    evidence = collect_evidence(episodes)
-    assert evidence.n == len(RISKS)
-    assert evidence.strong_success.sum() == 9
+    assert (evidence.n, evidence.strong_success.sum()) == (len(RISKS), 9)  # untimed ones included
 
 
 def test_proposal_timing_moves_a_mark_to_the_next_proposal(episodes):
@@ -75,10 +74,7 @@ def test_proposal_timing_moves_a_mark_to_the_next_proposal(episodes):
     assert found["range"] == ([4, 1], [1, 6], "interval")
     assert found["early"] == ([2, 7], [2, 0], "interval")
     assert found["both"] == ([4, 2], [0, 0], "right")
-
-
-def test_a_mark_after_the_last_step_is_open_above_for_proposals(episodes):
-    found = bounds(collect_evidence(episodes, timing="proposal"))
+    # A mark after the last step is open above.
     assert found["last"] == ([3, 2], [0, 0], "right")
     assert found["quiet start"] == ([5, 1], [0, 0], "right")
 
@@ -107,24 +103,6 @@ def test_values_past_the_end_of_a_rollout_are_never_read(rng):
     np.testing.assert_array_equal(first.within, second.within)
 
 
-@pytest.mark.slow
-@given(seed=st.integers(0, 10_000), n=st.integers(40, 120), chunk=st.integers(1, 200))
-@settings(max_examples=25, deadline=None)
-def test_sums_agree_with_a_plain_loop_however_the_data_are_chunked(seed, n, chunk):
-    episodes = simulate_model(np.random.default_rng(seed), n, widest=3)
-    evidence = collect_evidence(quietly(episodes.dataset.chunk(episode=chunk)))
-    data = episodes.dataset
-    for row, i in enumerate(evidence.timed):
-        risks = data["diagnostics"].values[i]
-        if bool(data["cheap_success"][i]):
-            before, within = risks[: int(data["n_steps"][i])].sum(axis=0), np.zeros(4)
-        else:
-            start, end = int(data["window_start"][i]), int(data["window_end"][i])
-            before, within = risks[:start].sum(axis=0), risks[start : end + 1].sum(axis=0)
-        np.testing.assert_allclose(evidence.before[row], before, rtol=1e-12)
-        np.testing.assert_allclose(evidence.within[row], within, rtol=1e-12)
-
-
 @pytest.mark.parametrize("timing", ["post_action", "proposal"])
 def test_an_episode_without_a_window_is_due_by_its_last_checkpoint(episodes, timing):
     due = bounds(collect_evidence(episodes, timing=timing, unmarked="due"))
@@ -141,6 +119,72 @@ def test_an_episode_without_window_or_risk_says_nothing_of_when(episodes):
     assert row not in evidence.zero_mass
 
 
-def test_a_reading_of_missing_windows_that_is_not_known_is_refused(episodes):
-    with pytest.raises(InvalidDataError, match="unmarked is 'late'; expected 'due' or 'outcome'"):
-        collect_evidence(episodes, unmarked="late")
+# Without a mark, final risks that are alike say little of when to hand over.
+
+ALIKE = "no threshold is bounded from both sides"
+
+
+def without_marks(kind: str) -> Episodes:
+    """The study's tasks, every mark taken away."""
+    rng = np.random.default_rng(3)
+    dataset = TASKS[kind](rng).simulate(TRUTH, rng).dataset
+    nowhere = dataset["window_start"].copy(data=np.full(dataset.sizes["episode"], np.nan))
+    return Episodes(dataset.assign(window_start=nowhere, window_end=nowhere))
+
+
+@pytest.fixture(scope="module", params=["alike", "differ"])
+def unmarked_tasks(request) -> tuple[str, Episodes]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TacitWarning)
+        return request.param, without_marks(request.param)
+
+
+def test_a_fit_without_marks_warns_only_where_final_risks_are_alike(unmarked_tasks):
+    kind, episodes = unmarked_tasks
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fit_map(episodes, ridge=0.01)
+    assert any(ALIKE in str(each.message) for each in caught) == (kind == "alike")
+
+
+def test_the_report_s_check_says_the_same(unmarked_tasks):
+    kind, episodes = unmarked_tasks
+    evidence = collect_evidence(episodes)
+    bounds = {f"diagnostics_{side}": (("t", "d"), getattr(evidence, side)) for side in ("before", "within")}
+    constant = xr.Dataset({**bounds, "n_interval": evidence.n_interval})
+    assert bool(_alike(constant)) == (kind == "alike")
+    learned = xr.Dataset(
+        {name: (("node", *dims), np.stack([values, values])) for name, (dims, values) in bounds.items()}
+        | {"n_interval": evidence.n_interval}
+    )
+    assert _alike(learned) == _alike(constant)
+    risk = np.log((evidence.before + evidence.within).sum(axis=1))
+    assert (risk.std() < LEAST_SPREAD) == (kind == "alike")
+
+
+def test_one_mark_is_enough_for_silence(unmarked_tasks):
+    _, episodes = unmarked_tasks
+    dataset = episodes.dataset
+    only_strong = dataset["strong_success"].values & ~dataset["cheap_success"].values
+    at = np.where(np.arange(len(only_strong)) == np.flatnonzero(only_strong)[0], 5.0, np.nan)
+    marked = dataset["window_start"].copy(data=at)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fit_map(Episodes(dataset.assign(window_start=marked, window_end=marked)), ridge=0.01)
+    assert not any(ALIKE in str(each.message) for each in caught)
+
+
+def test_sampling_warns_before_it_begins(monkeypatch):
+
+    class BegunError(Exception):
+        pass
+
+    def begin(*_args):
+        raise BegunError
+
+    monkeypatch.setattr(sampling, "compiled_for", begin)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TacitWarning)
+        episodes = without_marks("alike")
+    with pytest.warns(TacitWarning, match=ALIKE), pytest.raises(BegunError):
+        sampling.sample_posterior(episodes)
