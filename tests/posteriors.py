@@ -56,3 +56,10 @@ def changed(tree: xr.DataTree, group: str, **variables: object) -> xr.DataTree:
     replaced = {name: (dataset[name].dims, np.asarray(values)) for name, values in variables.items()}
     out[group] = xr.DataTree(dataset.assign(replaced))
     return out
+
+
+def with_attrs(tree: xr.DataTree, **attrs: object) -> xr.DataTree:
+    """Copy a posterior and change some of its attributes."""
+    out = tree.copy()
+    out.attrs = {**tree.attrs, **attrs}
+    return out

@@ -7,7 +7,7 @@ import pandas as pd
 import pymc as pm
 import pytest
 import xarray as xr
-from posteriors import changed
+from posteriors import changed, with_attrs
 from simulate import quietly
 
 from bayes_tacit import WeaklyInformativePrior, build_model, fit_map, handoff_score, run_checks
@@ -45,13 +45,8 @@ def results(posterior, example) -> list[CheckResult]:
     return run_checks(posterior, example)
 
 
-def test_a_sound_posterior_passes_every_check(results):
-    assert [result.name for result in results] == NAMES
-    assert [result.passed for result in results] == [True] * len(NAMES)
-    assert not any(result.advice for result in results)
-
-
-def test_every_check_has_a_table_a_sentence_and_a_figure_with_something_on_it(results):
+def test_a_sound_posterior_passes_every_check_with_a_table_a_sentence_and_a_figure(results):
+    assert [(result.name, result.passed, result.advice) for result in results] == [(name, True, "") for name in NAMES]
     for result in results:
         assert len(result.table) > 0
         assert result.sentence.endswith(".")
@@ -66,13 +61,6 @@ def test_a_result_prints_its_status_and_advice():
     assert [other.status for other in others] == ["passed", "not judged"]
 
 
-def test_incidence_calibration_fails_if_outcomes_are_flipped(posterior):
-    outcome = posterior["constant_data"]["strong_outcome"].values
-    result = check_incidence_calibration(changed(posterior, "constant_data", strong_outcome=1 - outcome))
-    assert result.passed is False
-    assert "not linear" in result.advice
-
-
 def test_incidence_calibration_names_the_feature_that_is_off(posterior, example):
     """Average rates stay as they are; only tasks with three subgoals do better than the others."""
     constant = posterior["constant_data"]
@@ -82,6 +70,7 @@ def test_incidence_calibration_names_the_feature_that_is_off(posterior, example)
     assert result.passed is False
     assert "subgoals 3, where 100% succeed" in result.sentence
     assert "effect of subgoals on" in result.advice
+    assert "not linear" in result.advice
 
 
 def test_bins_hold_every_episode_once_for_each_variable(results, example):
@@ -124,11 +113,8 @@ def test_log_prior_is_that_of_the_model(posterior, example):
 
 
 def test_log_prior_follows_the_settings_of_the_prior(posterior):
-    other = posterior.copy()
-    other.attrs = {
-        **posterior.attrs,
-        "prior": prior_to_json(WeaklyInformativePrior(concentration=3.0, scale_spread=0.1)),
-    }
+    prior = prior_to_json(WeaklyInformativePrior(concentration=3.0, scale_spread=0.1))
+    other = with_attrs(posterior, prior=prior)
     one, two = log_prior(posterior), log_prior(other)
     assert prior_of(other) == WeaklyInformativePrior(concentration=3.0, scale_spread=0.1)
     assert [name for name in one if not np.allclose(one[name], two[name])] == ["s", "w"]
@@ -137,23 +123,18 @@ def test_log_prior_follows_the_settings_of_the_prior(posterior):
 
 
 def test_prior_sensitivity_fails_under_a_tight_prior(posterior, caplog):
-    tight = posterior.copy()
-    tight.attrs = {**posterior.attrs, "prior": prior_to_json(WeaklyInformativePrior(location_slope=0.02))}
+    tight = with_attrs(posterior, prior=prior_to_json(WeaklyInformativePrior(location_slope=0.02)))
     result = check_prior_sensitivity(tight)
     assert result.passed is False
     assert result.table["diagnosis"]["beta[subgoals]"] == "prior and data pull apart"
     assert "widen it" in result.advice
     assert not caplog.records
-
-
-def test_with_few_episodes_the_advice_is_to_collect_more(posterior):
-    few = posterior.copy()
-    few["log_likelihood"] = xr.DataTree(posterior["log_likelihood"].to_dataset().isel(timed=slice(0, 8)))
-    few.attrs = {**posterior.attrs, "prior": prior_to_json(WeaklyInformativePrior(location_slope=0.02))}
-    result = check_prior_sensitivity(few)
-    assert result.passed is False
-    assert "There are 8 timed episodes: collect and mark more" in result.advice
-    assert "widen" not in result.advice
+    # With few episodes the advice is to collect more.
+    tight["log_likelihood"] = xr.DataTree(posterior["log_likelihood"].to_dataset().isel(timed=slice(0, 8)))
+    few = check_prior_sensitivity(tight)
+    assert few.passed is False
+    assert "There are 8 timed episodes: collect and mark more" in few.advice
+    assert "widen" not in few.advice
 
 
 def test_prior_sensitivity_says_where_the_prior_decides(posterior, rng):
@@ -167,10 +148,8 @@ def test_prior_sensitivity_says_where_the_prior_decides(posterior, rng):
 
 @pytest.mark.parametrize("prior", ["RidgePrior(strength=0.01)", "WeaklyInformativePrior(", "f(1)", "os.remove('x')"])
 def test_a_prior_that_cannot_be_read_is_refused(posterior, prior):
-    other = posterior.copy()
-    other.attrs = {**posterior.attrs, "prior": prior}
     with pytest.raises(InvalidDataError, match="prior of the tree"):
-        check_prior_sensitivity(other)
+        check_prior_sensitivity(with_attrs(posterior, prior=prior))
 
 
 def test_map_agreement_fails_under_a_strong_penalty_and_says_so(posterior, example):

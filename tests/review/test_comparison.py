@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import xarray as xr
 from kept import KeptPosteriors
-from posteriors import changed, random_posterior
+from posteriors import changed, random_posterior, with_attrs
 from simulate import simulate_model
 
 from bayes_tacit import (
@@ -50,8 +50,7 @@ def test_loo_fails_and_names_the_episode_that_decides_the_fit(posterior, rng, ta
     assert result.table.index[0] == "task-0017"
     assert result.figure().axes[0].texts[0].get_text() == "task-0017"
     assert "try the log-logistic family" in result.advice
-    other = changed(posterior, "log_likelihood", total=total)
-    other.attrs = {**posterior.attrs, "family": "loglogistic"}
+    other = with_attrs(changed(posterior, "log_likelihood", total=total), family="loglogistic")
     assert "log-logistic" not in check_loo(other).advice
 
 
@@ -174,10 +173,8 @@ def test_windows_that_one_model_dropped_are_left_out_of_the_comparison_and_count
 
 
 def test_readings_that_differ_are_not_compared(learned, paper):
-    other = paper.copy()
-    other.attrs = {**paper.attrs, "unmarked": "outcome"}
     with pytest.raises(InvalidDataError, match="unmarked in 'b' is 'outcome'; expected 'due' as in 'a'"):
-        compare_models({"a": learned, "b": other})
+        compare_models({"a": learned, "b": with_attrs(paper, unmarked="outcome")})
 
 
 def test_a_learned_memory_is_saved_and_scored_as_it_was(learned, forgetful, tmp_path):
@@ -190,9 +187,7 @@ def test_a_learned_memory_is_saved_and_scored_as_it_was(learned, forgetful, tmp_
 
 
 def test_a_file_that_says_learned_without_a_memory_is_refused(paper, tmp_path):
-    other = paper.copy()
-    other.attrs = {**paper.attrs, "memory": "learned"}
-    save_posterior(other, tmp_path / "wrong.nc")
+    save_posterior(with_attrs(paper, memory="learned"), tmp_path / "wrong.nc")
     with pytest.raises(FileFormatError, match="'rho' over chain and draw"):
         load_posterior(tmp_path / "wrong.nc")
 
