@@ -26,18 +26,9 @@ from bayes_tacit.review.comparison import (
     check_loo,
     check_memory,
     compare_models,
-    quiet_fit,
 )
 from bayes_tacit.review.crossings import check_crossing_steps, check_structure
-from bayes_tacit.review.findings import (
-    FEWEST_DRAWS,
-    CheckResult,
-    Headline,
-    group_of,
-    headline,
-    require_same_data,
-    too_few,
-)
+from bayes_tacit.review.findings import CheckResult, Headline, group_of, headline, require_same_data, too_few
 from bayes_tacit.review.predictions import LEVEL, ROUNDING, cut, envelope, evenly, flat_draws, mean_incidence, span
 from bayes_tacit.review.style import lazily
 from bayes_tacit.scores.blocks import computed, score_kernel
@@ -183,7 +174,7 @@ def _agreement(tree: xr.DataTree, episodes: Episodes, fit: MapFit | None) -> Che
     own = type(prior) is not WeaklyInformativePrior
     learned = "rho" in tree["posterior"]
     try:
-        made = quiet_fit(
+        made = comparison.quiet_fit(
             tree,
             episodes,
             # The estimate by formulas takes a second less than the one that has to compile a prior of its own.
@@ -240,8 +231,8 @@ def check_incidence_calibration(tree: xr.DataTree) -> CheckResult:
     draws = flat_draws(group_of(tree, "replicates")["strong_success"])
     constant = group_of(tree, "constant_data")
     observed = constant["strong_outcome"].values
-    if len(draws) < FEWEST_DRAWS:
-        return too_few(INCIDENCE, draws)
+    if few := too_few(INCIDENCE, draws):
+        return few
     x = constant["features"].values if "features" in constant else np.zeros((len(observed), 0))
     fitted = as_draws(tree)
     if fitted.n_ungrouped < len(fitted.feature_names):

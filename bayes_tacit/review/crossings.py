@@ -29,7 +29,7 @@ from bayes_tacit.model.evidence import told_if_alike
 from bayes_tacit.model.families import FAMILIES
 from bayes_tacit.model.spec import spec_of
 from bayes_tacit.review import figures
-from bayes_tacit.review.findings import FEWEST_DRAWS, CheckResult, group_of, require_same_data, too_few
+from bayes_tacit.review.findings import CheckResult, group_of, require_same_data, too_few
 from bayes_tacit.review.predictions import (
     LEVEL,
     ROUNDING,
@@ -121,8 +121,8 @@ def check_crossing_steps(tree: xr.DataTree, episodes: Episodes) -> CheckResult:
     if not (first < n_steps).any():
         sentence = "No episode has a mark, so nothing was learned of when to hand over: q(t) is what the prior says."
         return CheckResult(CROSSING_STEPS, False, pd.DataFrame(), sentence, UNMARKED, decisive=True)
-    if len(draws) < FEWEST_DRAWS:
-        return too_few(CROSSING_STEPS, draws)
+    if few := too_few(CROSSING_STEPS, draws):
+        return few
     timing = _timing(draws, first, last, n_steps)
     calibration = judge_calibration(TimedEpisodes.of_tree(tree, episodes))
     fits = bool(timing["inside"].all()) and calibration.p_value >= LEVEL

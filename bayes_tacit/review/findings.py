@@ -147,8 +147,10 @@ def headline(results: Sequence[CheckResult]) -> Headline:
     return Headline("good", f"{agreement}. All {len(others)} checks of the model passed.")
 
 
-def too_few(name: str, draws: np.ndarray) -> CheckResult:
-    """Return the result of a check that has not enough predictive draws to judge by."""
+def too_few(name: str, draws: np.ndarray) -> CheckResult | None:
+    """Return the result of a check that has not enough predictive draws to judge by; None if there are enough."""
+    if len(draws) >= FEWEST_DRAWS:
+        return None
     sentence = f"There are {len(draws)} predictive draws, too few to judge by."
     advice = f"Sample again with `predictive_draws` (and `draws`) of at least {FEWEST_DRAWS}."
     return CheckResult(name, None, pd.DataFrame(), sentence, advice)
