@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from bayes_tacit.data.counterfactuals import Counterfactuals
     from bayes_tacit.data.episodes import Episodes, load_example
     from bayes_tacit.decisions.bounds import bounds_from_logs, suggest_alpha
-    from bayes_tacit.decisions.selection import choose, operating_points
+    from bayes_tacit.decisions.evaluation import World, operating_points
+    from bayes_tacit.decisions.selection import choose
     from bayes_tacit.errors import TacitError
     from bayes_tacit.estimates.map_fit import MapFit, fit_map
     from bayes_tacit.estimates.posterior import sample_posterior
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from bayes_tacit.model.build import build_model
     from bayes_tacit.model.priors import RidgePrior, WeaklyInformativePrior
     from bayes_tacit.model.spec import ModelSpec
-    from bayes_tacit.policies import Recommendation, World, compare, recommend, success_cost_curve
+    from bayes_tacit.policies import Recommendation, compare, recommend, success_cost_curve
     from bayes_tacit.review.checks import CheckResult, compare_models, run_checks
     from bayes_tacit.review.reporting import report
     from bayes_tacit.router import Decision, HandoffState, Router
@@ -92,7 +93,7 @@ _HOME = {
     "TacitError": "errors",
     "Verdict": "estimates.verdict",
     "WeaklyInformativePrior": "model.priors",
-    "World": "policies",
+    "World": "decisions.evaluation",
     "bounds_from_logs": "decisions.bounds",
     "build_model": "model.build",
     "choose": "decisions.selection",
@@ -108,7 +109,7 @@ _HOME = {
     "judge": "estimates.verdict",
     "load_example": "data.episodes",
     "load_posterior": "estimates.posterior_files",
-    "operating_points": "decisions.selection",
+    "operating_points": "decisions.evaluation",
     "recommend": "policies",
     "report": "review.reporting",
     "run_checks": "review.checks",

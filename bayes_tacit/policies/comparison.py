@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -12,11 +11,10 @@ import pandas as pd
 
 from bayes_tacit.data.costs import AVERAGES, Outcomes
 from bayes_tacit.data.episodes import Episodes
+from bayes_tacit.decisions.evaluation import World
 from bayes_tacit.decisions.selection import Choice, bootstrap, choose
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.policies.base import FittedPolicy, Policy, Searching, chosen, number_in
-from bayes_tacit.policies.pure import FittedPure
-from bayes_tacit.policies.world import World
+from bayes_tacit.policies.base import FittedPolicy, Policy, SearchedPolicy
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +128,7 @@ def compare(
         rows.append(
             {
                 "policy": policy.name,
-                "setting": in_words(fit, choice),
+                "setting": fit.in_words(choice),
                 "development_success": choice.success,
                 "development_cost": choice.cost,
                 **result.point(),
@@ -187,14 +185,8 @@ def describe(policies: Iterable[Policy]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["policy", "sees", "decides"])
 
 
-def in_words(fitted: FittedPolicy, choice: Choice) -> str:
-    """Give the columns of a chosen setting that are known, such as "k = 2, alpha = 0.41"."""
-    values = {str(name): number_in(choice.point, str(name), missing=True) for name in fitted.candidates}
-    return ", ".join(f"{name} = {value:.4g}" for name, value in values.items() if not math.isnan(value))
-
-
 def fitted_of(policy: Policy | FittedPolicy, training: Episodes | None) -> FittedPolicy:
-    """Give a policy that was fitted as it is, and fit one that was not."""
+    """Return a policy that was fitted as it is, and fit one that was not."""
     if not isinstance(policy, Policy):
         return policy
     assert training is not None
@@ -203,16 +195,13 @@ def fitted_of(policy: Policy | FittedPolicy, training: Episodes | None) -> Fitte
 
 def _choice(name: str, fitted: FittedPolicy, development: World, cap: float) -> Choice:
     try:
-        if isinstance(fitted, FittedPure):
-            points = fitted.operating_points(development)
-            return choose(points, max(cap, float(points["cost"].max())))
-        return chosen(fitted, development, cap)
+        return fitted.choose(development, cap)
     except InvalidDataError as error:
         raise InvalidDataError(error.expected, field=error.field, value=error.value, where=f"policy {name!r}") from None
 
 
 def _curve(fitted: FittedPolicy, development: World, test: World, caps: list[float]) -> pd.DataFrame:
-    if isinstance(fitted, Searching):
+    if isinstance(fitted, SearchedPolicy):
         return pd.DataFrame([_searched_row(fitted, development, test, cap) for cap in caps])
     on_development = fitted.operating_points(development)
     lowest = on_development["cost"].min()
@@ -235,7 +224,7 @@ def _curve(fitted: FittedPolicy, development: World, test: World, caps: list[flo
 def _searched_row(fitted: FittedPolicy, development: World, test: World, cap: float) -> Mapping[str, object]:
     columns = (*map(str, fitted.candidates), "development_success", "development_cost", *AVERAGES)
     try:
-        choice = chosen(fitted, development, cap)
+        choice = fitted.choose(development, cap)
     except InvalidDataError:
         return {"cap": cap} | dict.fromkeys(columns, np.nan)
     found = {name: choice.point[name] for name in map(str, fitted.candidates)}

@@ -12,7 +12,7 @@ from scipy import special
 from bayes_tacit import validate
 from bayes_tacit.errors import ConvergenceError, EvidenceError, InvalidDataError
 from bayes_tacit.model.design import Standardization
-from bayes_tacit.router.control import Chance
+from bayes_tacit.router.rules import Chance
 
 Solver = Literal["newton", "lbfgs"]
 
@@ -40,7 +40,7 @@ class LogisticFit:
     iterations: int
 
     def probability(self, columns: np.ndarray) -> np.ndarray:
-        """Give the probability of success for raw columns (episode, name).
+        """Return the probability of success for raw columns (episode, name).
 
         Terms are added one after the other, so a task's number does not depend on which others are computed with it.
         """
@@ -51,15 +51,14 @@ class LogisticFit:
         return special.expit(logit)
 
     def on(self, mean: np.ndarray, scale: np.ndarray) -> tuple[float, np.ndarray]:
-        """Give intercept and slopes on columns that are standardized otherwise; the probabilities stay the same."""
+        """Return intercept and slopes on columns that are standardized otherwise; the probabilities stay the same."""
         shift = (mean - self.standardization.mean) / self.standardization.scale
         slopes: np.ndarray = self.slopes * (scale / self.standardization.scale)
         return self.intercept + float((shift * self.slopes).sum()), slopes
 
     def chance(self) -> Chance:
-        """Give the same probability for one task at a time, by name, to the same bits."""
-        mean, scale = (tuple(values.tolist()) for values in (self.standardization.mean, self.standardization.scale))
-        return Chance(self.names, mean, scale, self.intercept, tuple(self.slopes.tolist()))
+        """Return the same probability as a rule holds it, to the same bits."""
+        return Chance(self.standardization.mean, self.standardization.scale, self.intercept, self.slopes)
 
 
 @dataclass(frozen=True)

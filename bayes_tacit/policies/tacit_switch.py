@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -12,29 +11,23 @@ import pandas as pd
 import xarray as xr
 
 from bayes_tacit import validate
-from bayes_tacit.data.costs import Outcomes
 from bayes_tacit.data.episodes import Episodes
-from bayes_tacit.data.timing import DEFAULT_HANDOFF, HANDOFFS, Handoff, Timing, discards_proposal
+from bayes_tacit.data.timing import DEFAULT_HANDOFF, HANDOFFS, Handoff
+from bayes_tacit.data.visible import Visible
 from bayes_tacit.decisions.selection import Candidates, score_quantiles, target_switch_rates
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.estimates.map_fit import MapFit, fit_map
 from bayes_tacit.estimates.training import warn_of_other_data
-from bayes_tacit.policies.base import Setting, number_in
-from bayes_tacit.policies.crossings import crossing_points
-from bayes_tacit.policies.view import Seen, visible
-from bayes_tacit.policies.world import World
-from bayes_tacit.router import Router
-from bayes_tacit.router.control import RouterController
-from bayes_tacit.scores.crossings import first_handoffs
-from bayes_tacit.scores.decisive import scores_under
-from bayes_tacit.scores.fitted import DRAWS, Fitted
+from bayes_tacit.policies.base import FittedPolicy, View, through
+from bayes_tacit.policies.logistic import NEWTON, L2Logistic
+from bayes_tacit.policies.plain import CALL_OF
+from bayes_tacit.router import Router, Start
+from bayes_tacit.router.tacit import HandoffScore
+from bayes_tacit.scores.fitted import DRAWS
 from bayes_tacit.scores.sources import as_draws
 
 Grid = Candidates | Literal["score_quantiles", "switch_rates"]
 """Thresholds to try, or how they are made from training scores (see `bayes_tacit.decisions.selection`)."""
-
-View = Callable[[Episodes], Episodes]
-"""Gives the same episodes, in the same order, with less information."""
 
 SEES = "The task's features, and the diagnostics of all steps so far."
 DECIDES = "At each of Cheap's checkpoints: hand over to Strong for good, or go on."
@@ -85,13 +78,14 @@ class TacitSwitch:
         if self.estimator is not None and self.options:
             raise InvalidDataError("none with an estimator of your own", field="options", value=dict(self.options))
 
-    def fit(self, training: Episodes) -> FittedTacitSwitch:
+    def fit(self, training: Episodes) -> FittedPolicy:
         """Fit the model, and make the candidates from its scores of the same episodes."""
-        seen = _seen(training, self.view)
+        seen = through(self.view, training)
         fit = fit_map(seen, **self.options) if self.estimator is None else self.estimator(seen)
         if not isinstance(fit, MapFit):
             raise InvalidDataError("a MapFit", field="what the estimator gives", value=fit)
-        return FittedTacitSwitch.of(fit, seen, self.candidates, view=self.view, name=self.name, handoff=self.handoff)
+        router = Router.of(as_draws(fit), np.inf, call=CALL_OF[self.handoff])
+        return _fitted(router, seen, self.candidates, name=self.name, view=self.view, estimate=fit)
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,9 +137,9 @@ class PosteriorTacitSwitch:
             what = rule if isinstance(rule, str) else f"{rule:g} quantile"
             object.__setattr__(self, "name", f"TACIT-Switch, posterior {what}")
 
-    def fit(self, training: Episodes) -> FittedTacitSwitch:
+    def fit(self, training: Episodes) -> FittedPolicy:
         """Sample the posterior, and make the candidates from its scores of the same episodes."""
-        tree, seen = self.posterior, _seen(training, self.view)
+        tree, seen = self.posterior, through(self.view, training)
         if tree is None:
             # Sampling takes PyMC, which nothing else here needs.
             from bayes_tacit.estimates.posterior import sample_posterior
@@ -157,120 +151,20 @@ class PosteriorTacitSwitch:
             warn_of_other_data(tree, seen)
         if not isinstance(tree, xr.DataTree):
             raise InvalidDataError("a posterior DataTree", field="what the function gives", value=tree)
-        return FittedTacitSwitch.of(
-            tree, seen, self.candidates, self.rule, self.draws, self.view, self.name, self.handoff
-        )
+        fitted = as_draws(tree).thinned(self.draws)
+        router = Router.of(fitted, np.inf, self.rule, call=CALL_OF[self.handoff])
+        return _fitted(router, seen, self.candidates, name=self.name, view=self.view, estimate=tree)
 
 
-@dataclass(frozen=True, eq=False)
-class FittedTacitSwitch:
-    """The estimate, the rule, and the thresholds to try.
-
-    Attributes
-    ----------
-    estimate
-        The fit, or the posterior.
-    candidates
-        `alpha`, and `target`, the share of training episodes that it was meant to hand off.
-    rule, draws
-        How draws of a posterior become one score.
-    view
-        What it is allowed to see.
-    name
-        That of the policy.
-    handoff
-        What Strong does after a handoff.
-    """
-
-    estimate: MapFit | xr.DataTree
-    candidates: pd.DataFrame
-    rule: str | float = "mean"
-    draws: int = DRAWS
-    view: View | None = None
-    name: str = TacitSwitch.name
-    handoff: Handoff = DEFAULT_HANDOFF
-
-    @classmethod
-    def of(
-        cls,
-        estimate: MapFit | xr.DataTree,
-        seen: Episodes,
-        grid: Grid,
-        rule: str | float = "mean",
-        draws: int = DRAWS,
-        view: View | None = None,
-        name: str = TacitSwitch.name,
-        handoff: Handoff = DEFAULT_HANDOFF,
-    ) -> FittedTacitSwitch:
-        """Take candidates from the scores of the training episodes, which the view has already been applied to."""
-        fitted = cls(estimate, pd.DataFrame(), rule, draws, view, name, handoff)
-        if isinstance(grid, Candidates):
-            found = grid
-        elif grid == "score_quantiles":
-            found = score_quantiles(fitted._score(seen))
-        else:
-            found = target_switch_rates(fitted._score(seen), timing=fitted.timing)
-        return replace(fitted, candidates=pd.DataFrame({"alpha": found.alpha, "target": found.target}))
-
-    @cached_property
-    def parameters(self) -> Fitted:
-        """What the scores are computed from, and what a router keeps."""
-        return as_draws(self.estimate).thinned(self.draws)
-
-    @property
-    def timing(self) -> Timing:
-        """What a checkpoint is, as in the estimate."""
-        return self.parameters.timing
-
-    def scores(self, episodes: Episodes) -> np.ndarray:
-        """Give the score that is compared with alpha: (episode, step), NaN past the end of an episode."""
-        return self._score(episodes if self.view is None else _seen(visible(episodes), self.view))
-
-    def _score(self, episodes: Episodes) -> np.ndarray:
-        seen, fitted = Seen.of(episodes), self.parameters
-        features = xr.DataArray(seen.task_columns(fitted.feature_names), dims=("episode", "feature"))
-        names = ("episode", "step", "diagnostic")
-        diagnostics = xr.DataArray(seen.step_diagnostics(fitted.diagnostic_names), dims=names)
-        return scores_under(fitted, self.rule, features, diagnostics, seen.n_steps)
-
-    def handoffs(self, episodes: Episodes, setting: Setting) -> np.ndarray:
-        """Give the step from which Strong acts, by episode; -1 for never."""
-        return first_handoffs(self.scores(episodes), number_in(setting, "alpha"), self.timing)
-
-    def router(self, setting: Setting) -> Router:
-        """Give the router that decides so in an agent."""
-        return Router.of(self.parameters, number_in(setting, "alpha"), self.rule, handoff=self.handoff)
-
-    def controller(self, setting: Setting) -> RouterController:
-        """Give the controller that hands off so while an agent plays.
-
-        Raises
-        ------
-        InvalidDataError
-            If it sees episodes through a view: a controller sees them as they are.
-        """
-        if self.view is not None:
-            raise InvalidDataError("none: a controller sees an episode as it is", field="view", value=self.view)
-        return self.router(setting).controller
-
-    def operating_points(self, world: World, settings: pd.DataFrame | None = None) -> pd.DataFrame:
-        """Give the averages of each setting."""
-        table = self.candidates if settings is None else settings.reset_index(drop=True)
-        return crossing_points(table, self.scores(world.episodes), world.handoffs(self.handoff), self.timing)
-
-    def outcomes(self, world: World, setting: Setting) -> Outcomes:
-        """Give what comes of one setting, by episode."""
-        handoffs = self.handoffs(world.episodes, setting)
-        return world.handoffs(self.handoff).outcomes_at(handoffs, discards_proposal=discards_proposal(self.timing))
-
-
-def _seen(episodes: Episodes, view: View | None) -> Episodes:
-    if view is None:
-        return episodes
-    seen = view(episodes)
-    if not isinstance(seen, Episodes) or not np.array_equal(seen.ids, episodes.ids):
-        raise InvalidDataError("the same episodes in the same order", field="what the view gives", value=seen)
-    return seen
+def _fitted(router: Router, seen: Episodes, grid: Grid, *, name: str, **more: Any) -> FittedPolicy:  # noqa: ANN401
+    """Take candidates from the scores of the training episodes, which the view has already been applied to."""
+    if isinstance(grid, Candidates):
+        found = grid
+    elif grid == "score_quantiles":
+        found = score_quantiles(router.score(seen).steps)
+    else:
+        found = target_switch_rates(router.score(seen).steps, timing=router.timing)
+    return FittedPolicy.of(name, router, pd.DataFrame({"alpha": found.alpha, "target": found.target}), **more)
 
 
 def _check(grid: Grid, view: View | None, handoff: Handoff) -> None:
@@ -279,3 +173,54 @@ def _check(grid: Grid, view: View | None, handoff: Handoff) -> None:
         validate.choice("candidates", grid, ("score_quantiles", "switch_rates"))
     if view is not None and not callable(view):
         raise InvalidDataError("a function from Episodes to Episodes", field="view", value=view)
+
+
+def start_from(
+    training: Episodes,
+    router: Router,
+    *,
+    threshold: float,
+    weight: float = 1.0,
+    logistic: L2Logistic = NEWTON,
+    seed: int = 0,
+) -> Router:
+    """Return a TACIT-Switch router that also decides before the first step, by Cheap's own chance given the features.
+
+    Beside a point estimate Cheap's chance is a point estimate too. Beside a posterior it has as many draws, from the
+    normal approximation of its own posterior: the two models share no parameters, so any draw of one goes with any
+    other.
+
+    Parameters
+    ----------
+    training
+        The episodes that the router was made from.
+    router
+        The router.
+    threshold
+        Strong has the task from the start where c pi(x) - P(Cheap succeeds | x) is at least this.
+    weight
+        c, how much Strong's success counts beside Cheap's.
+    logistic
+        How Cheap's chance is fitted.
+    seed
+        For the draws.
+
+    Examples
+    --------
+    >>> from bayes_tacit import Router, fit_map, load_example
+    >>> training = load_example()
+    >>> router = start_from(training, Router.from_fit(fit_map(training), alpha=0.3), threshold=0.5)
+    >>> router.handoffs(training).values[:5]
+    array([-1,  0,  0,  0, -1])
+    """
+    rule = router.rule
+    if not isinstance(rule, HandoffScore):
+        raise InvalidDataError("TACIT-Switch's router", field="router", value=router)
+    columns = Visible.of(training).task_columns(router.feature_names)
+    success = training.dataset["cheap_success"].values
+    fit = logistic.fit(router.feature_names, columns, success, "Start: ")
+    n = len(rule.s)
+    models = [fit] if n == 1 else logistic.laplace(fit, columns, n, np.random.default_rng(seed))
+    intercept, slopes = zip(*(model.on(rule.mean, rule.scale) for model in models), strict=True)
+    start = Start(weight, np.array(intercept), np.array(slopes))
+    return replace(router, rule=replace(rule, start=start), alpha_start=validate.number("threshold", threshold))

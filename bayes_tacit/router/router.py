@@ -1,76 +1,90 @@
-"""The router: a fitted model, a rule and a threshold, in one value that an agent asks."""
+"""The router: a rule, its thresholds and the names it reads, in one value that an agent asks and one file."""
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from bayes_tacit import validate
-from bayes_tacit.data.timing import DEFAULT_HANDOFF, HANDOFFS, Handoff
+from bayes_tacit.data.timing import (
+    DEFAULT_TIMING,
+    NEVER,
+    TIMINGS,
+    Handoff,
+    Timing,
+    handoff_steps,
+    usable_checkpoints,
+)
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.router import contents, storage
-from bayes_tacit.router.common import AnyRouter
-from bayes_tacit.router.control import RouterController
-from bayes_tacit.router.fields import DesignFields, Fields
-from bayes_tacit.router.leaky import total_length
-from bayes_tacit.router.log import DecisionLog
-from bayes_tacit.router.pace import alpha_at, first_levels
-from bayes_tacit.router.policy_router import PolicyRouter
-from bayes_tacit.router.quantiles import quantiles_for, summarized
+from bayes_tacit.router import files
 from bayes_tacit.router.ranges import Ranges
-from bayes_tacit.router.scorers import Scorer, scorers
-from bayes_tacit.router.snapshots import Progress
-from bayes_tacit.router.start import Start
-from bayes_tacit.router.state import HandoffState, Opening
-from bayes_tacit.scores.fitted import DRAWS, Fitted
-from bayes_tacit.scores.ties import difference_reached_from
+from bayes_tacit.router.rule import Call, Rule, Scores, reached_from, scan, start_reached_from
+from bayes_tacit.router.state import Fields, Given, HandoffState
+from bayes_tacit.router.tacit import HandoffScore, Start
+from bayes_tacit.scores.fitted import DRAWS
+from bayes_tacit.scores.provenance import check_provenance, provenance
 
 if TYPE_CHECKING:
     import xarray as xr
 
     from bayes_tacit.data.episodes import Episodes
-    from bayes_tacit.data.timing import Timing
     from bayes_tacit.estimates.map_fit import MapFit
+    from bayes_tacit.model.design import Design
+    from bayes_tacit.router.log import DecisionLog
+    from bayes_tacit.scores.fitted import Fitted
+
+CALLS: tuple[Call, ...] = ("strong", "strong_once", "restart")
+
+SMALLEST = 5e-324
+"""A threshold with a pace never falls to zero: a score of 0 says that nothing has happened yet."""
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class Router(AnyRouter[HandoffState], Fitted):
-    """Decides at each checkpoint of an episode whether Strong takes over: as soon as the score reaches alpha.
+class Router:
+    """Decides at each checkpoint of an episode whether Strong is called: as soon as a rule's score reaches alpha.
 
-    The score is q(t) = pi F(R(t)) under a point estimate, and the posterior mean or a posterior quantile of q(t) under
-    a posterior; each is nondecreasing along an episode. A router does not change, so many threads can share one;
-    `dataclasses.replace(router, alpha=0.2)` gives another.
+    TACIT-Switch's score is q(t) = pi F(R(t)) under a point estimate, and the posterior mean or a posterior quantile of
+    q(t) under a posterior; other policies have other rules. A router does not change, so many threads can share one;
+    `dataclasses.replace(router, alpha=0.2)` makes another. Equal ones have the same content.
 
     Attributes
     ----------
-    diagnostic_names, feature_names, feature_mean, feature_scale, draws, timing, provenance
-        As for `Fitted`.
-    alpha
-        The threshold, above 0 and at most 1 unless there is a pace; infinite if no score is ever enough. It has no
-        default: `bayes_tacit.decisions` chooses it under a budget.
     rule
-        "mean", or the probability of a posterior quantile: 0.1 hands off only when 90% of the posterior agrees.
+        Makes the score.
+    alpha
+        The threshold; infinite if no score is ever enough. For TACIT-Switch above 0 and, unless there is a pace, at
+        most 1. `bayes_tacit.decisions` chooses it under a budget.
+    alpha_start
+        The threshold of the score before the first step; infinite for no decision there.
     pace
         g: at step t the score is compared with alpha exp(-g t). Above 0 the threshold falls along an episode.
-    at_start
-        What is decided before the first step; None for nothing.
-    handoff
-        What Strong does after a handoff: "resume" from Cheap's state, or "restart" the task.
+    call
+        What is called: "strong", for good from Cheap's state on; "restart", for good on the task begun anew; or
+        "strong_once", for one step.
+    timing
+        What a checkpoint is: "post_action" (the Cheap action was executed, Strong takes the next one) or "proposal" (it
+        was not executed yet; where Strong is called it is discarded and Strong acts in its place).
+    feature_names, diagnostic_names
+        What the rule looks at, in its order.
+    design
+        How the features are made of raw columns, where a formula or groups say so.
     ranges
         What features and diagnostics were like in training, if that is known.
+    provenance
+        Where the numbers come from; kept, not interpreted.
 
     Examples
     --------
     >>> from bayes_tacit import fit_map, load_example
     >>> router = Router.from_fit(fit_map(load_example()), alpha=0.3)
     >>> router
-    <Router: a point estimate >= alpha 0.3, post_action; 4 diagnostics, 3 features>
+    <Router: tacit_switch, a point estimate >= alpha 0.3, post_action; 4 diagnostics, 3 features>
     >>> state = router.start({"entities": 12, "subgoals": 3, "needs_tool": 0})
     >>> for stalled in (0.5, 4, 6):
     ...     decision = state.observe({"repeat": 1, "uncertainty": 0.8, "stalled": stalled, "invalid": 0})
@@ -80,40 +94,58 @@ class Router(AnyRouter[HandoffState], Fitted):
     2 0.62 True 1
     """
 
-    alpha: float
-    rule: str | float = "mean"
+    rule: Rule
+    alpha: float = math.inf
+    alpha_start: float = math.inf
     pace: float = 0.0
-    at_start: Start | None = None
-    handoff: Handoff = DEFAULT_HANDOFF
+    call: Call = "strong"
+    timing: Timing = DEFAULT_TIMING
+    feature_names: tuple[str, ...] = ()
+    diagnostic_names: tuple[str, ...] = ()
+    design: Design | None = None
     ranges: Ranges | None = None
+    provenance: Mapping[str, object] = field(default_factory=provenance)
 
     def __post_init__(self) -> None:
         """Check everything."""
-        object.__setattr__(self, "pace", validate.number("pace", self.pace))
-        object.__setattr__(self, "alpha", _threshold(self.alpha, self.pace))
-        object.__setattr__(self, "rule", validate.rule("rule", self.rule))
-        object.__setattr__(self, "handoff", validate.choice("handoff", self.handoff, HANDOFFS))
-        super().__post_init__()
-        if self.at_start is not None:
-            self.at_start.check(len(self.draws), len(self.feature_names))
+        if not isinstance(self.rule, Rule):
+            raise InvalidDataError("a Rule", field="rule", value=self.rule)
+        pace = validate.number("pace", self.pace)
+        settled = {
+            "pace": pace,
+            "alpha": self.alpha if self.alpha == math.inf else self.rule.check_alpha(self.alpha, pace),
+            "alpha_start": self.alpha_start
+            if self.alpha_start == math.inf
+            else validate.number("alpha_start", self.alpha_start),
+            "call": validate.choice("call", self.call, CALLS),
+            "timing": validate.choice("timing", self.timing, TIMINGS),
+            "feature_names": validate.names("features", self.feature_names),
+            "diagnostic_names": validate.names("diagnostics", self.diagnostic_names),
+            "provenance": check_provenance(self.provenance),
+        }
+        for name, value in settled.items():
+            object.__setattr__(self, name, value)
+        self.rule.check_shape(len(self.feature_names), len(self.diagnostic_names))
+        if self.design is not None and self.design.names != self.feature_names:
+            expected = f"{list(self.feature_names)}, the features"
+            raise InvalidDataError(expected, field="columns of the design", value=list(self.design.names))
         if self.ranges is not None:
             self.ranges.check(self.measured, self.diagnostic_names)
 
-    @property
-    def measured(self) -> tuple[str, ...]:
-        """The features that a task gives as numbers: those that a formula reads, where there is one."""
-        return self.feature_names if self.design is None else self.design.measured
-
-    def with_ranges_of(self, training: Episodes) -> Router:
-        """Give the same router with the ranges of the episodes that it was fitted on, which `route` looks at."""
-        ranges = Ranges.of(training, None if self.design is None else self.measured)
-        return replace(self, ranges=ranges.only(self.measured, self.diagnostic_names))
-
     @classmethod
-    def of(cls, fitted: Fitted, alpha: float, rule: str | float = "mean", **settings: Any) -> Router:  # noqa: ANN401
-        """Make a router from parameters that were read already, and settings by name."""
-        known = {each.name: getattr(fitted, each.name) for each in fields(Fitted)}
-        return cls(**known, alpha=alpha, rule=rule, **settings)
+    def of(
+        cls,
+        fitted: Fitted,
+        alpha: float,
+        rule: str | float = "mean",
+        *,
+        start: Start | None = None,
+        **settings: Any,  # noqa: ANN401
+    ) -> Router:
+        """Make TACIT-Switch's router from parameters that were read out of an estimate, and settings by name."""
+        known = {name: getattr(fitted, name) for name in ("feature_names", "diagnostic_names", "design", "provenance")}
+        settings = {"timing": fitted.timing, **known, **settings}
+        return cls(rule=HandoffScore.of(fitted, rule, start), alpha=alpha, **settings)
 
     @classmethod
     def from_fit(cls, fit: MapFit, alpha: float, timing: Timing | None = None) -> Router:
@@ -130,7 +162,7 @@ class Router(AnyRouter[HandoffState], Fitted):
         """
         from bayes_tacit.scores.sources import of_fit
 
-        return cls.of(_timed(of_fit(fit), timing), alpha)
+        return cls.of(of_fit(fit), alpha, **({} if timing is None else {"timing": timing}))
 
     @classmethod
     def from_posterior(
@@ -150,7 +182,7 @@ class Router(AnyRouter[HandoffState], Fitted):
         alpha
             The threshold.
         rule
-            "mean", or the probability of a posterior quantile.
+            "mean", or the probability of a posterior quantile: 0.1 hands off only when 90% of the posterior agrees.
         draws
             How many draws to keep at most, taken at even distances from all chains.
         timing
@@ -158,24 +190,134 @@ class Router(AnyRouter[HandoffState], Fitted):
         """
         from bayes_tacit.scores.sources import of_tree
 
-        return cls.of(_timed(of_tree(tree).thinned(draws), timing), alpha, rule)
+        return cls.of(of_tree(tree).thinned(draws), alpha, rule, **({} if timing is None else {"timing": timing}))
 
-    def scores(self, episodes: Episodes) -> xr.DataArray:
-        """Give the score that is compared with alpha at every checkpoint, as observing them one by one would.
+    @property
+    def policy(self) -> str:
+        """Which policy it is, as files name it."""
+        return self.rule.policy
+
+    @property
+    def handoff(self) -> Handoff:
+        """What Strong does after a handoff: "resume" from Cheap's state, or "restart" the task."""
+        return "restart" if self.call == "restart" else "resume"
+
+    @property
+    def measured(self) -> tuple[str, ...]:
+        """The features that a task gives as numbers: those that a formula reads, where there is one."""
+        return self.feature_names if self.design is None else self.design.measured
+
+    def with_ranges_of(self, training: Episodes) -> Router:
+        """Return the same router with the ranges of the episodes that it was fitted on, which `route` looks at."""
+        ranges = Ranges.of(training, None if self.design is None else self.measured)
+        return replace(self, ranges=ranges.only(self.measured, self.diagnostic_names))
+
+    def start(
+        self,
+        features: Given | None = None,
+        *,
+        shadow: bool = False,
+        episode: str | int | None = None,
+        log: DecisionLog | None = None,
+    ) -> HandoffState:
+        """Begin an episode.
+
+        Parameters
+        ----------
+        features
+            The task's features, as they were before standardization: by name, or as numbers in the router's order.
+            Names that the router does not look at are left out.
+        shadow
+            Decide and record, but never hand off.
+        episode
+            A name for messages and the log; needed with a log.
+        log
+            Where to write every decision. Episodes that run at the same time need different names in it.
+        """
+        values = self.features.read({} if features is None else features)
+        name = None if episode is None else validate.episode_id("episode", episode)
+        state = HandoffState(self, values, shadow=validate.flag("shadow", shadow), episode=name)
+        if log is not None:
+            log.started(state)
+            state.log = log
+        return state
+
+    def restore(self, snapshot: Mapping[str, object], *, log: DecisionLog | None = None) -> HandoffState:
+        """Go on with an episode where its state's `snapshot` left it, to the last bit.
+
+        Parameters
+        ----------
+        snapshot
+            The snapshot, taken under this very router.
+        log
+            Where to write every decision from here on.
+        """
+        state = HandoffState.restored(self, snapshot)
+        if log is not None:
+            log.restored(state)
+            state.log = log
+        return state
+
+    def alpha_at(self, step: int) -> float | None:
+        """Return the threshold at a step; None where it is above every number.
+
+        Examples
+        --------
+        >>> router = Router(rule=Rule(), alpha=1.2, pace=0.5)
+        >>> [round(router.alpha_at(step), 3) for step in range(3)]
+        [1.2, 0.728, 0.441]
+        """
+        if self.alpha == math.inf:
+            return None
+        if not self.pace:
+            return self.alpha
+        try:
+            value = self.alpha * math.exp(-self.pace * step)
+        except OverflowError:
+            return None
+        return None if value == math.inf else max(value, SMALLEST)
+
+    @cached_property
+    def features(self) -> Fields:
+        """How the features of a task are read."""
+        return Fields("features", self.feature_names, nonnegative=False, design=self.design)
+
+    @cached_property
+    def diagnostics(self) -> Fields:
+        """How the diagnostics of a checkpoint are read."""
+        return Fields("diagnostics", self.diagnostic_names, nonnegative=True)
+
+    def score(self, episodes: Episodes) -> Scores:
+        """Score episodes as observing them one by one would, before the first step and after the last one too.
 
         Parameters
         ----------
         episodes
-            Episodes with the router's features and diagnostics, in any order.
+            Episodes with the router's features and diagnostics, in any order and among others; carried variables with
+            a number for each episode or step count as such.
+        """
+        from bayes_tacit.data.visible import Visible
+
+        visible = Visible.of(episodes, (*self.feature_names, *self.diagnostic_names))
+        if self.design is None:
+            x = visible.task_columns(self.feature_names)
+        else:
+            from bayes_tacit.model.design import design_matrix
+
+            x = design_matrix(self.design, episodes)
+        return scan(self.rule, x, visible.step_columns(self.diagnostic_names), visible.n_steps)
+
+    def scores(self, episodes: Episodes) -> xr.DataArray:
+        """Return the score that is compared with alpha at every checkpoint.
 
         Returns
         -------
         xarray.DataArray
-            (episode, step), NaN past the end of an episode.
+            (episode, step), NaN past the end of an episode and where nothing is asked.
 
         See Also
         --------
-        bayes_tacit.decisive_scores : the same before there is an alpha, to choose it with.
+        bayes_tacit.decisive_scores : TACIT-Switch's before there is an alpha, to choose it with.
 
         Examples
         --------
@@ -185,23 +327,22 @@ class Router(AnyRouter[HandoffState], Fitted):
         >>> router.scores(episodes).sel(episode="task-0001").values[8:12].round(2)
         array([0.32, 0.49, 0.52, 0.63])
         """
-        from bayes_tacit.scores.decisive import decisive_scores
+        import xarray as xr
 
-        return decisive_scores(self, episodes, self.rule, draws=len(self.draws))
+        coords = {dim: episodes.dataset[dim] for dim in ("episode", "step")}
+        attrs = {"long_name": "score that is compared with alpha"}
+        scores = self.score(episodes).steps
+        return xr.DataArray(scores, coords=coords, dims=("episode", "step"), name="score", attrs=attrs)
 
     def handoffs(self, episodes: Episodes) -> xr.DataArray:
-        """Give the step from which Strong acts in each episode.
-
-        Parameters
-        ----------
-        episodes
-            As for `scores`.
+        """Return the step from which Strong acts in each episode.
 
         Returns
         -------
         xarray.DataArray
             (episode,), whole numbers: -1 for never. A crossing at the last checkpoint of H hands off at step H under
-            "post_action", where nothing is left to do.
+            "post_action", where nothing is left to do; a policy that judges the finished episode hands off at step H
+            too. For a router that calls Strong for single steps, the first of them.
 
         Examples
         --------
@@ -210,145 +351,126 @@ class Router(AnyRouter[HandoffState], Fitted):
         >>> Router.from_fit(fit_map(episodes), alpha=0.3).handoffs(episodes).values[:5]
         array([-1,  9,  5, 11, -1])
         """
-        from bayes_tacit.scores.crossings import handoffs_at
+        import xarray as xr
 
-        scores = self.scores(episodes)
-        alpha = [alpha_at(step, self.alpha, self.pace) for step in range(scores.sizes["step"])]
+        found = self.score(episodes)
+        reached = self.reached(found)
+        first = reached.argmax(axis=1)
+        crossings = np.where(reached[np.arange(len(first)), first], first, NEVER)
+        steps = handoff_steps(crossings, self.timing)
+        if found.closing is not None:
+            late = (steps == NEVER) & (found.closing >= reached_from(self.alpha))
+            steps = np.where(late, episodes.n_steps, steps)
+        if found.opening is not None:
+            steps = np.where(found.opening >= start_reached_from(self.alpha_start), 0, steps)
+        attrs = {"long_name": "step from which Strong acts; -1 for never"}
+        coords = {"episode": episodes.dataset["episode"]}
+        return xr.DataArray(steps, coords=coords, dims=("episode",), name="handoff", attrs=attrs)
+
+    def reached(self, scores: Scores) -> np.ndarray:
+        """Return at which checkpoints scores reach their threshold, (episode, step); NaN reaches none."""
+        alpha = [self.alpha_at(step) for step in range(scores.steps.shape[1])]
         levels = np.array([math.inf if each is None else each for each in alpha])
-        found = handoffs_at(scores.values, levels, self.timing)
-        if self.at_start is not None:
-            started = self.openings(episodes) >= difference_reached_from(self.at_start.threshold)
-            found = np.where(started, 0, found)
-        steps = scores.isel(step=0, drop=True).copy(data=found)
-        return steps.rename("handoff").assign_attrs(long_name="step from which Strong acts; -1 for never")
+        own = scores.thresholds
+        return scores.steps >= reached_from(levels if own is None else own[:, None])
 
-    def openings(self, episodes: Episodes) -> np.ndarray:
-        """Give the score that is compared with the threshold of the start, by episode; NaN without a start."""
-        features, _ = self.columns_of(episodes)
-        if self.at_start is None:
-            return np.full(len(features), np.nan)
-        scores = self.at_start.scores(self.draws, self.standardize(features.values))
-        return scores.mean(axis=-1) if isinstance(self.rule, str) else np.quantile(scores, self.rule, axis=-1)
+    def usable(self, scores: np.ndarray, n_steps: np.ndarray) -> np.ndarray:
+        """Return scores (episode, step) without those of checkpoints after which nothing is left to hand over."""
+        inside = np.arange(scores.shape[1]) < usable_checkpoints(n_steps, self.timing)[:, None]
+        return np.where(inside, scores, np.nan)
 
-    def opening(self, features: Sequence[float]) -> Opening | None:
-        """Give what the features of one task say before the first step; None without a start."""
-        if self.at_start is None:
-            return None
-        scores = self.at_start.scores(self.draws, self.standardize(np.array(features, dtype=float)))
-        if not np.isfinite(scores).all():
-            expected = "features for which it is finite"
-            raise InvalidDataError(expected, field="score of the start", value=float(scores[~np.isfinite(scores)][0]))
-        if len(scores) == 1:
-            return Opening(float(scores[0]), None, None, self.at_start.threshold)
-        return Opening(*summarized(scores, quantiles_for(self.rule, len(scores))), self.at_start.threshold)
-
-    def begun(self, progress: Progress, log: DecisionLog | None) -> HandoffState:
-        """Give the state of an episode that has come so far."""
-        return HandoffState(self, progress, log)
-
-    @property
-    def accumulated(self) -> int:
-        """How many numbers accumulate over an episode."""
-        return total_length(self.draws, len(self.diagnostic_names))
-
-    def settings(self) -> dict[str, object]:
-        """Say in a log whose decisions these are."""
-        return {
-            "router": self.fingerprint,
-            "policy": contents.TACIT_SWITCH,
-            "alpha": contents.finite_or_none(self.alpha),
-            "rule": self.rule,
-            "timing": self.timing,
-            "handoff": self.handoff,
-        }
-
-    def thinned(self, most: int = DRAWS) -> Self:
-        """Keep at most so many draws, taken at even distances from all of them."""
-        if self.at_start is None:
-            return super().thinned(most)
-        at_start = self.at_start.thinned(validate.whole("draws", most, 1))
-        return replace(self, draws=self.draws.thinned(most), at_start=at_start)
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write one JSON file, which any language reads; every number is read back exactly."""
+        files.save(self.to_json(), path)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Router | PolicyRouter:
-        """Read a file that `save` wrote, checking all of it; that of another policy gives a `PolicyRouter`."""
-        return storage.load(path, cls._read)
+    def load(cls, path: str | os.PathLike[str]) -> Router:
+        """Read a file that `save` wrote, checking all of it."""
+        return files.load(path, cls)
 
     def to_json(self) -> str:
-        """Give the content of the file that `save` writes."""
-        return storage.to_json(contents.content_of(self, self._parts(), self.fingerprint))
+        """Return the content of the file that `save` writes."""
+        return files.to_json({**self._content, "fingerprint": self.fingerprint})
 
     @classmethod
-    def from_json(cls, text: str) -> Router | PolicyRouter:
-        """Read what `to_json` gave, checking all of it."""
-        return storage.from_json(text, "router", cls._read)
+    def from_json(cls, text: str) -> Router:
+        """Read what `to_json` returned, checking all of it."""
+        return files.from_json(text, "router", cls)
 
-    @classmethod
-    def _read(cls, content: dict[str, Any], version: int) -> Router | PolicyRouter:
-        if version > 1 and content.get("policy", contents.TACIT_SWITCH) != contents.TACIT_SWITCH:
-            return PolicyRouter.of_content(content)
-        return cls(**contents.parts_of(content, version))
+    @cached_property
+    def _content(self) -> dict[str, object]:
+        return files.content_of(self)
 
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of everything in it: equal for routers that are equal."""
-        return contents.fingerprint(self, self._parts())
+        return files.digest(self._content)
 
-    def _parts(self) -> contents.Settings:
-        return contents.Settings(self.rule, self.alpha, self.pace, self.at_start, self.handoff, self.ranges)
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Router) and self.fingerprint == other.fingerprint
 
-    @cached_property
-    def controller(self) -> RouterController:
-        """What plays it in a loop, as `bayes_tacit.agents.run_episode` takes it."""
-        return RouterController(self)
+    def __hash__(self) -> int:
+        return hash(self.fingerprint)
 
-    @cached_property
-    def levels(self) -> tuple[float | None, ...]:
-        """The thresholds of the first steps."""
-        return first_levels(self.alpha, self.pace)
-
-    @cached_property
-    def features(self) -> Fields:
-        """How the features of a task are read: raw values, where a formula or groups make features of them."""
-        return super().features if self.design is None else DesignFields(self.design)
-
-    @cached_property
-    def scorer(self) -> Callable[[Sequence[float]], Scorer]:
-        """Makes the scorer of an episode from its features."""
-        return scorers(self.draws, self.rule, self.feature_mean, self.feature_scale, self.diagnostics)
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return Router.from_json, (self.to_json(),)
+    def __getstate__(self) -> dict[str, object]:
+        return {each.name: getattr(self, each.name) for each in fields(self)}
 
     def __repr__(self) -> str:
-        what = "a point estimate"
-        if len(self.draws) > 1:
-            rule = self.rule if isinstance(self.rule, str) else f"{self.rule:g} quantile"
-            what = f"{rule} of {len(self.draws):,} draws"
-        more = [f"{word} {value}" for word, value in self._beyond_the_paper()]
-        return (
-            f"<Router: {what} >= alpha {self.alpha:g}, {', '.join([self.timing, *more])}; "
-            f"{len(self.diagnostic_names)} diagnostics, {len(self.feature_names)} features>"
-        )
-
-    def _beyond_the_paper(self) -> list[tuple[str, str]]:
-        memory = f"{np.mean(self.draws.memory):g}"
-        told = [
-            ("memory", memory, memory != "1"),
-            ("clock", f"{self.draws.w[:, -1].mean():.2g}", self.draws.clock),
+        what = [] if self.alpha == math.inf else [f"score >= alpha {self.alpha:g}"]
+        if isinstance(self.rule, HandoffScore):
+            what = [f"{_estimate(self.rule)} >= alpha {self.alpha:g}"]
+        more: Sequence[tuple[str, str, bool]] = [
+            ("start >=", f"{self.alpha_start:g}", self.alpha_start != math.inf),
             ("pace", f"{self.pace:g}", self.pace != 0),
-            ("start", "" if self.at_start is None else f">= {self.at_start.threshold:g}", self.at_start is not None),
-            ("handoff", self.handoff, self.handoff != DEFAULT_HANDOFF),
+            ("call", self.call, self.call != "strong"),
         ]
-        return [(word, value) for word, value, is_so in told if is_so]
+        said = [self.policy, *what, self.timing, *(f"{word} {value}" for word, value, is_so in more if is_so)]
+        counts = {"diagnostic": len(self.diagnostic_names), "feature": len(self.feature_names)}
+        seen = ", ".join(f"{n} {word}{'' if n == 1 else 's'}" for word, n in counts.items())
+        return f"<Router: {', '.join(said)}; {seen}>"
 
 
-def _threshold(alpha: object, pace: float) -> float:
-    """Check alpha: with a pace it may be above 1, and it may be infinite, which nothing reaches."""
-    if isinstance(alpha, float) and alpha == math.inf:
-        return alpha
-    return validate.number("alpha", alpha, "a number above 0", above=0) if pace else validate.threshold("alpha", alpha)
+def _estimate(rule: HandoffScore) -> str:
+    n, memory = len(rule.s), rule.memory.mean()
+    how = "mean" if rule.quantile is None else f"{rule.quantile:g} quantile"
+    what = "a point estimate" if n == 1 else f"{how} of {n:,} draws"
+    return what + (f" with memory {memory:g}" if memory != 1 else "") + (" and a clock" if rule.clock else "")
 
 
-def _timed(fitted: Fitted, timing: Timing | None) -> Fitted:
-    return fitted if timing is None else replace(fitted, timing=timing)
+Agent = Literal["cheap", "strong"]
+
+
+def pure(agent: Agent) -> Router:
+    """Make the router with which one agent plays from start to end.
+
+    Examples
+    --------
+    >>> pure("strong").start().opening.call
+    'strong'
+    """
+    from bayes_tacit.router.rules import Always, Never
+
+    if validate.choice("agent", agent, ("cheap", "strong")) == "cheap":
+        return Router(rule=Never())
+    return Router(rule=Always(), alpha_start=1.0)
+
+
+def handoff_at(step: int, *, timing: Timing = DEFAULT_TIMING, discards: bool = False) -> Router:
+    """Make the router that hands off for good at a given step: Cheap acts before it, Strong from it on.
+
+    No proposal is discarded, unless it is asked to, as by a policy that looks at Cheap's proposal for that step.
+
+    Examples
+    --------
+    >>> state = handoff_at(1).start()
+    >>> [state.observe({}).call for _ in range(2)]
+    ['strong', 'strong']
+    """
+    from bayes_tacit.router.rules import AtCheckpoint
+
+    step = validate.whole("step of the handoff", step, 0)
+    if discards and timing != "proposal":
+        raise InvalidDataError("'proposal' where one is discarded", field="timing", value=timing)
+    checkpoint = step if discards else step - 1
+    timing = timing if discards else DEFAULT_TIMING
+    return Router(rule=AtCheckpoint(checkpoint), alpha=1.0, alpha_start=1.0, timing=timing)
