@@ -96,6 +96,7 @@ def select(
     from bayes_tacit.estimates.map_fit import MapFit
     from bayes_tacit.estimates.training import made_from, warn_of_other_data
     from bayes_tacit.router import Router
+    from bayes_tacit.router.rule import CALL_OF
     from bayes_tacit.scores.decisive import decisive_scores
     from bayes_tacit.scores.sources import as_draws
 
@@ -145,7 +146,7 @@ def select(
             found = from_log(asked, episodes, cast("StepCost", prices), step_budget, steps)
         else:
             found = from_scores(asked)
-        router = Router.of(parameters, found.alpha, decision_rule, handoff=kind)
+        router = Router.of(parameters, found.alpha, decision_rule, call=CALL_OF[kind])
         if training is not None or of_training:
             # What `route` compares with: known only where the training episodes are at hand.
             router = router.with_ranges_of(fitted_on if training is not None else episodes)

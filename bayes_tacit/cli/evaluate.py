@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from bayes_tacit.agents.playing import Entry
     from bayes_tacit.agents.transcript import Transcript
     from bayes_tacit.data.costs import Outcomes
-    from bayes_tacit.router.control import Controller
+    from bayes_tacit.router import Router
 
 PURE = {"Pure Cheap": "cheap", "Pure Strong": "strong"}
 
@@ -77,17 +78,18 @@ def evaluate(
 
 def _entries(routers: list[Path], thresholds: list[float], signal: str) -> list[Entry]:
     from bayes_tacit.agents.playing import Entry
-    from bayes_tacit.router import Router
-    from bayes_tacit.router.control import PureController, StepDeferralController
+    from bayes_tacit.router import Router, pure
+    from bayes_tacit.router.rules import Signal
 
     loaded = zip(_router_names(routers), map(Router.load, routers), strict=True)
-    controllers: dict[str, Controller] = {
-        "Pure Cheap": PureController("cheap"),
-        **{name: router.controller for name, router in loaded},
-        **{f"Step Deferral {level!r}": StepDeferralController(level, signal, "proposal") for level in thresholds},
-        "Pure Strong": PureController("strong"),
+    deferral = Router(rule=Signal(), call="strong_once", timing="proposal", diagnostic_names=(signal,))
+    playing: dict[str, Router] = {
+        "Pure Cheap": pure("cheap"),
+        **dict(loaded),
+        **{f"Step Deferral {level!r}": replace(deferral, alpha=level) for level in thresholds},
+        "Pure Strong": pure("strong"),
     }
-    return [Entry(name, controller) for name, controller in controllers.items()]
+    return [Entry(name, router) for name, router in playing.items()]
 
 
 def _router_names(routers: list[Path]) -> list[str]:

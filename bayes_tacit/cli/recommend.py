@@ -86,7 +86,7 @@ def recommend(
     Example: `bayes-tacit recommend episodes.jsonl --cap 50% --handoff restart --out router.json`
     """
     from bayes_tacit.model.spec import Unmarked as UnmarkedName
-    from bayes_tacit.policies.recommending.verdict import Choose
+    from bayes_tacit.policies.recommending import Choose
 
     validate.choice("--handoff", handoff, HANDOFFS)
     share = validate.number("--share", share, "a number above 0 and below 1", above=0, below=1)

@@ -18,7 +18,7 @@ from bayes_tacit.errors import FileFormatError, InvalidDataError, TacitError
 from bayes_tacit.files import parse_json
 
 if TYPE_CHECKING:
-    from bayes_tacit.router import Decision, DecisionLog, HandoffState, PolicyRouter, PolicyState, Router
+    from bayes_tacit.router import Decision, DecisionLog, HandoffState, Router
 
 _encode = json.JSONEncoder(check_circular=False).encode
 
@@ -29,8 +29,8 @@ MOST_OPEN = 100_000
 OPEN_BYTES = 2**28
 """Memory that open episodes may take: where each carries many draws, fewer may be open."""
 
-EPISODE_BYTES, DRAW_BYTES = 700, 16
-"""What an open episode takes, and what it takes more for each draw."""
+EPISODE_BYTES, NUMBER_BYTES = 1600, 32
+"""What an open episode takes, and what it takes more for each number of its rule's largest array."""
 
 LONGEST = 2**20
 """Bytes that a line may have: enough for thousands of diagnostics, and a bound on what a bad client can fill."""
@@ -71,7 +71,7 @@ def route(
 
 
 def answer(
-    router: Router | PolicyRouter,
+    router: Router,
     requests: BufferedReader,
     out: IO[str],
     *,
@@ -80,7 +80,7 @@ def answer(
     strict: bool = False,
 ) -> bool:
     """Answer every line; say whether any was bad."""
-    states: dict[object, HandoffState | PolicyState] = {}
+    states: dict[object, HandoffState] = {}
     usual = _Usual(router)
     failed = False
     number = 0
@@ -123,8 +123,8 @@ def _send(out: IO[str], replies: list[str]) -> None:
 
 
 def _answer(
-    router: Router | PolicyRouter,
-    states: dict[object, HandoffState | PolicyState],
+    router: Router,
+    states: dict[object, HandoffState],
     line: bytes,
     shadow: bool,
     log: DecisionLog | None,
@@ -160,12 +160,9 @@ def _answer(
     return _encode({"episode": episode, "started": True, **_told(state.opening)})
 
 
-def most_open(router: Router | PolicyRouter) -> int:
+def most_open(router: Router) -> int:
     """Tell how many episodes of a router may be open at a time."""
-    from bayes_tacit.router import Router
-
-    draws = len(router.draws) if isinstance(router, Router) else 1
-    return max(1, min(MOST_OPEN, OPEN_BYTES // (EPISODE_BYTES + DRAW_BYTES * draws)))
+    return max(1, min(MOST_OPEN, OPEN_BYTES // (EPISODE_BYTES + NUMBER_BYTES * router.rule.width)))
 
 
 def _told(decision: Decision | None) -> dict[str, object]:
@@ -175,7 +172,7 @@ def _told(decision: Decision | None) -> dict[str, object]:
 class _Usual:
     """Says once of each feature and diagnostic that it is outside the range of training."""
 
-    def __init__(self, router: Router | PolicyRouter) -> None:
+    def __init__(self, router: Router) -> None:
         self._ranges = router.ranges
         self._told: set[tuple[str, str]] = set()
 

@@ -53,9 +53,8 @@ class Found:
 def from_counterfactuals(asked: Asked, known: Counterfactuals, seed: int) -> Found:
     """Take the threshold that succeeds most within the cap, or the given one, and say how sure its averages are."""
     from bayes_tacit.data.timing import discards_proposal
-    from bayes_tacit.decisions.selection import bootstrap, choose, operating_points
-    from bayes_tacit.decisions.selection.choice import why_no_handoff
-    from bayes_tacit.scores.crossings import first_handoffs
+    from bayes_tacit.decisions.evaluation import operating_points
+    from bayes_tacit.decisions.selection import bootstrap, choose, first_handoffs, why_no_handoff
 
     points = operating_points(asked.scores, known, asked.candidates, asked.timing)
     choice = None if asked.cap is None else choose(points, asked.cap)
@@ -137,7 +136,7 @@ def from_scores(asked: Asked) -> Found:
     import pandas as pd
 
     from bayes_tacit.data.timing import NEVER
-    from bayes_tacit.scores.crossings import first_handoffs, n_checkpoints
+    from bayes_tacit.decisions.selection import first_handoffs, n_checkpoints
 
     handoffs = first_handoffs(asked.scores, asked.given, asked.timing)
     rate = float(((handoffs != NEVER) & (handoffs < n_checkpoints(asked.scores.values))).mean())
@@ -152,7 +151,7 @@ def from_scores(asked: Asked) -> Found:
 
 
 def _bounds_of_given(asked: Asked, bounds: Bounds) -> tuple[str, ...]:
-    from bayes_tacit.decisions.bounds.suggestion import described, pure_lines
+    from bayes_tacit.decisions.bounds import described, pure_lines
 
     narrowed, certain = bounds.narrowed.iloc[0], bounds.certain.iloc[0]
     cheap, strong = pure_lines(bounds)

@@ -209,7 +209,7 @@ class World:
         return np.stack(list(averages(sums, len(self)).values()))
 
     def _known(self, router: Router, found: Scores) -> Counterfactuals:
-        """Return what comes of its handoffs; of a router that decides before the first step alone, any table says it."""
+        """Return what comes of its handoffs; any table says it of a router that decides before the first step alone."""
         return self.counterfactuals if np.isnan(found.steps).all() else self.handoffs(router.handoff)
 
     def _table(self, router: Router, found: Scores) -> tuple[np.ndarray, np.ndarray]:

@@ -24,7 +24,7 @@ from bayes_tacit.gateway import (
 )
 from bayes_tacit.gateway.sessions import LONGEST_ID
 from bayes_tacit.logs.messages import Message
-from bayes_tacit.router import PolicyRouter, Router
+from bayes_tacit.router import Router
 
 try:
     from langchain.agents.middleware.types import (
@@ -95,11 +95,11 @@ class TacitMiddleware(AgentMiddleware[TacitState, Any, Any]):
 
     def __init__(
         self,
-        router: Router | PolicyRouter,
+        router: Router,
         strong: BaseChatModel,
         *,
         cheap: BaseChatModel | None = None,
-        shadow: Router | PolicyRouter | None = None,
+        shadow: Router | None = None,
         handoff: Handoff | None = None,
         log: SessionLog | None = None,
         prices: Prices | None = None,

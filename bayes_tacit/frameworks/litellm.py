@@ -26,7 +26,7 @@ from bayes_tacit.gateway import (
     read_stream,
 )
 from bayes_tacit.gateway.sessions import TASK, features_in
-from bayes_tacit.router import PolicyRouter, Router
+from bayes_tacit.router import Router
 
 try:
     import litellm
@@ -87,13 +87,13 @@ class TacitLiteLLM(CustomLogger):
 
     def __init__(
         self,
-        router: Router | PolicyRouter,
+        router: Router,
         cheap: str | Mapping[str, Any],
         strong: str | Mapping[str, Any],
         *,
         model: str = "tacit",
         through: Any = None,  # noqa: ANN401
-        shadow: Router | PolicyRouter | None = None,
+        shadow: Router | None = None,
         handoff: Handoff | None = None,
         store: Store | None = None,
         log: SessionLog | None = None,

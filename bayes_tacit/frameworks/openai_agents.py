@@ -25,7 +25,7 @@ from bayes_tacit.gateway import (
 )
 from bayes_tacit.gateway.sessions import checked_id, features_in
 from bayes_tacit.logs.messages import Message
-from bayes_tacit.router import PolicyRouter, Router
+from bayes_tacit.router import Router
 
 try:
     from agents import Model, ModelResponse, ModelSettings
@@ -83,12 +83,12 @@ class TacitModel(Model):
 
     def __init__(
         self,
-        router: Router | PolicyRouter,
+        router: Router,
         cheap: Model,
         strong: Model,
         *,
         session: str | None = None,
-        shadow: Router | PolicyRouter | None = None,
+        shadow: Router | None = None,
         handoff: Handoff | None = None,
         store: Store | None = None,
         log: SessionLog | None = None,

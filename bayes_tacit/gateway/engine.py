@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from bayes_tacit import validate
 from bayes_tacit.data.timing import DEFAULT_HANDOFF, HANDOFFS, Handoff
 from bayes_tacit.errors import InvalidDataError, TacitError
 from bayes_tacit.gateway.kept import Kept, Side, marks_of, root_of
 from bayes_tacit.logs.extractor import FLAGS, IDLE, LONGEST_MESSAGE, UNCERTAINTY, StepExtractor
 from bayes_tacit.logs.messages import Message, spelled_out
-from bayes_tacit.router import Decision, HandoffState, PolicyRouter, PolicyState, Router
-from bayes_tacit.router.control import CountController
-from bayes_tacit.router.decision import OPENING
-from bayes_tacit.router.policy_state import NLL
+from bayes_tacit.router import Decision, HandoffState, Router
+from bayes_tacit.router.rule import CALL_OF
+from bayes_tacit.router.rules import Count
+from bayes_tacit.router.state import NLL, OPENING
 
 
-def default_router(signs: int = 4, handoff: Handoff = DEFAULT_HANDOFF) -> PolicyRouter:
+def default_router(signs: int = 4, handoff: Handoff = DEFAULT_HANDOFF) -> Router:
     """Give a router that counts bad signs: repeated calls, cycles, tool errors and the like, all that messages show.
 
     It needs no features and no log-probabilities, which calls of tools often lack. Nothing in it was learned; replace
@@ -33,14 +35,12 @@ def default_router(signs: int = 4, handoff: Handoff = DEFAULT_HANDOFF) -> Policy
     Examples
     --------
     >>> default_router()
-    <PolicyRouter: count, post_action, resume; 6 diagnostics, 0 features>
+    <Router: count, score >= alpha 4, post_action; 6 diagnostics, 0 features>
     """
     threshold = float(validate.whole("signs", signs, 1))
-    return PolicyRouter(CountController(dict.fromkeys(FLAGS, 0.5), threshold, handoff=handoff), (), FLAGS)
+    rule = Count(np.full(len(FLAGS), 0.5))
+    return Router(rule=rule, alpha=threshold, call=CALL_OF[handoff], diagnostic_names=FLAGS)
 
-
-AnyRouter = Router | PolicyRouter
-"""Whatever a router file holds."""
 
 ALWAYS = ("prompt_length", "n_tools")
 """Features that every first request has."""
@@ -77,7 +77,7 @@ class Checkpoints:
         If it looks at a diagnostic that messages do not give.
     """
 
-    def __init__(self, router: AnyRouter) -> None:
+    def __init__(self, router: Router) -> None:
         unknown = [name for name in router.diagnostic_names if name not in KNOWN]
         if unknown:
             expected = f"those that messages give: {', '.join(KNOWN)}"
@@ -137,7 +137,7 @@ class Checkpoints:
         likelihoods = _likelihoods(kept, step)
         return values if likelihoods is None else {**values, **likelihoods}
 
-    def _begin(self, kept: Kept) -> HandoffState | PolicyState:
+    def _begin(self, kept: Kept) -> HandoffState:
         names = self.router.feature_names
         missing = [f"features[{name!r}]" for name in names if name not in kept.features]
         if missing:
@@ -166,7 +166,7 @@ class _Live:
 
     __slots__ = ("decision", "seen", "state")
 
-    def __init__(self, state: HandoffState | PolicyState) -> None:
+    def __init__(self, state: HandoffState) -> None:
         self.state = state
         self.seen: list[list[float]] = []
         self.decision = state.opening
@@ -275,8 +275,8 @@ class Engine:
 
     def __init__(
         self,
-        router: AnyRouter,
-        shadow: AnyRouter | None = None,
+        router: Router,
+        shadow: Router | None = None,
         *,
         handoff: Handoff | None = None,
         longest: int = LONGEST_MESSAGE,

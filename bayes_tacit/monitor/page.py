@@ -19,7 +19,7 @@ from bayes_tacit.files import save_page, writable_page
 from bayes_tacit.html import Picture, Table, render, table_of
 from bayes_tacit.monitor.summary import SURE, Summary, summarize
 from bayes_tacit.review.style import CEILING, DECISION, OBSERVED, PREDICTED, SCORE, WIDE, dot_rows, embedded, lazily
-from bayes_tacit.router import PolicyRouter, Router
+from bayes_tacit.router import Router
 from bayes_tacit.router.ranges import PROBABILITIES
 
 if TYPE_CHECKING:
@@ -252,7 +252,7 @@ PARTS = {"overview": "Overview", **{part: name for part, (name, _) in SECTIONS.i
 def monitor(
     log: str | os.PathLike[str],
     path: str | os.PathLike[str],
-    router: Router | PolicyRouter | None = None,
+    router: Router | None = None,
     *,
     training: Episodes | None = None,
     title: str = "Sessions",

@@ -16,7 +16,7 @@ from bayes_tacit.errors import FileFormatError, InvalidDataError, short
 from bayes_tacit.events import LONGEST, is_cut, parse_event
 from bayes_tacit.files import regular_file
 from bayes_tacit.gateway.log import LOG
-from bayes_tacit.router import PolicyRouter, Router
+from bayes_tacit.router import Router
 from bayes_tacit.router.ranges import PROBABILITIES, Ranges
 
 MOST_IN_MEMORY = 5_000
@@ -408,7 +408,7 @@ class Training:
         How many sessions had some.
     """
 
-    router: Router | PolicyRouter
+    router: Router
     ranges: Ranges | None = None
     features: dict[str, Counts] = field(default_factory=dict)
     diagnostics: dict[str, Counts] = field(default_factory=dict)

@@ -13,7 +13,7 @@ from scipy.special import betaincinv, ndtri
 
 from bayes_tacit.errors import FileFormatError, InvalidDataError
 from bayes_tacit.monitor.reading import EXPECTED, MOST_IN_MEMORY, Drift, Lines, Record, Records, Training, read_into
-from bayes_tacit.router import PolicyRouter, Router
+from bayes_tacit.router import Router
 from bayes_tacit.router.ranges import Ranges
 
 if TYPE_CHECKING:
@@ -362,7 +362,7 @@ class Summary:
 
 def summarize(
     log: str | os.PathLike[str],
-    router: Router | PolicyRouter | None = None,
+    router: Router | None = None,
     *,
     training: Episodes | None = None,
     latest: int = 20,
@@ -412,7 +412,7 @@ def summarize(
             records.close()
 
 
-def _ranges(router: Router | PolicyRouter, training: Episodes | None) -> Ranges | None:
+def _ranges(router: Router, training: Episodes | None) -> Ranges | None:
     if training is None:
         return None
     for kind, known, names in (

@@ -11,7 +11,7 @@ from bayes_tacit.policies.from_logs import LogsRecommendation, recommend_from_lo
 from bayes_tacit.policies.learned import Cascade, EvoRoute, Landmark, PrefixRouter, Trim
 from bayes_tacit.policies.logistic import LBFGS, NEWTON, L2Logistic
 from bayes_tacit.policies.plain import Count, FirstAlarm, PureCheap, PureStrong, StepDeferral, TaskRouter
-from bayes_tacit.policies.recommend import Recommendation, families, recommend
+from bayes_tacit.policies.recommending import Recommendation, families, recommend
 from bayes_tacit.policies.tacit_switch import PosteriorTacitSwitch, TacitSwitch, start_from
 from bayes_tacit.policies.tuned import TunedDeferral, TunedSwitch
 

@@ -133,8 +133,8 @@ class FittedPolicy:
         The table has a row for each setting, in the same order, and goes straight into `bayes_tacit.choose`.
         """
         table = self.candidates if settings is None else settings.reset_index(drop=True)
-        points = world.points([self.make(row) for row in table.to_dict("records")], self._shown(world))
-        return table.assign(**{name: points[name].to_numpy() for name in points})
+        points = world.points([self.make(row) for _, row in table.iterrows()], self._shown(world))
+        return table.assign(**{str(name): points[name].to_numpy() for name in points})
 
     def outcomes(self, world: World, setting: Setting) -> Outcomes:
         """Return what comes of one setting, by episode."""

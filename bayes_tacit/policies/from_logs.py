@@ -18,7 +18,7 @@ from bayes_tacit.estimates.map_fit import MapFit
 from bayes_tacit.policies.base import FittedPolicy
 from bayes_tacit.policies.learned import EvoRoute, Trim
 from bayes_tacit.policies.plain import FirstAlarm
-from bayes_tacit.policies.recommend import BY_LIKELIHOOD
+from bayes_tacit.policies.recommending import BY_LIKELIHOOD
 from bayes_tacit.policies.tacit_switch import TacitSwitch
 from bayes_tacit.router import Router
 

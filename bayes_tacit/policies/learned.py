@@ -29,9 +29,9 @@ from bayes_tacit.model.design import Standardization
 from bayes_tacit.model.spec import Unmarked
 from bayes_tacit.policies.base import FittedPolicy, Setting, number_in, numbers
 from bayes_tacit.policies.logistic import NEWTON, L2Logistic, LogisticFit
-from bayes_tacit.policies.plain import CALL_OF, check_settings, probability_quantiles, step_thresholds
+from bayes_tacit.policies.plain import check_settings, probability_quantiles, step_thresholds
 from bayes_tacit.router import Router, rules
-from bayes_tacit.router.rule import failing_below
+from bayes_tacit.router.rule import CALL_OF, failing_below
 from bayes_tacit.router.rules import MOST_PLACES, Experience, Summary
 
 
@@ -522,7 +522,7 @@ class EvoRoute:
             if price not in routers:
                 rule = rules.NetGain(experience, price, self.start)
                 routers[price] = replace(routers[self.prices[0]], rule=rule)
-            return replace(routers[price], alpha=alpha, **({"alpha_start": alpha} if self.start else {}))
+            return replace(routers[price], alpha=alpha, alpha_start=alpha if self.start else np.inf)
 
         return FittedPolicy(self.name, pd.concat(tables, ignore_index=True), make)
 

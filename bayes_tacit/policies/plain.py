@@ -24,10 +24,7 @@ from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.policies.base import FittedPolicy, Setting, number_in, numbers
 from bayes_tacit.policies.logistic import LBFGS, NEWTON, L2Logistic
 from bayes_tacit.router import Router, pure, rules
-from bayes_tacit.router.rule import Call, failing_below
-
-CALL_OF: dict[Handoff, Call] = {"resume": "strong", "restart": "restart"}
-"""The call that hands off for good, by what Strong does then."""
+from bayes_tacit.router.rule import CALL_OF, failing_below
 
 ALWAYS = 1.01
 """A threshold that every probability is below, as in the paper's grid."""

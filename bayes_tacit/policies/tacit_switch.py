@@ -20,8 +20,8 @@ from bayes_tacit.estimates.map_fit import MapFit, fit_map
 from bayes_tacit.estimates.training import warn_of_other_data
 from bayes_tacit.policies.base import FittedPolicy, View, through
 from bayes_tacit.policies.logistic import NEWTON, L2Logistic
-from bayes_tacit.policies.plain import CALL_OF
 from bayes_tacit.router import Router, Start
+from bayes_tacit.router.rule import CALL_OF
 from bayes_tacit.router.tacit import HandoffScore
 from bayes_tacit.scores.fitted import DRAWS
 from bayes_tacit.scores.sources import as_draws

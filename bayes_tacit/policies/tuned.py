@@ -35,9 +35,9 @@ from bayes_tacit.model.families import family_named
 from bayes_tacit.model.memory import peaks
 from bayes_tacit.policies.base import SearchedPolicy, Setting, number_in
 from bayes_tacit.policies.logistic import NEWTON, LogisticFit
-from bayes_tacit.policies.plain import CALL_OF, check_settings
+from bayes_tacit.policies.plain import check_settings
 from bayes_tacit.router import Router, Start, rules
-from bayes_tacit.router.rule import start_reached_from
+from bayes_tacit.router.rule import CALL_OF, start_reached_from
 from bayes_tacit.scores.core import Draws, score
 from bayes_tacit.scores.fitted import Fitted
 from bayes_tacit.scores.sources import of_fit

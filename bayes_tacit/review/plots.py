@@ -20,8 +20,7 @@ from bayes_tacit import validate
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.data.timing import mark_moves_by
 from bayes_tacit.decisions.bounds import Bounds, Suggestion
-from bayes_tacit.decisions.selection.choice import Choice, Points, column, table_of
-from bayes_tacit.decisions.selection.points import efficient_frontier
+from bayes_tacit.decisions.selection import Choice, Points, column, efficient_frontier, table_of
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.estimates.map_fit import MapFit
 from bayes_tacit.estimates.map_result import weight_interval
@@ -29,10 +28,10 @@ from bayes_tacit.policies import Recommendation
 from bayes_tacit.review import style
 from bayes_tacit.review.predictions import crossed_by_step, incidence_calibration, incidence_of
 from bayes_tacit.review.style import house_style, policy_style
+from bayes_tacit.router.rule import reached_from
 from bayes_tacit.scores.bands import credible_band
 from bayes_tacit.scores.score import handoff_score
 from bayes_tacit.scores.sources import as_draws
-from bayes_tacit.scores.ties import reached_from
 
 __all__ = [
     "house_style",

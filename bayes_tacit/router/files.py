@@ -8,7 +8,6 @@ import json
 import math
 import os
 from collections.abc import Mapping
-from functools import cache
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, Union, get_args, get_origin, get_type_hints
 
@@ -194,16 +193,21 @@ def schema() -> dict[str, Any]:
     }
 
 
-@cache
+_MODELS: dict[type[Numbers], type[BaseModel]] = {}
+
+
 def _model(kind: type[Numbers]) -> type[BaseModel]:
-    """Make the model that checks the fields of a dataclass as JSON has them."""
+    """Make the model that checks the fields of a dataclass as JSON has them, once."""
     import pydantic
 
+    if kind in _MODELS:
+        return _MODELS[kind]
     hints = get_type_hints(kind)
     found: dict[str, Any] = {each.name: (_as_json(hints[each.name]), ...) for each in _fields(kind)}
     config = pydantic.ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
     doc = (kind.__doc__ or "").partition("\n")[0]
-    return pydantic.create_model(kind.__name__, __config__=config, __doc__=doc, **found)
+    _MODELS[kind] = pydantic.create_model(kind.__name__, __config__=config, __doc__=doc, **found)
+    return _MODELS[kind]
 
 
 def _as_json(hint: Any) -> Any:  # noqa: ANN401
@@ -215,7 +219,7 @@ def _as_json(hint: Any) -> Any:  # noqa: ANN401
         return _model(hint)
     if get_origin(hint) in (Union, UnionType):
         return Union[tuple(_as_json(one) for one in get_args(hint))]  # noqa: UP007
-    return list[get_args(hint)[0]] if get_origin(hint) is tuple else hint
+    return list.__class_getitem__(get_args(hint)[0]) if get_origin(hint) is tuple else hint
 
 
 def _arguments(kind: type[Numbers], checked: BaseModel) -> dict[str, Any]:

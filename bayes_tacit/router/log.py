@@ -69,7 +69,7 @@ class DecisionLog(EventLog):
         """Record the start of an episode: the router and its settings, the features, and what they decide."""
         router, opening = state.router, state.opening
         features = router.features.by_name(state.features)
-        content = {**_settings(router), "shadow": state.shadow, "features": features}
+        content = {**router.settings(), "shadow": state.shadow, "features": features}
         self.append("start", state.episode, {**content, "opening": None if opening is None else opening._asdict()})
 
     def restored(self, state: HandoffState) -> None:
@@ -83,12 +83,6 @@ class DecisionLog(EventLog):
     def finished(self, episode: str | int | None, closing: Decision | None = None) -> None:
         """Record the end of an episode, and what was decided there."""
         self.append("end", episode, {"closing": None if closing is None else closing._asdict()})
-
-
-def _settings(router: Router) -> dict[str, object]:
-    """Say whose decisions these are."""
-    settings = {"policy": router.policy, "alpha": router.alpha_at(0), "timing": router.timing}
-    return {"router": router.fingerprint, **settings, "handoff": router.handoff}
 
 
 @dataclass(frozen=True)
@@ -204,7 +198,7 @@ def _again(
     if event == "start":
         line: dict[str, Any] = validate.record("", content, START_KEYS)
         router = _router(line["router"], known)
-        for name, expected in _settings(router).items():
+        for name, expected in router.settings().items():
             if line[name] != expected:
                 raise InvalidDataError(f"{expected!r}, as its router has it", field=name, value=line[name])
         shadow = validate.flag("shadow", line["shadow"])

@@ -162,7 +162,7 @@ class Router:
         """
         from bayes_tacit.scores.sources import of_fit
 
-        return cls.of(of_fit(fit), alpha, **({} if timing is None else {"timing": timing}))
+        return cls.of(_timed(of_fit(fit), timing), alpha)
 
     @classmethod
     def from_posterior(
@@ -190,7 +190,7 @@ class Router:
         """
         from bayes_tacit.scores.sources import of_tree
 
-        return cls.of(of_tree(tree).thinned(draws), alpha, rule, **({} if timing is None else {"timing": timing}))
+        return cls.of(_timed(of_tree(tree).thinned(draws), timing), alpha, rule)
 
     @property
     def policy(self) -> str:
@@ -206,6 +206,11 @@ class Router:
     def measured(self) -> tuple[str, ...]:
         """The features that a task gives as numbers: those that a formula reads, where there is one."""
         return self.feature_names if self.design is None else self.design.measured
+
+    def settings(self) -> dict[str, object]:
+        """Return what a log says of whose decisions it holds."""
+        settings = {"policy": self.policy, "alpha": self.alpha_at(0), "timing": self.timing}
+        return {"router": self.fingerprint, **settings, "handoff": self.handoff}
 
     def with_ranges_of(self, training: Episodes) -> Router:
         """Return the same router with the ranges of the episodes that it was fitted on, which `route` looks at."""
@@ -428,6 +433,10 @@ class Router:
         counts = {"diagnostic": len(self.diagnostic_names), "feature": len(self.feature_names)}
         seen = ", ".join(f"{n} {word}{'' if n == 1 else 's'}" for word, n in counts.items())
         return f"<Router: {', '.join(said)}; {seen}>"
+
+
+def _timed(fitted: Fitted, timing: Timing | None) -> Fitted:
+    return fitted if timing is None else replace(fitted, timing=timing)
 
 
 def _estimate(rule: HandoffScore) -> str:

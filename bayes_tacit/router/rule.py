@@ -27,6 +27,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from bayes_tacit import validate
+from bayes_tacit.data.timing import Handoff
 from bayes_tacit.errors import InvalidDataError
 
 State = dict[str, np.ndarray]
@@ -34,6 +35,9 @@ State = dict[str, np.ndarray]
 
 Call = Literal["cheap", "strong", "strong_once", "restart"]
 """Who acts: Cheap; Strong from here to the end; Strong for one step; Strong from a fresh start to the end."""
+
+CALL_OF: Mapping[Handoff, Call] = {"resume": "strong", "restart": "restart"}
+"""The call that hands off for good, by what Strong does then."""
 
 AT_ONCE = 1 << 19
 """Numbers that `scan` holds at a time for each array of a state."""

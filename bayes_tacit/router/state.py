@@ -26,6 +26,9 @@ Given = Mapping[str, float] | Sequence[float] | np.ndarray
 OPENING = -1
 """The step of what is decided before the first one."""
 
+NLL = "nll"
+"""The name of the negative log-likelihood of Cheap's action, which a router may look at as at any diagnostic."""
+
 
 class EpisodeEndedError(TacitError, RuntimeError):
     """Something was observed after the end of its episode."""
@@ -140,13 +143,14 @@ class Fields:
 
     def read(self, given: Given) -> tuple[float, ...]:
         """Return the numbers in order, or raise an `InvalidDataError` that says which one is wrong."""
-        if isinstance(given, Mapping) or hasattr(given, "keys"):
+        if hasattr(given, "keys"):
+            given = dict(given)  # type: ignore[arg-type]
             if self.design is not None and not all(name in given for name in self.names):
                 return self.design.row({name: given[name] for name in self.design.inputs if name in given})
             for name in self.names:
                 if name not in given:
                     raise InvalidDataError(f"{self.kind}[{name!r}], which is missing")
-            values = [given[name] for name in self.names]  # type: ignore[call-overload]
+            values: Sequence[object] = [given[name] for name in self.names]
         else:
             values = self._in_order(given)
         return tuple([self._number(value, name) for value, name in zip(values, self.names, strict=True)])

@@ -19,7 +19,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.gateway.engine import AnyRouter, Engine, default_router
+from bayes_tacit.gateway.engine import Engine, default_router
 from bayes_tacit.gateway.kept import Side
 from bayes_tacit.gateway.log import SessionLog
 from bayes_tacit.gateway.replies import Price, Prices
@@ -48,7 +48,7 @@ BETWEEN = 1.0
 
 def engine_of(settings: Settings) -> Engine:
     """Load the routers, and check that they can decide from messages."""
-    router: AnyRouter = default_router() if settings.router is None else Router.load(settings.router)
+    router: Router = default_router() if settings.router is None else Router.load(settings.router)
     shadow = None if settings.shadow is None else Router.load(settings.shadow)
     return Engine(router, shadow, handoff=settings.handoff)
 
