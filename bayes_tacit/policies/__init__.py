@@ -9,14 +9,14 @@ from bayes_tacit.policies.base import FittedPolicy, Policy
 from bayes_tacit.policies.comparison import Comparison, compare, describe, success_cost_curve
 from bayes_tacit.policies.from_logs import LogsRecommendation, recommend_from_logs
 from bayes_tacit.policies.learned import Cascade, EvoRoute, Landmark, PrefixRouter, Trim
-from bayes_tacit.policies.logistic import LBFGS, NEWTON, L2Logistic
+from bayes_tacit.policies.logistic import DABENCH, NEWTON, L2Logistic
 from bayes_tacit.policies.plain import Count, FirstAlarm, PureCheap, PureStrong, StepDeferral, TaskRouter
 from bayes_tacit.policies.recommending import Recommendation, families, recommend
 from bayes_tacit.policies.tacit_switch import PosteriorTacitSwitch, TacitSwitch, start_from
 from bayes_tacit.policies.tuned import TunedDeferral, TunedSwitch
 
 __all__ = [
-    "LBFGS",
+    "DABENCH",
     "NEWTON",
     "Cascade",
     "Comparison",

@@ -22,7 +22,7 @@ from bayes_tacit.data.timing import (
 from bayes_tacit.data.visible import Visible
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.policies.base import FittedPolicy, Setting, number_in, numbers
-from bayes_tacit.policies.logistic import LBFGS, NEWTON, L2Logistic
+from bayes_tacit.policies.logistic import DABENCH, NEWTON, L2Logistic
 from bayes_tacit.router import Router, pure, rules
 from bayes_tacit.router.rule import CALL_OF, failing_below
 
@@ -125,7 +125,7 @@ class TaskRouter:
     @classmethod
     def dabench(cls, features: tuple[str, ...] | None = None) -> TaskRouter:
         """Return the paper's setting for DABench; the two descriptors are to be named."""
-        return cls(features=features, logistic=LBFGS, rates=DABENCH_RATES)
+        return cls(features=features, logistic=DABENCH, rates=DABENCH_RATES)
 
     def fit(self, training: Episodes) -> FittedPolicy:
         """Fit the model, and make the candidates from its probabilities for the same episodes."""
