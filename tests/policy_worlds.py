@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from simulate import quietly
 from bayes_tacit import Counterfactuals, Episodes, StepCost
 from bayes_tacit.data.frames import dataset_from_frames
 from bayes_tacit.policies import World
-from bayes_tacit.router.control import Chance
+from bayes_tacit.router import Router, rules
 
 HORIZON = 7
 GOAL = 4
@@ -99,17 +100,29 @@ def defer(task: Task, diagnostic: int, threshold: float) -> Played:
     return play(task, lambda seen: bool(seen) and seen[-1] is not None and seen[-1][diagnostic] >= threshold)
 
 
-def defer_wrong(task: Task, wrong: Chance, threshold: float) -> Played:
-    """Strong takes the step after one that looks wrong by its own numbers."""
-    task_numbers = dict(zip(FEATURES, task.x, strict=True))
+def defer_by(task: Task, router: Router, threshold: float) -> Played:
+    """Strong takes the step after one whose score under the router's rule reaches a threshold."""
+    rule = router.rule
+    known = dict(zip(FEATURES, task.x, strict=True))
+    x = [known[name] for name in router.feature_names]
 
-    def looks_wrong(seen: list[list[float] | None]) -> bool:
+    def high(seen: list[list[float] | None]) -> bool:
         if not seen or seen[-1] is None:
             return False
-        last = dict(zip((f"last {name}" for name in DIAGNOSTICS), seen[-1], strict=True))
-        return wrong(task_numbers | last) >= threshold
+        risk, doubt = seen[-1]
+        numbers = {"risk": risk, "doubt": doubt, "nll": 2 * doubt + 0.1}
+        u = [numbers[name] for name in router.diagnostic_names]
+        if isinstance(rule, rules.StepChance):
+            return chance_of(rule.wrong, x + u) >= threshold
+        return u[0] >= threshold
 
-    return play(task, looks_wrong)
+    return play(task, high)
+
+
+def chance_of(model: rules.Chance, columns: list[float]) -> float:
+    """A logistic probability, by the letter."""
+    terms = zip(model.slopes.tolist(), columns, model.mean.tolist(), model.scale.tolist(), strict=True)
+    return 1 / (1 + math.exp(-model.intercept - sum(b * (x - m) / s for b, x, m, s in terms)))
 
 
 def episodes_of(tasks: list[Task]) -> Episodes:
@@ -138,7 +151,7 @@ def episodes_of(tasks: list[Task]) -> Episodes:
     return quietly(dataset_from_frames(pd.DataFrame(rows), pd.DataFrame(steps), list(FEATURES), list(DIAGNOSTICS)))
 
 
-def world_of(tasks: list[Task], *, deferral: bool = True) -> World:
+def world_of(tasks: list[Task], *, replayed: bool = True) -> World:
     rows = []
     for task in tasks:
         cheap = pure_cheap(task)
@@ -155,18 +168,12 @@ def world_of(tasks: list[Task], *, deferral: bool = True) -> World:
                 }
             )
 
-    def replay(diagnostic: str, thresholds: np.ndarray) -> np.ndarray:
-        place, scale = {"risk": (0, 1.0), "doubt": (1, 1.0), "nll": (1, 2.0)}[diagnostic]
-        shift = 0.1 if diagnostic == "nll" else 0.0
-        played = [[defer(task, place, (alpha - shift) / scale) for task in tasks] for alpha in thresholds.tolist()]
-        return tabled(played)
-
-    def judged(wrong: Chance, thresholds: np.ndarray) -> np.ndarray:
-        return tabled([[defer_wrong(task, wrong, alpha) for task in tasks] for alpha in thresholds.tolist()])
-
-    def tabled(played: list[list[Played]]) -> np.ndarray:
+    def single_steps(router: Router, thresholds: np.ndarray) -> np.ndarray:
+        # A threshold is reached by what equals it but for rounding.
+        lower = (thresholds * (1 - 1e-9)).tolist()
+        played = [[defer_by(task, router, alpha) for task in tasks] for alpha in lower]
         read = (lambda one: one.success, Played.cost, lambda one: one.cheap_calls, lambda one: one.strong_calls)
         return np.array([[[of(one) for one in row] for row in played] for of in read], dtype=float)
 
     counterfactuals = Counterfactuals.from_frame(pd.DataFrame(rows), cost=COST)
-    return World(episodes_of(tasks), counterfactuals, COST, *((replay, judged) if deferral else ()))
+    return World(episodes_of(tasks), counterfactuals, COST, single_steps if replayed else None)
