@@ -81,8 +81,8 @@ class Peer:
             calls[int(step >= at)] += alive
         return correct >= self.of.needed, calls[0], calls[1]
 
-    def deferral(self, threshold: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Play step deferral: success, Cheap's calls, Strong's calls."""
+    def deferral(self, threshold: float, score=lambda risk: risk) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Play step deferral, by the risk or a score of it: success, Cheap's calls, Strong's calls."""
         state, correct = self.start()
         strong = np.zeros(len(self.tasks), dtype=bool)
         calls = np.zeros((2, len(self.tasks)), dtype=int)
@@ -92,7 +92,7 @@ class Peer:
             correct = correct + (right & alive)
             calls[0] += alive & ~strong
             calls[1] += alive & strong
-            strong = ~strong & (self.risk(step, state, right) >= threshold)
+            strong = ~strong & (score(self.risk(step, state, right)) >= threshold)
         return correct >= self.of.needed, calls[0], calls[1]
 
     def windows(self) -> np.ndarray:

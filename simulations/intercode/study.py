@@ -9,12 +9,11 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import xarray as xr
 
 from bayes_tacit import Episodes, MapFit, StepCost, World
 from bayes_tacit.errors import InvalidDataError, TacitError, TacitWarning
 from bayes_tacit.policies import FittedPolicy, Policy, PosteriorTacitSwitch, PureCheap, PureStrong, recommend
-from bayes_tacit.policies.base import chosen
-from bayes_tacit.policies.tacit_switch import FittedTacitSwitch
 from simulations.intercode.logs import DATABASE, Source, load
 from simulations.intercode.page import as_text, summarize
 from simulations.intercode.policies import (
@@ -162,7 +161,7 @@ def curve(fitted: Mapping[str, FittedPolicy], development: World, test: World) -
         pure = name in (PureCheap().name, PureStrong().name)
         for share in (1.0,) if pure else SHARES:
             try:
-                choice = chosen(policy, development, share * strong)
+                choice = policy.choose(development, share * strong)
             except InvalidDataError:
                 # It costs more, whatever its setting.
                 continue
@@ -199,16 +198,15 @@ def learned(fitted: Mapping[str, FittedPolicy]) -> list[Row]:
     """Return the weights of the diagnostics that TACIT-Switch has learned; with bands from a posterior."""
     rows: list[Row] = []
     for name, policy in fitted.items():
-        if not isinstance(policy, FittedTacitSwitch):
-            continue
-        if isinstance(policy.estimate, MapFit):
-            names = (*policy.estimate.diagnostic_names, "clock")
+        estimate = policy.estimate
+        if isinstance(estimate, MapFit):
+            names = (*estimate.diagnostic_names, "clock")
             rows += [
                 {"kind": "learned", "policy": name, "diagnostic": one, "w": float(w)}
-                for one, w in zip(names, policy.estimate.w, strict=False)
+                for one, w in zip(names, estimate.w, strict=False)
             ]
-        elif policy.rule == "mean":
-            draws = policy.estimate["posterior"].to_dataset()["w"].stack(all=("chain", "draw"))
+        elif isinstance(estimate, xr.DataTree) and name == PosteriorTacitSwitch("mean").name:
+            draws = estimate["posterior"].to_dataset()["w"].stack(all=("chain", "draw"))
             for one in draws["diagnostic"].to_series():
                 w = draws.sel(diagnostic=one).to_numpy()
                 low, high = np.quantile(w, [0.05, 0.95])
@@ -226,7 +224,7 @@ def calibration(fitted: Mapping[str, FittedPolicy], test: Episodes) -> list[Row]
     due = (test.outcomes == "01").astype(float)
     last = test.n_steps - 1
     for name, policy in fitted.items():
-        if not isinstance(policy, FittedTacitSwitch):
+        if policy.estimate is None:
             continue
         scores = policy.scores(test)
         for when, at, kept in (

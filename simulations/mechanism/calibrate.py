@@ -24,9 +24,7 @@ from sklearn.linear_model import LogisticRegression
 from bayes_tacit import Episodes, validate
 from bayes_tacit.data.timing import NEVER, handoff_steps
 from bayes_tacit.errors import InvalidDataError, TacitWarning
-from bayes_tacit.policies import PrefixRouter, StepDeferral, TacitSwitch, TaskRouter, compare
-from bayes_tacit.policies.base import Policy
-from bayes_tacit.policies.world import World
+from bayes_tacit.policies import Policy, PrefixRouter, StepDeferral, TacitSwitch, TaskRouter, World, compare
 from models.mechanism import FULL, RISK_ONLY, X_ONLY, without_features, without_risk_values
 from simulations import published
 from simulations.mechanism.exact import success_probability

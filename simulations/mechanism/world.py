@@ -13,9 +13,9 @@ from scipy.special import expit, logit
 from bayes_tacit import Episodes
 from bayes_tacit.data.costs import StepCost
 from bayes_tacit.data.counterfactuals import Counterfactuals
+from bayes_tacit.decisions.evaluation import World
 from bayes_tacit.errors import InvalidDataError, TacitWarning
-from bayes_tacit.policies.world import World
-from bayes_tacit.router.control import Chance
+from bayes_tacit.router import Router, rules
 from simulations.mechanism import kernels
 from simulations.mechanism.draws import Draws, draw, replicate_seeds
 from simulations.mechanism.parameters import Mechanism
@@ -115,8 +115,7 @@ def world_of(mechanism: Mechanism, draws: Draws) -> World:
     counterfactuals = Counterfactuals.from_calls(
         ids, success=success, strong_calls=strong_calls, never_success=cheap_success, cost=cost
     )
-    deferral = StepDeferral(tasks, cost)
-    return World(episodes, counterfactuals, cost, deferral, deferral.judged)
+    return World(episodes, counterfactuals, cost, SingleSteps(tasks, cost))
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,38 +185,41 @@ class Tasks:
 
 
 @dataclass(frozen=True, eq=False)
-class StepDeferral:
-    """Plays step deferral on the tasks: where Cheap's risk is at least the threshold, Strong takes the next step only.
+class SingleSteps:
+    """Plays routers that call Strong for single steps: where Cheap's step scores at least the threshold, Strong takes
+    the next one only.
 
-    Called with the name of the diagnostic and thresholds (k,), it gives an array (4, k, episode): success, cost, and
-    the calls of Cheap and of Strong. Step deferral leaves the Cheap rollout, so it cannot be looked up.
+    Called with a router and thresholds (k,), it gives an array (4, k, episode): success, cost, and the calls of Cheap
+    and of Strong. Such calls leave the Cheap rollout, so what comes of them cannot be looked up. The score is the risk
+    itself, or the probability that a step is wrong, logistic in features and risk.
     """
 
     tasks: Tasks
     cost: StepCost
 
-    def __call__(self, diagnostic: str, thresholds: np.ndarray) -> np.ndarray:
+    def __call__(self, router: Router, thresholds: np.ndarray) -> np.ndarray:
         """Replay."""
-        if diagnostic != RISK:
-            raise InvalidDataError(f"{RISK!r}, the only diagnostic there is", field="diagnostic", value=diagnostic)
-        return self._play(thresholds, np.zeros(len(self.tasks.draws)), 1.0)
-
-    def judged(self, wrong: Chance, thresholds: np.ndarray) -> np.ndarray:
-        """Replay deferral of steps whose probability to be wrong, logistic in features and risk, is high enough."""
-        place = {name: at for at, name in enumerate(wrong.names)}
-        weight = np.array(wrong.slopes) / np.array(wrong.scale)
-        offset = np.full(len(self.tasks.draws), wrong.intercept - float(weight @ np.array(wrong.mean)))
-        for name, values in zip(FEATURES, self.tasks.features.T, strict=True):
-            if name in place:
-                offset += weight[place[name]] * values
-        slope = float(weight[place[f"last {RISK}"]])
-        # On the scale of log odds; what no probability reaches, and what all reach, is infinite there.
-        return self._play(logit(np.clip(np.asarray(thresholds, dtype=float), 0.0, 1.0)), offset, slope)
-
-    def _play(self, thresholds: np.ndarray, offset: np.ndarray, slope: float) -> np.ndarray:
-        given = np.asarray(thresholds, dtype=float)
+        given, rule = np.asarray(thresholds, dtype=float), router.rule
         if given.ndim != 1 or np.isnan(given).any():
             raise InvalidDataError("a list of numbers", field="thresholds", value=thresholds)
+        if router.diagnostic_names != (RISK,):
+            expected = f"{RISK!r}, the only diagnostic there is"
+            raise InvalidDataError(expected, field="diagnostics of the router", value=list(router.diagnostic_names))
+        offset, slope = np.zeros(len(self.tasks.draws)), 1.0
+        if isinstance(rule, rules.StepChance):
+            weight = rule.wrong.slopes / rule.wrong.scale
+            offset += rule.wrong.intercept - float(weight @ rule.wrong.mean)
+            for name, one in zip(router.feature_names, weight, strict=False):
+                offset += one * self.tasks.features[:, FEATURES.index(name)]
+            slope = float(weight[-1])
+            # On the scale of log odds; what no probability reaches, and what all reach, is infinite there.
+            given = logit(np.clip(given, 0.0, 1.0))
+        elif not isinstance(rule, rules.Signal):
+            expected = "one that defers steps by their risk, or by the chance that they are wrong"
+            raise InvalidDataError(expected, field="policy", value=router.policy)
+        return self._play(given, offset, slope)
+
+    def _play(self, given: np.ndarray, offset: np.ndarray, slope: float) -> np.ndarray:
         of = self.tasks.mechanism
         order = np.argsort(given, kind="stable")
         played = kernels.defer_steps(

@@ -12,6 +12,7 @@ from bayes_tacit.errors import TacitError, TacitWarning
 from bayes_tacit.policies import (
     Cascade,
     Count,
+    FittedPolicy,
     Landmark,
     Policy,
     PureCheap,
@@ -20,7 +21,6 @@ from bayes_tacit.policies import (
     World,
     recommend,
 )
-from bayes_tacit.policies.base import FittedPolicy, chosen
 from simulations.mechanism.random_mechanisms import random_mechanism
 from simulations.mechanism.world import RISK
 from simulations.studies.contest import (
@@ -76,7 +76,7 @@ def replicate(setting: Setting, number: int, seeds: np.random.SeedSequence) -> l
         named = {"simplest": found.simplest, "best": found.best, PLAIN: PLAIN}
         rows: list[Row] = []
         for rule, name in named.items():
-            setting_of = chosen(fitted[name], worlds["development"], CAP).point
+            setting_of = fitted[name].choose(worlds["development"], CAP).point
             point = fitted[name].outcomes(worlds["test"], setting_of).point()
             rows.append({"rule": rule, "policy": name, **point})
         return rows

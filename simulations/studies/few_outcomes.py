@@ -10,8 +10,7 @@ import pandas as pd
 
 from bayes_tacit.decisions.selection import Choice
 from bayes_tacit.errors import InvalidDataError, TacitWarning
-from bayes_tacit.policies import Policy, World
-from bayes_tacit.policies.base import FittedPolicy, chosen
+from bayes_tacit.policies import FittedPolicy, Policy, World
 from bayes_tacit.review.style import policy_style
 from simulations.mechanism import calibration
 from simulations.mechanism.random_mechanisms import random_mechanism
@@ -49,9 +48,9 @@ def replicate(setting: Setting, number: int, seeds: np.random.SeedSequence) -> l
 def _choice(policy: FittedPolicy, development: World) -> Choice:
     """Choose under the cap; where few tasks are all dear, at the lowest cost that they allow."""
     try:
-        return chosen(policy, development, CAP)
+        return policy.choose(development, CAP)
     except InvalidDataError:
-        return chosen(policy, development, float(development.counterfactuals.pure_cheap.cost.mean()))
+        return policy.choose(development, float(development.counterfactuals.pure_cheap.cost.mean()))
 
 
 def summarize(table: pd.DataFrame, folder: Path) -> str:

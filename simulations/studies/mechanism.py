@@ -18,7 +18,7 @@ from simulations import published
 from simulations.mechanism import calibration, kernels
 from simulations.mechanism.calibrate import PAPER, diagnostics
 from simulations.mechanism.parameters import OFF_TRACK
-from simulations.mechanism.world import RISK, SIZES, StepDeferral
+from simulations.mechanism.world import RISK, SIZES, SingleSteps
 from simulations.studies.contest import (
     ABLATIONS,
     ALARM,
@@ -59,9 +59,9 @@ LASTING = (ALARM.name, TACIT.name, "risk-only")
 
 def hidden_states(world: World) -> np.ndarray:
     """Return the state after each of Cheap's steps, (task, step); -1 past the end of its rollout."""
-    if not isinstance(world.deferral, StepDeferral):
+    if not isinstance(world.single_steps, SingleSteps):
         raise InvalidDataError("a world of the mechanism simulator", field="world", value=world)
-    tasks = world.deferral.tasks
+    tasks = world.single_steps.tasks
     of = tasks.mechanism
     _, states, *_ = kernels.roll_out(
         *tasks.actors, tasks.risk_noise, np.array(of.risk_mean), of.risk_of_error, of.needed

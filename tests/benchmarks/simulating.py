@@ -10,6 +10,7 @@ import numpy as np
 from mechanism_peer import Peer
 from rich.table import Table
 
+from bayes_tacit.router import Router, rules
 from benchmarks.timing import milliseconds, once
 from simulations.mechanism import calibrated
 from simulations.mechanism.draws import draw
@@ -18,13 +19,14 @@ from simulations.studies.contest import ABLATIONS, ALL, contest, draw_worlds
 
 MECHANISM = calibrated()
 THRESHOLDS = np.linspace(0.0, 2.0, 101)
+BY_RISK = Router(rule=rules.Signal(), call="strong_once", diagnostic_names=("risk",))
 
 
 def tables() -> Iterator[Table]:
     """One table: 8,000, 4,000 and 20,000 tasks with every handoff, and step deferral at 101 thresholds."""
     draws = {split: draw(n, MECHANISM.steps, seed=1) for split, n in SIZES.items()}
     worlds = {split: world_of(MECHANISM, one) for split, one in draws.items()}
-    worlds["development"].deferral("risk", THRESHOLDS)
+    worlds["development"].single_steps(BY_RISK, THRESHOLDS)
 
     def ours() -> None:
         for one in draws.values():
@@ -36,7 +38,7 @@ def tables() -> Iterator[Table]:
             peer.features(), peer.table(), peer.windows()
 
     def our_deferral() -> None:
-        worlds["development"].deferral("risk", THRESHOLDS)
+        worlds["development"].single_steps(BY_RISK, THRESHOLDS)
 
     def plain_deferral() -> None:
         peer = Peer(MECHANISM, draws["development"])

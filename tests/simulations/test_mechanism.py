@@ -13,7 +13,9 @@ from scipy.special import expit, logit
 from sklearn.metrics import roc_auc_score
 
 from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileError
-from bayes_tacit.policies.world import World
+from bayes_tacit.policies import World
+from bayes_tacit.router import Router, rules
+from bayes_tacit.router.rules import Chance
 from models.mechanism import RISK_ONLY, without_features
 from simulations.mechanism import (
     Calibration,
@@ -47,6 +49,7 @@ BASELINE = calibrated()
 SHORT = replace(BASELINE, steps=7, needed=5, teacher_checkpoints=7)
 """Ends early, so that the end of a rollout matters to handoffs and marks."""
 
+BY_RISK = Router(rule=rules.Signal(), call="strong_once", diagnostic_names=("risk",))
 MECHANISMS = {"calibrated": BASELINE, "headline": HEADLINE, "short": SHORT, "random": random_mechanism(11)}
 
 
@@ -84,16 +87,38 @@ def test_step_deferral_is_the_plain_one_at_every_threshold(mechanism: Mechanism)
     ours, peer = world_of(mechanism, draws), Peer(mechanism, draws)
     seen = np.sort(ours.episodes.dataset["diagnostics"].values[~np.isnan(ours.episodes.dataset["diagnostics"].values)])
     thresholds = np.array([np.inf, *np.quantile(seen, np.linspace(1, 0, 15)), 0.0, -1.0, seen[len(seen) // 2] + 1e-12])
-    played = ours.deferral("risk", thresholds)
+    played = ours.single_steps(BY_RISK, thresholds)
     for position, threshold in enumerate(thresholds):
         success, cheap, strong = peer.deferral(threshold)
+        np.testing.assert_array_equal(played[:, position], [success, cheap + 3 * strong, cheap, strong])
+
+
+@pytest.mark.parametrize("names", [("x1", "x2"), ("x2", "x1"), ("x2",), ()])
+def test_deferral_by_a_chance_is_the_plain_one_whatever_the_order_of_the_features(names) -> None:
+    draws = draw(500, BASELINE.steps, seed=5)
+    ours, peer = world_of(BASELINE, draws), Peer(BASELINE, draws)
+    columns = [{"x1": 0, "x2": 1}[name] for name in names]
+    mean, scale, slopes = np.append([0.2, -0.1], 0.5), np.append([1.5, 0.7], 0.4), np.append([0.6, -0.9], 1.4)
+    kept = [*columns, 2]
+    chance = Chance(mean[kept], scale[kept], -0.3, slopes[kept])
+    router = replace(BY_RISK, rule=rules.StepChance(chance), feature_names=names)
+    thresholds = np.array([0.0, 0.31, 0.5, 0.8, np.inf])
+    played = ours.single_steps(router, thresholds)
+    x = peer.features()
+
+    def wrong(risk):
+        terms = [(value - mean[at]) / scale[at] * slopes[at] for at, value in zip(kept, [*x.T[columns], risk])]
+        return expit(-0.3 + np.sum(terms, axis=0))
+
+    for position, threshold in enumerate(thresholds):
+        success, cheap, strong = peer.deferral(threshold, wrong)
         np.testing.assert_array_equal(played[:, position], [success, cheap + 3 * strong, cheap, strong])
 
 
 def test_step_deferral_is_what_a_task_by_task_loop_gives() -> None:
     draws = draw(60, BASELINE.steps, seed=8)
     threshold = 0.4
-    played = world_of(BASELINE, draws).deferral("risk", np.array([threshold]))[:, 0]
+    played = world_of(BASELINE, draws).single_steps(BY_RISK, np.array([threshold]))[:, 0]
     for task in range(60):
         state, correct, strong_next, calls = 0, 0, False, {"cheap": 0, "strong": 0}
         z, v = draws.difficulty[task], draws.resistance[task]
@@ -155,7 +180,7 @@ def test_handing_off_at_once_is_pure_strong_and_never_is_pure_cheap(world: World
     np.testing.assert_array_equal(never.success, world.episodes.dataset["cheap_success"])
     assert not at_once.cheap_calls.any()
     assert not never.strong_calls.any()
-    all_cheap = world.deferral("risk", np.array([np.inf]))[:, 0]
+    all_cheap = world.single_steps(BY_RISK, np.array([np.inf]))[:, 0]
     np.testing.assert_array_equal(all_cheap, [never.success, never.cost, never.cheap_calls, never.strong_calls])
 
 
@@ -167,7 +192,7 @@ def test_step_deferral_that_defers_once_at_the_last_step_is_a_handoff_there(worl
     first = np.where(high.any(axis=1), high.argmax(axis=1), -1)
     last = np.flatnonzero((n_steps == 10) & (first == 8))
     assert len(last) > 10
-    deferred = world.deferral("risk", np.array([threshold]))[:, 0, last]
+    deferred = world.single_steps(BY_RISK, np.array([threshold]))[:, 0, last]
     permanent = world.counterfactuals.outcomes_at(np.where(np.isin(np.arange(len(world)), last), 9, -1))
     np.testing.assert_array_equal(deferred[0], permanent.success[last])
     np.testing.assert_array_equal(deferred[1], permanent.cost[last])
@@ -258,7 +283,7 @@ def test_a_world_survives_a_trip_between_processes(world: World) -> None:
     there = pickle.loads(pickle.dumps(world))
     assert there.episodes.identical(world.episodes)
     thresholds = np.array([0.2, 0.7])
-    np.testing.assert_array_equal(there.deferral("risk", thresholds), world.deferral("risk", thresholds))
+    np.testing.assert_array_equal(there.single_steps(BY_RISK, thresholds), world.single_steps(BY_RISK, thresholds))
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -320,10 +345,12 @@ def test_bad_settings_are_named(tmp_path, world: World) -> None:
         simulate(BASELINE, 10, seed=-1)
     with pytest.raises(InvalidDataError, match="factor is -1"):
         with_risk_noise(BASELINE, -1)
-    with pytest.raises(InvalidDataError, match="diagnostic is 'nll'"):
-        world.deferral("nll", np.array([0.1]))
+    with pytest.raises(InvalidDataError, match=r"diagnostics of the router is \['nll'\]; expected 'risk'"):
+        world.single_steps(replace(BY_RISK, diagnostic_names=("nll",)), np.array([0.1]))
+    with pytest.raises(InvalidDataError, match="policy is 'count'; expected one that defers steps"):
+        world.single_steps(replace(BY_RISK, rule=rules.Count([0.5])), np.array([0.1]))
     with pytest.raises(InvalidDataError, match="thresholds is"):
-        world.deferral("risk", np.array([np.nan]))
+        world.single_steps(BY_RISK, np.array([np.nan]))
     with pytest.raises(InvalidDataError, match="sizes is"):
         simulate_replicate(BASELINE, 1, 0, {"train": 10})
     with pytest.raises(InvalidDataError, match="actor is 'medium'"):

@@ -318,7 +318,7 @@ def test_analogues_have_rows_and_can_be_recommended(worlds):
 
 
 def test_hidden_states_are_those_of_an_independent_simulator(worlds):
-    tasks = worlds["test"].deferral.tasks
+    tasks = worlds["test"].single_steps.tasks
     expected = Peer(tasks.mechanism, tasks.draws).cheap()["state"]
     np.testing.assert_array_equal(mechanism.hidden_states(worlds["test"]), expected)
     with pytest.raises(InvalidDataError, match="a world of the mechanism simulator"):
