@@ -26,7 +26,6 @@ from bayes_tacit.gateway import default_router
 from bayes_tacit.monitor import monitor
 from bayes_tacit.monitor.page import sentence
 from bayes_tacit.review.reporting import report
-from bayes_tacit.router import PolicyRouter
 from simulations import served
 from simulations.example import TRUTH
 from simulations.mechanism import calibrated
@@ -83,7 +82,7 @@ def choose_router(tree: xr.DataTree, episodes: Episodes) -> tuple[Router, Sugges
     return Router.from_posterior(tree, alpha=suggestion.alpha), suggestion
 
 
-def _replay(console: Console, router: Router | PolicyRouter, episodes: Episodes) -> None:
+def _replay(console: Console, router: Router, episodes: Episodes) -> None:
     """Play a logged episode through the router, as an agent would."""
     dataset = episodes.dataset
     first = int(episodes.has_window.argmax())

@@ -21,12 +21,12 @@ import uvicorn
 from bayes_tacit import Router, decisive_scores, fit_map
 from bayes_tacit.data.costs import StepCost
 from bayes_tacit.data.counterfactuals import Counterfactuals
-from bayes_tacit.decisions.selection import choose, operating_points, score_quantiles
+from bayes_tacit.decisions.evaluation import operating_points
+from bayes_tacit.decisions.selection import choose, score_quantiles
 from bayes_tacit.errors import TacitWarning
 from bayes_tacit.gateway.server.app import create_app
 from bayes_tacit.gateway.server.settings import Settings, Upstream
 from bayes_tacit.logs import episodes_from_logs
-from bayes_tacit.router.ranges import Ranges
 from simulations.scripted_model import Script, ScriptedModel, call
 
 Messages = list[dict[str, Any]]
@@ -122,7 +122,7 @@ def learned(cheap_log: Path, strong_log: Path, cap: float) -> Router:
     scores = decisive_scores(fit, episodes)
     after = Counterfactuals.from_restarts(episodes, strong_steps="strong_steps", cost=PRICES)
     chosen = choose(operating_points(scores, after, score_quantiles(scores), fit.timing), cap)
-    return replace(Router.from_fit(fit, alpha=chosen.alpha), handoff="restart", ranges=Ranges.of(episodes))
+    return replace(Router.from_fit(fit, alpha=chosen.alpha), call="restart").with_ranges_of(episodes)
 
 
 @contextmanager

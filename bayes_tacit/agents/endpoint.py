@@ -29,8 +29,7 @@ from string import Template
 from typing import TYPE_CHECKING, Any, Literal
 
 from bayes_tacit import validate
-from bayes_tacit.agents.errors import ActorError
-from bayes_tacit.agents.protocols import History, Proposal
+from bayes_tacit.agents.protocols import ActorError, History, Proposal
 from bayes_tacit.errors import InvalidDataError, MissingDependencyError
 from bayes_tacit.files import read_text
 from bayes_tacit.keys import checked_address, excerpt, key_from, masked, no_key_in

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayes_tacit.agents.protocols import Agent, Observation, Proposal, StepResult
-from bayes_tacit.agents.transcript import End, Header, ResetRecord, StepRecord, Transcript
+from bayes_tacit.agents.transcript import Choice, End, Header, ResetRecord, StepRecord, Transcript
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.files import as_path
 from bayes_tacit.logs import read_rollouts
 from bayes_tacit.logs.messages import text_of
-from bayes_tacit.router.control import GO_ON
 
 if TYPE_CHECKING:
     from bayes_tacit.data.episodes import Episodes
@@ -118,7 +117,7 @@ def _steps(messages: list[dict[str, Any]], agent: Agent) -> Iterator[StepRecord]
             turns[-1].append(message)
     for number, (said, *answers) in enumerate(turns):
         seen = Observation("\n".join(one["content"] for one in answers))
-        choice = GO_ON if agent == "cheap" else None
+        choice = Choice() if agent == "cheap" else None
         yield StepRecord(0, number, agent, Proposal(_action(said)), True, StepResult(seen), None, choice, (), 1.0, 0.0)
 
 

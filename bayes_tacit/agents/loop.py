@@ -1,26 +1,167 @@
-"""The paper's Algorithm 1: Cheap plays, a controller looks at each checkpoint, and Strong may take over."""
+"""The paper's Algorithm 1: Cheap plays, a router looks at each checkpoint, and Strong may take over."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from functools import partial
+from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any
 
 import numpy as np
 
 from bayes_tacit import validate
-from bayes_tacit.agents.accounts import Account, Budget
-from bayes_tacit.agents.play import Play
-from bayes_tacit.agents.protocols import Actor, Environment, Extractor
-from bayes_tacit.agents.recording import Recording
-from bayes_tacit.agents.retry import Retry, ask
-from bayes_tacit.agents.transcript.record import Header, Transcript
-from bayes_tacit.agents.transcript.storage import TranscriptWriter
-from bayes_tacit.data.costs import CostModel, StepCost
-from bayes_tacit.data.timing import TIMINGS
-from bayes_tacit.router.control import Controller
+from bayes_tacit.agents.protocols import (
+    Actor,
+    ActorError,
+    Agent,
+    Environment,
+    Extractor,
+    History,
+    Observation,
+    Proposal,
+    ReplayError,
+    Step,
+    StepResult,
+)
+from bayes_tacit.agents.transcript import (
+    Choice,
+    ChoiceRecord,
+    End,
+    Failure,
+    Header,
+    Record,
+    ResetRecord,
+    Status,
+    StepRecord,
+    Transcript,
+    TranscriptWriter,
+)
+from bayes_tacit.data.costs import CostModel, StepCost, cost_of_calls
+from bayes_tacit.data.timing import discards_proposal
+from bayes_tacit.errors import InvalidDataError
+from bayes_tacit.router import Call, Decision, HandoffState, Router
+
+NON_NEGATIVE = "a finite number >= 0"
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How long an episode may be.
+
+    Attributes
+    ----------
+    actions
+        Executed actions, invalid ones included.
+    calls
+        Calls of either agent that were answered, discarded proposals included; None for no limit.
+
+    Both count anew after a restart, since a restart is a full rollout.
+    """
+
+    actions: int = 50
+    calls: int | None = None
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        validate.whole("budget of actions", self.actions, 1)
+        if self.calls is not None:
+            validate.whole("budget of calls", self.calls, 1)
+
+    def spent(self, actions: int, calls: int) -> bool:
+        """Tell whether nothing more may be done."""
+        return actions >= self.actions or (self.calls is not None and calls >= self.calls)
+
+
+@dataclass(frozen=True)
+class Retry:
+    r"""How often a transient error is answered by asking again, and after how long.
+
+    Before attempt k + 1 the wait is :math:`\min(\mathrm{first} \cdot \mathrm{factor}^{k-1}, \mathrm{longest})` times a
+    factor drawn evenly from [1 - jitter, 1 + jitter], so that many episodes do not all come back at once; and at least
+    as long as the other side asked for, though never above `patience`.
+
+    Attributes
+    ----------
+    attempts
+        Calls in all.
+    first, factor, longest
+        Seconds of the first wait, its growth, and its limit.
+    jitter
+        From 0 to 1.
+    patience
+        The longest wait in seconds that another side may ask for; a longer one is an error that is not transient.
+
+    Examples
+    --------
+    >>> Retry(first=1, longest=3, jitter=0).waits(np.random.default_rng(0), 4)
+    [1.0, 2.0, 3.0, 3.0]
+    """
+
+    attempts: int = 5
+    first: float = 1.0
+    factor: float = 2.0
+    longest: float = 30.0
+    jitter: float = 0.5
+    patience: float = 120.0
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        validate.whole("attempts", self.attempts, 1)
+        for name in ("first", "longest", "patience"):
+            validate.number(name, getattr(self, name), NON_NEGATIVE, least=0)
+        validate.number("factor", self.factor, "a finite number >= 1", least=1)
+        validate.number("jitter", self.jitter, "a number from 0 to 1", least=0, most=1)
+
+    def wait(self, attempt: int, rng: np.random.Generator) -> float:
+        """Return the seconds to wait after so many failed attempts."""
+        # The exponent is bounded so that a large number of attempts does not overflow.
+        base = min(self.first * self.factor ** min(attempt - 1, 64), self.longest)
+        return float(base * rng.uniform(1 - self.jitter, 1 + self.jitter))
+
+    def waits(self, rng: np.random.Generator, n: int) -> list[float]:
+        """Return the first waits."""
+        return [self.wait(attempt, rng) for attempt in range(1, n + 1)]
+
+
+class GivenUpError(ActorError):
+    """An actor gave no answer however often it was asked; `failures` has each attempt."""
+
+    def __init__(self, message: str, failures: tuple[Failure, ...]) -> None:
+        super().__init__(message)
+        self.failures = failures
+
+
+def asked_again[T](
+    call: Callable[[], T], name: str, retry: Retry, rng: np.random.Generator, sleep: Callable[[float], None]
+) -> tuple[T, tuple[Failure, ...]]:
+    """Make a call until it is answered.
+
+    Returns
+    -------
+    answer, failures
+        The answer, and the attempts that failed before it.
+
+    Raises
+    ------
+    GivenUpError
+        If the error is not transient, the attempts are used up, or the other side asks for too long a wait.
+    """
+    failures: list[Failure] = []
+    while True:
+        try:
+            return call(), tuple(failures)
+        except ActorError as error:
+            attempt = len(failures) + 1
+            asked = error.retry_after or 0.0
+            if not error.transient or attempt >= retry.attempts or asked > retry.patience:
+                failures.append(Failure(str(error), None))
+                calls = "1 call" if attempt == 1 else f"{attempt} calls"
+                raise GivenUpError(f"{name}: {error} ({calls})", tuple(failures)) from error
+            waited = max(retry.wait(attempt, rng), asked)
+            failures.append(Failure(str(error), waited))
+        sleep(waited)
+
 
 DEFAULT_BUDGET = Budget()
 DEFAULT_COST = StepCost(cheap=1, strong=3)
@@ -31,7 +172,7 @@ def run_episode(
     environment: Environment,
     cheap: Actor | None,
     strong: Actor | None,
-    controller: Controller,
+    router: Router,
     *,
     episode: str,
     extractor: Extractor | None = None,
@@ -41,6 +182,7 @@ def run_episode(
     recorded: Transcript | None = None,
     path: str | PathLike[str] | None = None,
     info: Mapping[str, Any] | None = None,
+    shadow: bool = False,
     seed: int = 0,
     sleep: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = time.perf_counter,
@@ -52,7 +194,7 @@ def run_episode(
     =====================  =============================================================================================
     environment is done    the episode ends, status "done"
     budget is spent        the episode ends, status "budget", no success
-    controller restarts    the task begins anew with Strong, and a full budget; at the end of Cheap's episode, too
+    router restarts        the task begins anew with Strong, and a full budget; at the end of Cheap's episode, too
     invalid action         it counts as an action, is recorded as not valid, and the episode goes on
     unusable answer        the actor's fallback is taken, recorded as such, and the episode goes on
     transient actor error  the same call is made again as `retry` says; each failure is recorded, none is charged
@@ -66,17 +208,20 @@ def run_episode(
     environment
         The task.
     cheap, strong
-        The agents; None for one that the controller never calls.
-    controller
-        The policy, such as `fitted.controller(setting)`; `PureController("cheap")` plays without any decision.
+        The agents; None for one that the router never calls.
+    router
+        Decides, such as `Router.load("router.json")` or `fitted.router(setting)`; `pure("cheap")` plays without any
+        decision. Where its timing is "proposal" a checkpoint is Cheap's proposal before it is executed.
     episode
         Id of the task.
     extractor
-        Gives features and diagnostics; without one there are none.
+        Gives features and diagnostics; without one there are none. The router may look at some of them only, and at
+        `nll`, the negative log-likelihood of Cheap's action (0 where it is not known), if no diagnostic is called so.
     budget
         How long the episode may be.
     cost
-        What calls cost. Every answered call is charged, a discarded proposal and the prefix before a restart too.
+        What calls cost. Every answered call is charged, a discarded proposal and the prefix before a restart too, and
+        what a question costs that a rule asks while something is left to do.
     retry
         What to do about transient errors.
     recorded
@@ -86,6 +231,8 @@ def run_episode(
         Where to write the transcript as the episode goes; it gets this name when it is finished.
     info
         JSON values to keep in the transcript's header.
+    shadow
+        Decide and record, but never call Strong.
     seed
         For the jitter of waits.
     sleep, clock
@@ -99,13 +246,15 @@ def run_episode(
     Raises
     ------
     InvalidDataError
-        If features or diagnostics are not finite, or diagnostics are negative; if an agent is called that is None.
+        If features or diagnostics are not finite, or diagnostics are negative; if the router looks at one that is not
+        given; if an agent is called that is None.
     ReplayError
         If the environment does not answer as recorded.
 
     Examples
     --------
-    >>> from bayes_tacit.agents import Observation, Proposal, PureController, StepResult
+    >>> from bayes_tacit.agents import Observation, Proposal, StepResult
+    >>> from bayes_tacit.router import pure
     >>> class Door:
     ...     def reset(self):
     ...         return Observation("A door.", ("open", "wait"), task="open the door")
@@ -115,33 +264,309 @@ def run_episode(
     ...     name = "opener"
     ...     def act(self, history):
     ...         return Proposal("open" if len(history) == 2 else "wait")
-    >>> transcript = run_episode(Door(), Opener(), None, PureController("cheap"), episode="door")
+    >>> transcript = run_episode(Door(), Opener(), None, pure("cheap"), episode="door")
     >>> transcript.end.status, transcript.end.success, transcript.end.cost
     ('done', True, 3.0)
     """
     header = Header(
         episode=episode,
-        policy=controller.name,
-        timing=validate.choice("timing", controller.timing, TIMINGS),
+        policy=router.policy,
+        timing=router.timing,
         cheap=None if cheap is None else cheap.name,
         strong=None if strong is None else strong.name,
         max_actions=budget.actions,
         max_calls=budget.calls,
         info=dict(info or {}),
     )
-    play = Play(
-        environment,
-        {"cheap": cheap, "strong": strong},
-        controller,
-        header,
-        extractor,
-        budget,
-        Account(cost),
-        Recording(recorded, episode),
-        partial(ask, retry=retry, rng=np.random.default_rng(seed), sleep=sleep),
-        clock,
+    if recorded is not None and recorded.episode != episode:
+        raise InvalidDataError(
+            "the id of the recorded rollout", episode=recorded.episode, field="episode", value=episode
+        )
+    rng = np.random.default_rng(seed)
+
+    def ask(actor: Actor, history: History) -> tuple[Proposal, tuple[Failure, ...]]:
+        return asked_again(lambda: actor.act(history), actor.name, retry, rng, sleep)
+
+    play = _Play(
+        environment, {"cheap": cheap, "strong": strong}, router, header, extractor, budget, cost, ask, clock, shadow
     )
+    if recorded is not None:
+        play.replay(recorded)
     if path is None:
         return play.run(None)
     with TranscriptWriter(path) as writer:
         return play.run(writer.write)
+
+
+class _EnvironmentBrokeError(Exception):
+    """The environment raised; the cause says what."""
+
+
+class _Play:
+    """One episode while it is played."""
+
+    def __init__(
+        self,
+        environment: Environment,
+        actors: Mapping[Agent, Actor | None],
+        router: Router,
+        header: Header,
+        extractor: Extractor | None,
+        budget: Budget,
+        cost: CostModel,
+        ask: Callable[[Actor, History], tuple[Proposal, tuple[Failure, ...]]],
+        clock: Callable[[], float],
+        shadow: bool,
+    ) -> None:
+        self._environment = environment
+        self._actors = actors
+        self._router = router
+        self._header = header
+        self._extractor = extractor
+        self._budget = budget
+        self._cost = cost
+        self._ask = ask
+        self._clock = clock
+        self._shadow = shadow
+        self._records: list[Record] = []
+        self._write: Callable[[Header | Record | End], None] | None = None
+        self._run = -1
+        self._calls_in_run = 0
+        self._calls = {"cheap": 0, "strong": 0, "one-off": 0}
+        self._total = self._price()
+        self._handoff_step: int | None = None
+        self._history = History(Observation(""))
+        # What Cheap proposed and the environment answered, for as long as Cheap alone has acted.
+        self._recorded: tuple[StepRecord, ...] = ()
+        self._first: Observation | None = None
+
+    def replay(self, recorded: Transcript) -> None:
+        """Take Cheap's steps from a rollout."""
+        self._first = recorded.history(0).first
+        steps: list[StepRecord] = []
+        for step in recorded.steps:
+            if step.run > 0 or step.agent != "cheap" or step.result is None:
+                break
+            steps.append(step)
+        self._recorded = tuple(steps)
+
+    def run(self, write: Callable[[Header | Record | End], None] | None) -> Transcript:
+        """Play to the end."""
+        self._write = write
+        if write is not None:
+            write(self._header)
+        began = self._clock()
+        error, failures = None, tuple[Failure, ...]()
+        status: Status
+        try:
+            status = self._play()
+        except GivenUpError as given_up:
+            status, error, failures = "actor_error", str(given_up), given_up.failures
+        except _EnvironmentBrokeError as broke:
+            status, error = "environment_error", str(broke)
+        end = End(
+            status=status,
+            success=status == "done" and self._last().success,
+            actions=len(self._history),
+            cheap_calls=self._calls["cheap"],
+            strong_calls=self._calls["strong"],
+            one_off_calls=self._calls["one-off"],
+            cost=self._total,
+            handoff_step=self._handoff_step,
+            restarted=self._run > 0,
+            seconds=self._clock() - began,
+            error=error,
+            failures=failures,
+        )
+        if write is not None:
+            write(end)
+        return Transcript(self._header, tuple(self._records), end)
+
+    def _play(self) -> Status:
+        state = self._router.start(self._reset(), shadow=self._shadow, episode=self._header.episode)
+        call = self._said(state.opening)
+        while (over := self._over()) is None and call in ("cheap", "strong_once"):
+            if call == "cheap":
+                call = self._cheap_step(state)
+            else:
+                self._strong_step()
+                call = "cheap"
+        if over is not None and self._said(state.finish()) != "restart":
+            return over
+        if over is not None or call == "restart":
+            self._reset()
+        self._handoff_step = len(self._history)
+        while (over := self._over()) is None:
+            self._strong_step()
+        return over
+
+    def _over(self) -> Status | None:
+        if self._history.steps and self._last().done:
+            return "done"
+        return "budget" if self._budget.spent(len(self._history), self._calls_in_run) else None
+
+    def _said(self, decision: Decision | None) -> Call:
+        """Record what was decided before the first step, or when Cheap's episode has ended."""
+        if decision is None:
+            return "cheap"
+        choice = Choice(decision.call, facts=decision._asdict())
+        self._record(ChoiceRecord(self._run, len(self._history), choice, 0.0))
+        return decision.call
+
+    def _cheap_step(self, state: HandoffState) -> Call:
+        """Have Cheap propose, and return who acts next; under "proposal" what is not Cheap's turn is discarded."""
+        before = self._history
+        step = self._ask_for("cheap")
+        if not discards_proposal(self._router.timing):
+            step = self._execute(step)
+        diagnostics = self._diagnostics(before, step.proposal, step.result)
+        decision = state.observe({"nll": step.proposal.nll or 0.0, **(diagnostics or {})})
+        asked = decision.score is not None
+        # After the last step there is nothing to hand over, and nothing is asked.
+        one_off = self._router.rule.one_off if asked and self._over() is None else 0
+        choice = Choice(decision.call, one_off, decision._asdict() if asked else {})
+        cost = step.cost + (self._charge("one-off", one_off) if one_off else 0.0)
+        step = replace(step, diagnostics=diagnostics, choice=choice, cost=cost)
+        if not step.executed and decision.call == "cheap":
+            step = self._execute(step)
+        self._record(step)
+        return decision.call
+
+    def _strong_step(self) -> None:
+        self._record(self._execute(self._ask_for("strong")))
+
+    def _ask_for(self, agent: Agent) -> StepRecord:
+        """Have an agent propose, and charge it."""
+        failures = tuple[Failure, ...]()
+        if agent == "cheap" and len(self._history) < len(self._recorded):
+            proposal = self._recorded[len(self._history)].proposal
+        else:
+            actor = self._actors[agent]
+            if actor is None:
+                expected = "an actor: the router calls it"
+                raise InvalidDataError(expected, episode=self._header.episode, field=agent, value=None)
+            began = self._clock()
+            proposal, failures = self._ask(actor, self._history)
+            proposal = _checked(proposal, self._clock() - began, self._place())
+        self._calls_in_run += 1
+        return StepRecord(
+            run=self._run,
+            step=len(self._history),
+            agent=agent,
+            proposal=proposal,
+            executed=False,
+            result=None,
+            diagnostics=None,
+            choice=None,
+            failures=failures,
+            cost=self._charge(agent, 1),
+            seconds=0.0,
+        )
+
+    def _execute(self, step: StepRecord) -> StepRecord:
+        """Send the action to the environment; if that breaks, the call is still on record."""
+        began = self._clock()
+        try:
+            result = self._environment.step(step.proposal.action)
+        except Exception as error:
+            self._record(replace(step, executed=True, seconds=self._clock() - began))
+            raise _EnvironmentBrokeError(_words(error)) from error
+        seconds = self._clock() - began
+        validate.number(f"reward at {self._place()}", result.reward)
+        self._check_replayed(step, result)
+        self._history = self._history.then(Step(step.agent, step.proposal, result))
+        return replace(step, executed=True, result=result, seconds=seconds)
+
+    def _check_replayed(self, step: StepRecord, result: StepResult) -> None:
+        """Check that the environment answers as it did; once Strong has acted there is nothing to compare."""
+        if step.agent == "strong":
+            self._recorded = ()
+        if step.step < len(self._recorded) and result != self._recorded[step.step].result:
+            raise ReplayError(
+                f"{self._place()}: {step.proposal.action!r} gave {result!r}; "
+                f"recorded {self._recorded[step.step].result!r}"
+            )
+
+    def _reset(self) -> Mapping[str, float]:
+        """Begin, or begin again; return the task's features."""
+        self._run += 1
+        self._calls_in_run = 0
+        began = self._clock()
+        try:
+            first = self._environment.reset()
+        except Exception as error:
+            raise _EnvironmentBrokeError(_words(error)) from error
+        seconds = self._clock() - began
+        self._history = History(first, episode=self._header.episode)
+        if self._first not in (None, first):
+            where = f"episode {self._header.episode!r}"
+            raise ReplayError(f"{where}: the first observation is {first!r}; recorded {self._first!r}")
+        features = None
+        if self._extractor is not None and self._run == 0:
+            given = self._extractor.features(first)
+            features = _numbers(given, self._extractor.feature_names, "features", self._header.episode)
+        self._record(ResetRecord(self._run, first, features, seconds))
+        return features or {}
+
+    def _diagnostics(
+        self, before: History, proposal: Proposal, result: StepResult | None
+    ) -> Mapping[str, float] | None:
+        if self._extractor is None:
+            return None
+        given = self._extractor.diagnostics(before, proposal, result)
+        names = self._extractor.diagnostic_names
+        return _numbers(given, names, "diagnostics", self._header.episode, f"step {len(before)}", least=0.0)
+
+    def _charge(self, agent: str, calls: int) -> float:
+        """Count calls and return what they add to the cost."""
+        self._calls[agent] += calls
+        before, self._total = self._total, self._price()
+        return self._total - before
+
+    def _price(self) -> float:
+        return float(cost_of_calls(self._cost, *([count] for count in self._calls.values()))[0])
+
+    def _record(self, record: Record) -> None:
+        self._records.append(record)
+        if self._write is not None:
+            self._write(record)
+
+    def _last(self) -> StepResult:
+        return self._history.steps[-1].result
+
+    def _place(self) -> str:
+        return f"episode {self._header.episode!r}, step {len(self._history)}"
+
+
+def _checked(proposal: Proposal, seconds: float, place: str) -> Proposal:
+    """Check the NLL, and note the time if the actor did not."""
+    if proposal.nll is not None:
+        validate.number(f"nll at {place}", proposal.nll, f"None or {NON_NEGATIVE}", least=0)
+    return proposal if proposal.seconds else replace(proposal, seconds=seconds)
+
+
+def _numbers(
+    given: Mapping[str, float],
+    names: tuple[str, ...],
+    field: str,
+    episode: str,
+    where: str | None = None,
+    least: float = -np.inf,
+) -> dict[str, float]:
+    """Return finite numbers by name, in the extractor's order."""
+    if set(given) != set(names):
+        raise InvalidDataError(
+            f"{list(names)}", episode=episode, field=f"names of {field}", value=[*given], where=where
+        )
+    out = {}
+    for name in names:
+        value = float(given[name])
+        if not np.isfinite(value) or value < least:
+            expected = "a finite number" if least == -np.inf else NON_NEGATIVE
+            raise InvalidDataError(expected, episode=episode, field=f"{field}[{name!r}]", value=value, where=where)
+        out[name] = value
+    return out
+
+
+def _words(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"

@@ -1,11 +1,11 @@
-"""A played episode to look at: an HTML page and a figure, each with the handoff score q(t) and its band."""
+"""A played episode to look at: an HTML page and a figure, each with q(t) and its band, and a table of its calls."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bayes_tacit.agents.transcript import ChoiceRecord, ResetRecord, StepRecord, Transcript
 from bayes_tacit.errors import InvalidDataError
@@ -13,9 +13,10 @@ from bayes_tacit.files import atomic_path
 from bayes_tacit.html import render
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.figure import Figure
 
-__all__ = ["episode_page", "plot_episode", "write_page"]
+__all__ = ["episode_page", "plot_episode", "transcript_frame", "write_page"]
 
 WIDTH, HEIGHT, LEFT, BOTTOM = 760, 190, 34, 24
 CELL, EDGE = 170, 5
@@ -128,7 +129,7 @@ def _rows(transcript: Transcript, scores: dict[int, _Scored]) -> Iterator[dict[s
                 yield {"said": began, "seen": observation.text if run == 0 else ""}
                 acting = None
             case ChoiceRecord(choice=choice) if choice.call == "restart":
-                yield {"said": "The controller asks for a restart.", "seen": ""}
+                yield {"said": "The router asks for a restart.", "seen": ""}
             case StepRecord():
                 if acting == "cheap" and record.agent == "strong" and transcript.end.handoff_step == record.step:
                     yield {"said": "Handoff: Strong acts from here on.", "seen": ""}
@@ -189,7 +190,7 @@ def _curve(points: Sequence[_Scored]) -> dict[str, object]:
 
 @dataclass(frozen=True)
 class _Scored:
-    """The score at one checkpoint, as the controller recorded it; without a band where it had none."""
+    """The score at one checkpoint, as the router recorded it; without a band where it had none."""
 
     step: int
     score: float
@@ -199,11 +200,95 @@ class _Scored:
 
 
 def _scores(transcript: Transcript) -> Iterator[_Scored]:
-    """Yield the scores in order; none where the policy records none."""
+    """Yield the values of q(t) in order; none for another policy, whose scores are no probabilities."""
     for step in transcript.checkpoints:
         facts = dict(step.choice.facts) if step.choice is not None else {}
         score, alpha = facts.get("score"), facts.get("alpha")
-        if isinstance(score, int | float) and isinstance(alpha, int | float):
+        is_q = facts.get("pi") is not None
+        if is_q and isinstance(score, int | float) and isinstance(alpha, int | float):
             band = (facts.get("lower"), facts.get("upper"))
             lower, upper = (float(edge) if isinstance(edge, int | float) else None for edge in band)
             yield _Scored(step.step, float(score), lower, upper, float(alpha))
+
+
+COLUMNS = ("run", "step", "agent", "action", "executed", "observation", "valid", "nll", "cost")
+
+
+def transcript_frame(transcript: Transcript) -> pd.DataFrame:
+    """Give the calls of an episode in order.
+
+    ==================  ================================================================================================
+    column              what it is
+    ==================  ================================================================================================
+    `run`, `step`       how often the environment was reset before, and how many actions were executed since
+    `agent`             "cheap" or "strong"; "one-off" for calls that are no steps, such as that of a value head
+    `action`            what was proposed
+    `executed`          whether it was done; a discarded proposal was not
+    `observation`       what was seen then; empty where nothing was done
+    `valid`             whether the environment understood the action; missing where nothing was done
+    `nll`               negative log-likelihood of the action; missing where it is not known
+    `cost`              what the call added: the column's sum is the cost of the episode
+    each diagnostic     of Cheap's checkpoint; missing elsewhere
+    each reason         what the router recorded there, such as `score`, `lower`, `upper` and `alpha`
+    ==================  ================================================================================================
+
+    Raises
+    ------
+    InvalidDataError
+        If a diagnostic has the name of another column.
+
+    Examples
+    --------
+    >>> from bayes_tacit.agents import Observation, Proposal, StepResult, run_episode
+    >>> from bayes_tacit.router import pure
+    >>> class Door:
+    ...     def reset(self):
+    ...         return Observation("A door.", ("open", "wait"), task="open the door")
+    ...     def step(self, action):
+    ...         return StepResult(Observation(f"You {action}."), done=action == "open", success=action == "open")
+    >>> class Opener:
+    ...     name = "opener"
+    ...     def act(self, history):
+    ...         return Proposal("open" if len(history) == 1 else "wait")
+    >>> transcript = run_episode(Door(), None, Opener(), pure("strong"), episode="door")
+    >>> transcript_frame(transcript)[["step", "agent", "action", "observation", "cost"]]
+       step   agent action observation  cost
+    0     0  strong   wait   You wait.   3.0
+    1     1  strong   open   You open.   3.0
+    """
+    import pandas as pd
+
+    rows = []
+    for record in transcript.records:
+        match record:
+            case StepRecord():
+                rows.append(_call(record, transcript.episode))
+            case ChoiceRecord(choice=choice) if choice.one_off_calls:
+                known = {"run": record.run, "step": record.step, "agent": "one-off", "action": "", "executed": False}
+                rows.append({**choice.facts, **known, "observation": "", "cost": record.cost})
+    found = pd.DataFrame(rows)
+    others = [str(name) for name in found if name not in COLUMNS]
+    return found.reindex(columns=[*COLUMNS, *others])
+
+
+def _call(record: StepRecord, episode: str) -> Mapping[str, Any]:
+    result, facts = record.result, {} if record.choice is None else dict(record.choice.facts)
+    diagnostics = dict(record.diagnostics or {})
+    taken = [name for name in diagnostics if name in {*COLUMNS, *facts}]
+    if taken:
+        raise InvalidDataError(
+            "another name: a column of the table is called so", episode=episode, field="diagnostics", value=taken[0]
+        )
+    return {
+        **diagnostics,
+        **facts,
+        "run": record.run,
+        "step": record.step,
+        "agent": record.agent,
+        "action": record.proposal.action,
+        "executed": record.executed,
+        "observation": "" if result is None else result.observation.text,
+        "valid": None if result is None else result.valid,
+        "nll": record.proposal.nll,
+        "cost": record.cost,
+    }

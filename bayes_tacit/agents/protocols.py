@@ -1,10 +1,12 @@
-"""What the loop needs of an environment, an actor and an extractor, and the values that pass between them."""
+"""What the loop needs of an environment, an actor and an extractor, what passes between them, and what can go wrong."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
+
+from bayes_tacit.errors import FileFormatError, TacitError
 
 Agent = Literal["cheap", "strong"]
 """Which of the two acts."""
@@ -141,25 +143,6 @@ class History:
         return len(self.steps)
 
 
-@dataclass(frozen=True)
-class Moment:
-    """One of Cheap's checkpoints in words, for controllers of your own that read them.
-
-    Attributes
-    ----------
-    history
-        What came before this action.
-    proposal
-        Cheap's action.
-    result
-        What came of it; None where it was not executed yet.
-    """
-
-    history: History
-    proposal: Proposal
-    result: StepResult | None
-
-
 class Environment(Protocol):
     """A task that can be played.
 
@@ -222,3 +205,34 @@ class Extractor(Protocol):
     def diagnostics(self, history: History, proposal: Proposal, result: StepResult | None) -> Mapping[str, float]:
         """Give the finite, nonnegative diagnostics of one of Cheap's checkpoints."""
         ...
+
+
+class ActorError(TacitError, RuntimeError):
+    """An actor gave no answer.
+
+    Parameters
+    ----------
+    message
+        What happened.
+    transient
+        Whether asking again may help.
+    retry_after
+        Seconds to wait before that, if the other side said so.
+    """
+
+    def __init__(self, message: str, *, transient: bool = False, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.transient = transient
+        self.retry_after = retry_after
+
+
+class ReplayError(TacitError, RuntimeError):
+    """An environment did not answer as it did when the transcript was recorded, or the transcript has no such step."""
+
+
+class TornTranscriptError(TacitError, ValueError):
+    """A transcript has no end: the program that wrote it was stopped."""
+
+
+class BrokenTranscriptError(FileFormatError):
+    """A file in the place of a transcript is none, or is damaged; the message has its line."""

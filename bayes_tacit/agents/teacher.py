@@ -25,8 +25,8 @@ import numpy as np
 
 from bayes_tacit import validate
 from bayes_tacit.agents.endpoint import Endpoint
+from bayes_tacit.agents.loop import Retry, asked_again
 from bayes_tacit.agents.marks import Mark
-from bayes_tacit.agents.retry import Retry, asked_again
 from bayes_tacit.agents.transcript import StepRecord, Transcript
 from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileError, TacitError
 from bayes_tacit.files import as_path, atomic_path

@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from bayes_tacit.agents.draws import pick, uniforms
 from bayes_tacit.agents.protocols import History, Proposal
 from simulations.alfworld.plan import Belief, Places, approach, next_goal, usual_places
 from simulations.alfworld.text import (
@@ -20,6 +19,7 @@ from simulations.alfworld.text import (
     read_task,
     receptacles,
 )
+from simulations.draws import pick, uniforms
 
 CHECKS = ("look", "inventory")
 """What it does when it takes the task for done."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from bayes_tacit.agents.accounts import Budget
+from bayes_tacit.agents import Budget
 from bayes_tacit.agents.playing import Suite
 from bayes_tacit.agents.protocols import Actor, Agent, History, Observation, Proposal, StepResult
 from bayes_tacit.data.timing import DEFAULT_TIMING, Timing

@@ -12,13 +12,13 @@ import numpy as np
 
 from bayes_tacit.agents.marks import MarkEvidence
 from bayes_tacit.agents.playing import Pair, Players, Progress
-from bayes_tacit.agents.playing.workers import work_through
 from bayes_tacit.agents.teacher import stalled_for
+from bayes_tacit.agents.work import work_through
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.decisions.selection import fixed_grid
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.policies import Policy, PosteriorTacitSwitch, StepDeferral, TaskRouter
-from bayes_tacit.policies.step_deferral import ALFWORLD_STEPS
+from bayes_tacit.policies.plain import ALFWORLD_STEPS
 from models.alfworld import ALFWORLD
 from simulations.alfworld import Alfworld, AlfworldEnvironment, CheapActor, Game, StrongActor, router_descriptors
 from simulations.alfworld.benchmark import DESCRIPTORS

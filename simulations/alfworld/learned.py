@@ -21,14 +21,13 @@ import numpy as np
 from scipy import optimize, sparse, special
 
 from bayes_tacit import validate
-from bayes_tacit.agents.draws import uniforms
-from bayes_tacit.agents.errors import ActorError
-from bayes_tacit.agents.protocols import History, Proposal, Step
+from bayes_tacit.agents.protocols import ActorError, History, Proposal, Step
 from bayes_tacit.errors import ConvergenceError, EvidenceError, FileFormatError, InvalidDataError
 from bayes_tacit.files import as_path, atomic_path
 from simulations.alfworld.benchmark import AlfworldEnvironment
 from simulations.alfworld.plan import Belief, next_goal
 from simulations.alfworld.text import LAMPS, OPENABLE, Task, kind, read_task, receptacles
+from simulations.draws import uniforms
 
 Size = Literal["small", "large"]
 CUES: tuple[Size, ...] = get_args(Size)

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from bayes_tacit.agents.draws import pick, uniforms
 from bayes_tacit.agents.protocols import Agent, History, Proposal, Step
 from simulations.dabench.questions import FAILED, RAN, read_reply
+from simulations.draws import pick, uniforms
 
 Statistic = Literal[
     "mean",

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import ClassVar, Self
 
 from bayes_tacit import validate
-from bayes_tacit.agents.accounts import Budget
+from bayes_tacit.agents import Budget
 from bayes_tacit.agents.endpoint import Endpoint, EndpointActor, Prompt, whole_answer
 from bayes_tacit.agents.playing import Suite
 from bayes_tacit.agents.protocols import Actor, Agent, History, Observation, Proposal, Step, StepResult

@@ -18,7 +18,7 @@ from bayes_tacit.data.costs import StepCost
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.errors import MissingFileError
 from bayes_tacit.policies import Policy, PosteriorTacitSwitch, StepDeferral, TaskRouter
-from bayes_tacit.policies.step_deferral import DABENCH_STEPS
+from bayes_tacit.policies.plain import DABENCH_STEPS
 from models.dabench import DABENCH
 from simulations.dabench import DESCRIPTORS, DABench, DABenchExtractor, Question
 from simulations.dabench.analyst import CarefulAnalyst, HastyAnalyst

@@ -121,8 +121,8 @@ def cross_validate[T: Task](
 
 def _some_of[T: Task](world: World, pairs: Sequence[Pair[T]], setup: Setup[T], rows: np.ndarray) -> World:
     """Give the world of some tasks, in which a part's own model of what looks wrong is played on these alone."""
-    judged = setup.continued("single steps", [pairs[row] for row in rows.tolist()]).judged
-    return replace(world.take(rows), judged=judged)
+    played = setup.continued("single steps", [pairs[row] for row in rows.tolist()]).single_steps
+    return replace(world.take(rows), single_steps=played)
 
 
 def _marks(episodes: Episodes) -> tuple[int, int, int]:

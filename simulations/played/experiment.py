@@ -1,6 +1,6 @@
 """The experiment: paired rollouts, teacher windows, fits, a choice under a budget, and every policy on the test tasks.
 
-On the test tasks every policy is played through the loop, with its controller deciding live. Settings are chosen on
+On the test tasks every policy is played through the loop, with its router deciding live. Settings are chosen on
 tables of continuations, each of which was played as well, if any candidate of any policy hands off there; where the
 actors are repeatable, the played test episodes must be what the tables say, episode by episode.
 """
@@ -119,7 +119,7 @@ def run_played[T: Task](
         worlds[part] = setup.world(part, pairs[part], needed_handoffs(fitted, setup.episodes(pairs[part])))
     cap = setup.cap(worlds["select"])
     comparison = compare(fitted, training, worlds["select"], worlds["test"], cap)
-    entries = [Entry(one.name, one.controller(comparison.choices[one.name].point)) for one in fitted]
+    entries = [Entry(one.name, one.router(comparison.choices[one.name].point)) for one in fitted]
     played = play_policies(
         setup.benchmark,
         pairs["test"],

@@ -13,6 +13,7 @@ from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.policies import World
 from bayes_tacit.policies.base import FittedPolicy
 from simulations.played.experiment import Experiment
+from simulations.played.needed import hands_off
 from simulations.studies.tables import markdown_table
 
 RESAMPLES = 1_000
@@ -85,7 +86,7 @@ def chosen_again(experiment: Experiment, resamples: int = RESAMPLES, seed: int =
 
 
 def _by_threshold(fitted: FittedPolicy) -> bool:
-    return hasattr(fitted, "handoffs") and {"alpha"} <= set(fitted.candidates) <= THRESHOLDS
+    return hands_off(fitted) and {"alpha"} <= set(fitted.candidates) <= THRESHOLDS
 
 
 def _again(fitted: FittedPolicy, development: World, test: World, drawn: np.ndarray, caps: np.ndarray) -> pd.DataFrame:

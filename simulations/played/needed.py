@@ -3,49 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Protocol, runtime_checkable
-
-import numpy as np
-import pandas as pd
 
 from bayes_tacit.agents.teacher import AtCheckpoint
 from bayes_tacit.agents.transcript import Transcript
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.policies import FittedPolicy
-from bayes_tacit.policies.base import Searching, Setting
-
-
-@runtime_checkable
-class HandsOff(Protocol):
-    """A fitted policy whose decisions are handoffs for good."""
-
-    @property
-    def candidates(self) -> pd.DataFrame:
-        """Settings to try."""
-        ...
-
-    def handoffs(self, episodes: Episodes, setting: Setting) -> np.ndarray:
-        """Give the step from which Strong acts, by episode; -1 for never."""
-        ...
+from bayes_tacit.policies.base import SearchedPolicy
 
 
 def needed_handoffs(fitted: Iterable[FittedPolicy], episodes: Episodes) -> list[set[int]]:
-    """Give the steps of each episode at which any candidate hands off; all, if a policy searches for its setting.
+    """Return the steps of each episode at which any candidate hands off; all, if a policy searches for its setting.
 
     Policies that restart, or play one agent alone, need the two rollouts only; single steps are replayed by themselves.
     """
-    handing_off = [policy for policy in fitted if isinstance(policy, HandsOff)]
-    if any(isinstance(policy, Searching) for policy in handing_off):
-        return [set(range(length)) for length in episodes.n_steps.tolist()]
     needed: list[set[int]] = [set() for _ in range(len(episodes))]
-    for policy in handing_off:
+    lengths = episodes.n_steps.tolist()
+    for policy in fitted:
+        if not hands_off(policy):
+            continue
+        if isinstance(policy, SearchedPolicy):
+            return [set(range(length)) for length in lengths]
         for _, setting in policy.candidates.iterrows():
             steps = policy.handoffs(episodes, setting).tolist()
-            for row, (step, length) in enumerate(zip(steps, episodes.n_steps.tolist(), strict=True)):
+            for row, (step, length) in enumerate(zip(steps, lengths, strict=True)):
                 # After the last action there is nothing to hand off.
                 if 0 <= step < length:
                     needed[row].add(step)
     return needed
+
+
+def hands_off(policy: FittedPolicy) -> bool:
+    """Tell whether a policy's decisions are handoffs for good from where Cheap is."""
+    router = policy.make(policy.candidates.iloc[0])
+    return router.call == "strong" and not router.rule.closes
 
 
 def clear_handoffs(cheap: Transcript, clear: AtCheckpoint) -> set[int]:

@@ -20,11 +20,9 @@ from bayes_tacit.agents.transcript import Transcript, write_transcript
 from bayes_tacit.estimates.map_fit import MapFit
 from bayes_tacit.estimates.verdict import judge
 from bayes_tacit.policies import Recommendation, success_cost_curve
-from bayes_tacit.policies.base import Searching, number_in
-from bayes_tacit.policies.comparison import in_words
-from bayes_tacit.policies.tacit_switch import FittedTacitSwitch
-from bayes_tacit.policies.trim import FittedTrim
+from bayes_tacit.policies.base import SearchedPolicy, number_in
 from bayes_tacit.review.style import policy_style
+from bayes_tacit.router.rules import StepChance
 from simulations.played.experiment import PARTS, Experiment
 from simulations.played.luck import luck_section
 from simulations.played.policies import ALARM, DEFERRAL, DUE, POSTERIOR, TACIT
@@ -147,7 +145,7 @@ def policies_table(experiment: Experiment) -> str:
 
 def setting_of(experiment: Experiment, name: str) -> str:
     """Return the setting that was chosen for a policy, without what is as in the plain one."""
-    words = in_words(experiment.comparison.fitted[name], experiment.comparison.choices[name])
+    words = experiment.comparison.fitted[name].in_words(experiment.comparison.choices[name])
     return ", ".join(part for part in words.split(", ") if part not in PLAIN)
 
 
@@ -289,7 +287,7 @@ def curves(experiment: Experiment) -> pd.DataFrame:
     """
     strong = float(experiment.development.counterfactuals.pure_strong.cost.mean())
     fitted = experiment.comparison.fitted.items()
-    learned = {name: one for name, one in fitted if name not in PURE and not isinstance(one, Searching)}
+    learned = {name: one for name, one in fitted if name not in PURE and not isinstance(one, SearchedPolicy)}
     table = success_cost_curve(
         learned, experiment.development, experiment.test, [strong * share for share in CAPS]
     ).dropna(subset=["success"])
@@ -360,9 +358,7 @@ def weights(experiment: Experiment) -> str:
 def estimates(experiment: Experiment) -> tuple[MapFit, xr.DataTree]:
     """Return the point estimate, and the posterior."""
     by_map, by_posterior = (experiment.comparison.fitted[name] for name in (TACIT, POSTERIOR))
-    assert isinstance(by_map, FittedTacitSwitch)
     assert isinstance(by_map.estimate, MapFit)
-    assert isinstance(by_posterior, FittedTacitSwitch)
     assert isinstance(by_posterior.estimate, xr.DataTree)
     return by_map.estimate, by_posterior.estimate
 
@@ -388,8 +384,8 @@ def remarks(experiment: Experiment) -> list[str]:
             f"Where memory = 1 and nothing else is chosen ({', '.join(plain)}), nothing is forgotten: that is {TACIT} "
             f"with another threshold, and {threshold}."
         )
-    timings = [fitted[DEFERRAL].timing] if DEFERRAL in fitted else []  # type: ignore[attr-defined]
-    judging = [one for one in fitted.values() if isinstance(one, FittedTrim)]
+    timings = [fitted[DEFERRAL].timing] if DEFERRAL in fitted else []
+    judging = [one for one in fitted.values() if isinstance(one.make(one.candidates.iloc[0]).rule, StepChance)]
     if timings == ["proposal"] and any(one.timing == "post_action" for one in judging):
         said.append(
             f"The TRIM analogue judges a step after it was taken, since some diagnostics are known only then, and "
@@ -405,7 +401,7 @@ def forgetting_nothing(experiment: Experiment) -> list[str]:
     """
     names = []
     for name, choice in experiment.comparison.choices.items():
-        if getattr(experiment.comparison.fitted[name], "handoff", "resume") == "restart":
+        if experiment.comparison.fitted[name].router(choice.point).call == "restart":
             continue
         if "memory" in choice.point and number_in(choice.point, "memory") == 1:
             parts = setting_of(experiment, name).split(", ")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import xarray as xr
 
-from bayes_tacit.agents.playing.collect import PAPER_COST
+from bayes_tacit.agents.playing import PAPER_COST
 from bayes_tacit.data.costs import StepCost
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.data.timing import DEFAULT_TIMING, Timing
@@ -29,7 +29,7 @@ from bayes_tacit.policies import (
     TunedDeferral,
     TunedSwitch,
 )
-from bayes_tacit.policies.recommending.families import BY_LIKELIHOOD, STARTED_AND_PACED
+from bayes_tacit.policies.recommend import BY_LIKELIHOOD, STARTED_AND_PACED
 from bayes_tacit.policies.tacit_switch import Grid
 from bayes_tacit.policies.tuned import Learner
 from models.experiment import UNMARKED, Experiment

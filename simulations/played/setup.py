@@ -9,15 +9,15 @@ from pathlib import Path
 
 import numpy as np
 
+from bayes_tacit.agents import episodes_from_transcripts
 from bayes_tacit.agents.marks import MarkEvidence, with_marks
 from bayes_tacit.agents.playing import Benchmark, Continuations, Pair, Players, Progress, Task, collect
 from bayes_tacit.agents.teacher import AtCheckpoint, RuleTeacher, feasible_by
-from bayes_tacit.agents.transcript import episodes_from_transcripts
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.data.timing import DEFAULT_TIMING, Timing
 from bayes_tacit.errors import TacitWarning
 from bayes_tacit.policies import World
-from bayes_tacit.policies.evoroute import STRONG_STEPS
+from bayes_tacit.policies.learned import STRONG_STEPS
 from simulations.played.needed import clear_handoffs
 
 Report = Callable[[str], Progress]
@@ -80,8 +80,6 @@ class Setup[T: Task]:
             self.players,
             self.workers,
             self.told(f"continuations, {part}"),
-            "proposal",
-            self.handoff_timing,
             self.handoff_timing,
         )
 
@@ -110,7 +108,7 @@ class Setup[T: Task]:
         """Give what would come of decisions on some tasks: of every handoff, or of those that will be looked up."""
         known = self.continued(part, pairs)
         table = known.counterfactuals(handoffs)
-        return World(self.episodes(pairs), table, self.players.cost, known.deferral, known.judged)
+        return World(self.episodes(pairs), table, self.players.cost, known.single_steps)
 
     def cap(self, development: World) -> float:
         """Give the cap on the mean cost of a task."""

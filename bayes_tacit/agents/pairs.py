@@ -1,4 +1,4 @@
-"""From paired transcripts to `Episodes`."""
+"""Paired transcripts: finding them in a folder, and making `Episodes` of them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from os import PathLike
 from typing import TYPE_CHECKING
 
 from bayes_tacit.agents.protocols import Agent
-from bayes_tacit.agents.transcript.record import Transcript
-from bayes_tacit.agents.transcript.storage import read_if_whole
+from bayes_tacit.agents.transcript import Transcript, read_if_whole
 from bayes_tacit.errors import InvalidDataError, MissingFileError
 from bayes_tacit.files import as_path
 

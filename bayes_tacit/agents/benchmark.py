@@ -14,8 +14,8 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Protocol
 
-from bayes_tacit.agents.accounts import Budget
 from bayes_tacit.agents.endpoint import Endpoint, EndpointActor
+from bayes_tacit.agents.loop import Budget
 from bayes_tacit.agents.protocols import Actor, Agent, Environment, Extractor
 from bayes_tacit.data.timing import Timing
 from bayes_tacit.errors import InvalidDataError

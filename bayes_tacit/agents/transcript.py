@@ -1,0 +1,529 @@
+"""What happened in an episode: a header, what happened in order, and the end; as a value and as a JSON Lines file.
+
+The file is written as the episode goes and named only when it is whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from functools import cache
+from itertools import count, pairwise
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
+
+from bayes_tacit.agents.protocols import (
+    Agent,
+    BrokenTranscriptError,
+    History,
+    Observation,
+    Proposal,
+    Step,
+    StepResult,
+    TornTranscriptError,
+)
+from bayes_tacit.data.timing import Timing
+from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileError, TacitWarning
+from bayes_tacit.events import EventLog, LogFormat, parse_event
+from bayes_tacit.files import as_path, regular_file
+from bayes_tacit.router import Call
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+Status = Literal["done", "budget", "actor_error", "environment_error"]
+"""How an episode ended: the environment said so, the budget was spent, or something broke."""
+
+CONCLUSIVE: tuple[Status, ...] = ("done", "budget")
+"""Ends that say something about the agents."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What the router said.
+
+    Attributes
+    ----------
+    call
+        Who acts next.
+    one_off_calls
+        Calls that are no steps, such as that of a value head, which the question cost.
+    facts
+        The `Decision`, by name; empty where nothing was asked.
+    """
+
+    call: Call = "cheap"
+    one_off_calls: int = 0
+    facts: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A call that gave no answer: what happened, and the seconds waited before the next one (None if it was given up).
+
+    A failed call is on record but costs nothing: the paper's formula charges answers.
+    """
+
+    message: str
+    waited: float | None
+
+
+@dataclass(frozen=True)
+class Header:
+    """Who played what under which rules.
+
+    Attributes
+    ----------
+    episode
+        Id of the task.
+    policy
+        The router's policy.
+    timing
+        Where Cheap's checkpoints were.
+    cheap, strong
+        Names of the actors; None where there was none.
+    max_actions, max_calls
+        The budget.
+    info
+        Anything else worth keeping, as JSON values.
+    """
+
+    episode: str
+    policy: str
+    timing: Timing
+    cheap: str | None
+    strong: str | None
+    max_actions: int
+    max_calls: int | None
+    info: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ResetRecord:
+    """The environment began, for the first time (run 0) or again (run 1).
+
+    Attributes
+    ----------
+    features
+        The task's features by name; None without an extractor, and after a restart.
+    """
+
+    run: int
+    observation: Observation
+    features: Mapping[str, float] | None
+    seconds: float
+
+
+@dataclass(frozen=True)
+class ChoiceRecord:
+    """What the router said before the first step, or when Cheap's episode had ended."""
+
+    run: int
+    step: int
+    choice: Choice
+    cost: float
+
+
+@dataclass(frozen=True)
+class StepRecord:
+    """One call that was answered.
+
+    Attributes
+    ----------
+    run, step
+        Position: how often the environment was reset before, and how many actions were executed since.
+    agent, proposal
+        Who was asked, and the answer.
+    executed
+        Whether the action was sent to the environment. A discarded proposal was not.
+    result
+        What came of it; None if it was not executed or the environment broke.
+    diagnostics
+        Of Cheap's checkpoint; None for Strong and without an extractor.
+    choice
+        What the router said at Cheap's checkpoint; None for Strong.
+    failures
+        Earlier attempts at this call that gave no answer.
+    cost
+        What the call, and one-off calls at its checkpoint, added to the cost.
+    seconds
+        How long the environment took.
+    """
+
+    run: int
+    step: int
+    agent: Agent
+    proposal: Proposal
+    executed: bool
+    result: StepResult | None
+    diagnostics: Mapping[str, float] | None
+    choice: Choice | None
+    failures: tuple[Failure, ...]
+    cost: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class End:
+    """How it ended.
+
+    Attributes
+    ----------
+    success
+        Whether the task was solved; false wherever something broke.
+    actions
+        Executed actions of the last run.
+    cheap_calls, strong_calls, one_off_calls, cost
+        Of the whole episode, restarts included.
+    handoff_step
+        The step from which Strong acted for good, None if it did not; 0 after a restart.
+    restarted
+        Whether Strong began again from the initial state.
+    seconds
+        From the first reset to the end.
+    error
+        What broke.
+    failures
+        The attempts at the call that was given up, if one was.
+    """
+
+    status: Status
+    success: bool
+    actions: int
+    cheap_calls: int
+    strong_calls: int
+    one_off_calls: int
+    cost: float
+    handoff_step: int | None
+    restarted: bool
+    seconds: float
+    error: str | None = None
+    failures: tuple[Failure, ...] = ()
+
+
+Record = ResetRecord | ChoiceRecord | StepRecord
+
+
+@dataclass(frozen=True)
+class Transcript:
+    """A finished episode."""
+
+    header: Header
+    records: tuple[Record, ...]
+    end: End
+
+    @property
+    def episode(self) -> str:
+        """Id of the task."""
+        return self.header.episode
+
+    @property
+    def conclusive(self) -> bool:
+        """Whether the end says something about the agents, and not about a server or an engine that broke."""
+        return self.end.status in CONCLUSIVE
+
+    @property
+    def task(self) -> str:
+        """What was to be done; empty if the environment never began."""
+        first = next(self._of(ResetRecord), None)
+        return "" if first is None else first.observation.task
+
+    @property
+    def features(self) -> Mapping[str, float] | None:
+        """The task's features, if there was an extractor."""
+        first = next(self._of(ResetRecord), None)
+        return None if first is None else first.features
+
+    @property
+    def steps(self) -> tuple[StepRecord, ...]:
+        """Every answered call, in order."""
+        return tuple(self._of(StepRecord))
+
+    @property
+    def executed(self) -> tuple[StepRecord, ...]:
+        """The actions of the last run that have a result."""
+        run = max((record.run for record in self._of(ResetRecord)), default=0)
+        return tuple(step for step in self._of(StepRecord) if step.run == run and step.result is not None)
+
+    @property
+    def checkpoints(self) -> tuple[StepRecord, ...]:
+        """Cheap's checkpoints."""
+        return tuple(step for step in self._of(StepRecord) if step.choice is not None)
+
+    def history(self, n_steps: int | None = None) -> History:
+        """Give what was seen in the last run, up to so many actions.
+
+        Raises
+        ------
+        InvalidDataError
+            If the environment never began.
+        """
+        seen = [record.observation for record in self._of(ResetRecord)]
+        if not seen:
+            raise InvalidDataError(
+                "an environment that began", episode=self.episode, field="status", value=self.end.status
+            )
+        taken = self.executed if n_steps is None else self.executed[:n_steps]
+        steps = tuple(Step(step.agent, step.proposal, step.result) for step in taken if step.result is not None)
+        return History(seen[-1], steps, self.episode)
+
+    def fingerprint(self) -> str:
+        """Digest all but the seconds: equal for two plays that went the same way."""
+        return hashlib.sha256(json.dumps(_without_seconds(asdict(self)), sort_keys=True).encode()).hexdigest()
+
+    def _of[T: Record](self, kind: type[T]) -> Iterator[T]:
+        return (record for record in self.records if isinstance(record, kind))
+
+
+EVENTS: dict[str, type[Header] | type[Record] | type[End]] = {
+    "start": Header,
+    "reset": ResetRecord,
+    "choice": ChoiceRecord,
+    "step": StepRecord,
+    "end": End,
+}
+_NAMES = {kind: event for event, kind in EVENTS.items()}
+
+
+def event_of(record: Header | Record | End) -> str:
+    """Return the name of a line's event."""
+    return _NAMES[type(record)]
+
+
+def _without_seconds(value: object) -> object:
+    if isinstance(value, Mapping):
+        return {key: _without_seconds(inner) for key, inner in value.items() if key not in ("seconds", "waited")}
+    return [_without_seconds(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+
+LOG = LogFormat("bayes_tacit.transcript", "a transcript", tuple(EVENTS), ("start",), broken=BrokenTranscriptError)
+
+PARTIAL = ".partial"
+"""Suffix of a transcript that is being written, or was when its program stopped."""
+
+
+class TranscriptWriter:
+    """Writes each line at once to a file with the suffix `.partial`, which gets its name with the last line.
+
+    So a file under its own name is whole. What a stopped program leaves has the other name and is overwritten when the
+    episode is played again.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = as_path(path)
+        self._log = EventLog(self.path.with_name(self.path.name + PARTIAL), LOG, fresh=True)
+        self._episode = ""
+
+    def write(self, record: Header | Record | End) -> None:
+        """Write a line; an end gives the file its name."""
+        if isinstance(record, Header):
+            self._episode = record.episode
+        self._log.append(event_of(record), self._episode, asdict(record))
+        if isinstance(record, End):
+            self._log.sync()
+            self._log.close()
+            self._log.path.replace(self.path)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._log.close()
+
+
+def write_transcript(transcript: Transcript, path: str | os.PathLike[str]) -> None:
+    """Write a finished transcript, whole or not at all."""
+    with TranscriptWriter(path) as writer:
+        for record in (transcript.header, *transcript.records, transcript.end):
+            writer.write(record)
+
+
+def is_finished(path: str | os.PathLike[str]) -> bool:
+    """Tell whether there is a transcript with an end; a torn or missing one is not finished.
+
+    Raises
+    ------
+    FileFormatError
+        If there is a file that is no transcript.
+    """
+    try:
+        read_transcript(path)
+    except (TornTranscriptError, MissingFileError):
+        return False
+    return True
+
+
+def read_transcripts(folder: str | os.PathLike[str]) -> dict[str, Transcript]:
+    """Read the finished transcripts (`*.jsonl`) of a folder, by file name without suffix; of a broken one, warn."""
+    home = as_path(folder)
+    if not home.is_dir():
+        raise MissingFileError(f"{home}: no such folder; expected a folder of transcripts")
+    found = {}
+    for path in sorted(home.glob("*.jsonl")):
+        transcript = read_if_whole(path)
+        if transcript is not None:
+            found[path.stem] = transcript
+    return found
+
+
+def read_if_whole(path: str | os.PathLike[str]) -> Transcript | None:
+    """Read a transcript among others: None for a torn one, and, with a warning, for a broken one."""
+    try:
+        return read_transcript(path)
+    except TornTranscriptError:
+        return None
+    except BrokenTranscriptError as error:
+        warnings.warn(f"{error}; passed over", TacitWarning, stacklevel=3)
+        return None
+
+
+def set_aside(path: Path) -> Path:
+    """Rename a broken transcript, so that its episode can be played again and nothing is lost; give the new name."""
+    for number in count(1):
+        aside = path.with_name(f"{path.name}.broken{'' if number == 1 else number}")
+        if not aside.exists():
+            path.rename(aside)
+            return aside
+    raise AssertionError
+
+
+def read_transcript(path: str | os.PathLike[str]) -> Transcript:
+    """Read a transcript, checking all of it.
+
+    Raises
+    ------
+    TornTranscriptError
+        If it has no end, or its last line is cut short.
+    BrokenTranscriptError
+        If it is no transcript, or a damaged one, such as one that lacks lines.
+    FileFormatError
+        If it cannot be read, or was written by another version.
+    """
+    file = regular_file(path, LOG.words)
+    try:
+        whole, _, rest = file.read_bytes().rpartition(b"\n")
+    except OSError as error:
+        raise FileFormatError(f"{file}: cannot be read ({error}); expected a transcript") from None
+    lines = whole.split(b"\n") if whole else []
+    records: list[Header | Record | End] = []
+    for number, line in enumerate(lines, 1):
+        first = records[0] if records else None
+        known = first.episode if isinstance(first, Header) else None
+        records.append(_record(line, f"{file}, line {number}", known))
+    if records and not isinstance(records[0], Header):
+        raise BrokenTranscriptError(f"{file}, line 1: expected the event 'start'")
+    check_ends(records, file)
+    if rest or not records or not isinstance(records[-1], End):
+        raise TornTranscriptError(f"{file}: has no end; the program that wrote it was stopped")
+    header, end = records[0], records[-1]
+    between = tuple(_between(records[1:-1], file))
+    check_order(between, end, file)
+    assert isinstance(header, Header)
+    return Transcript(header, between, end)
+
+
+def _between(records: list[Header | Record | End], file: Path) -> Iterator[Record]:
+    for number, record in enumerate(records, 2):
+        if not isinstance(record, ResetRecord | ChoiceRecord | StepRecord):
+            raise BrokenTranscriptError(
+                f"{file}, line {number}: expected one start and one end, at the start and the end"
+            )
+        yield record
+
+
+def _record(line: bytes, where: str, episode: object) -> Header | Record | End:
+    from pydantic import ValidationError
+
+    content = parse_event(line, where, LOG)
+    event = content.pop("event")
+    if content["episode"] != episode is not None:
+        raise BrokenTranscriptError(
+            f"{where}: episode is {content['episode']!r}; expected {episode!r}, as at the start"
+        )
+    common = ("episode", "format", "schema_version") if event == "start" else ("episode",)
+    unknown = sorted(content.keys() - {field.name for field in fields(EVENTS[event])} - set(common))
+    if unknown:
+        raise BrokenTranscriptError(f"{where}: {unknown[0]!r} is unknown; expected the keys of the event {event!r}")
+    try:
+        return _adapter(event).validate_json(line, strict=True)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise BrokenTranscriptError(f"{where}: {place} is {first['input']!r}; {first['msg']}") from None
+
+
+@cache
+def _adapter(event: str) -> TypeAdapter[Any]:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(EVENTS[event])
+
+
+def check_order(records: Sequence[Record], end: End, file: Path) -> None:
+    """Check what stands between the start and the end of a transcript, and the end against it.
+
+    Raises
+    ------
+    BrokenTranscriptError
+        If a line is not where it belongs; the message has the file and the line.
+    """
+    if not records and end.status == "environment_error":
+        # The environment never began.
+        return
+    resets = 0
+    taken: list[StepRecord] = []
+    for line, record in enumerate((*records, end), 2):
+        if not resets and not isinstance(record, ResetRecord):
+            raise BrokenTranscriptError(
+                f"{file}, line {line}: event is {event_of(record)!r}; expected an event 'reset' first"
+            )
+        if isinstance(record, End):
+            _check_end(end, records, taken, f"{file}, line {line}")
+        elif isinstance(record, ResetRecord):
+            if record.run != resets:
+                _refuse(f"{file}, line {line}", "run", record.run, f"{resets}, the number of resets before")
+            resets, taken = resets + 1, []
+        else:
+            if record.run != resets - 1:
+                _refuse(f"{file}, line {line}", "run", record.run, f"{resets - 1}, that of the last reset")
+            if record.step != len(taken):
+                expected = f"{len(taken)}, the number of actions since the last reset"
+                _refuse(f"{file}, line {line}", "step", record.step, expected)
+            if isinstance(record, StepRecord) and record.result is not None:
+                taken.append(record)
+
+
+def check_ends(records: Sequence[Header | Record | End], file: Path) -> None:
+    """Check that nothing follows an end."""
+    for line, (before, record) in enumerate(pairwise(records), 2):
+        if isinstance(before, End):
+            raise BrokenTranscriptError(
+                f"{file}, line {line}: event is {event_of(record)!r}; expected nothing after the event 'end'"
+            )
+
+
+def _check_end(end: End, records: Sequence[Record], taken: Sequence[StepRecord], where: str) -> None:
+    agents = [record.agent for record in records if isinstance(record, StepRecord)]
+    counts = {"actions": len(taken), "cheap_calls": agents.count("cheap"), "strong_calls": agents.count("strong")}
+    for name, known in counts.items():
+        if getattr(end, name) != known:
+            _refuse(where, name, getattr(end, name), f"{known}, as many as the lines before have")
+    last = taken[-1].result if taken else None
+    done = last is not None and last.done
+    if end.status in CONCLUSIVE and (end.status == "done") != done:
+        over = "was over" if end.status == "done" else "was not over"
+        _refuse(where, "status", end.status, f"a last action with which the environment {over}")
+    success = end.status == "done" and last is not None and last.success
+    if end.success != success:
+        _refuse(where, "success", end.success, f"{success}, as the last action has it")
+
+
+def _refuse(where: str, field: str, value: object, expected: str) -> NoReturn:
+    raise BrokenTranscriptError(f"{where}: {field} is {value!r}; expected {expected}")
