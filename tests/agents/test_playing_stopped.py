@@ -10,15 +10,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from bayes_tacit.agents.playing.ownership import owned
+from bayes_tacit.router.control import StepDeferralController
 from children import runs, until, workers_of
 from patient_world import PLAYERS, Corridors, Slow
 from toy_world import Stalled
 
 from bayes_tacit.agents import read_pairs
 from bayes_tacit.agents.playing import Entry, FolderInUseError, Players, collect, collected, play_policies
-from bayes_tacit.agents.playing.ownership import owned
 from bayes_tacit.errors import TacitError, TacitWarning
-from bayes_tacit.router.control import StepDeferralController
 
 HERE = Path(__file__).parent.parent
 

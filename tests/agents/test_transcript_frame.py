@@ -6,6 +6,7 @@ import json
 import math
 
 import pytest
+from bayes_tacit.agents.frames import COLUMNS, transcript_frame
 from toy_world import RIGHT, WAIT, Corridor, Stalled, Walker, threshold_router
 
 from bayes_tacit import StepCost
@@ -18,7 +19,6 @@ from bayes_tacit.agents import (
     StepDeferralController,
     run_episode,
 )
-from bayes_tacit.agents.frames import COLUMNS, transcript_frame
 from bayes_tacit.errors import InvalidDataError
 
 CONTROLLERS = {

@@ -102,8 +102,9 @@ def test_route_stops_at_a_bad_line_where_asked_and_keeps_the_log(example_folder,
 def test_route_answers_the_start_and_warns_once_outside_the_range_of_training(tmp_path):
     training = load_example()
     router = Router.from_fit(fit_map(training), alpha=0.3)
-    start = Start(1.0, -2.0, 0.0, np.zeros(3))
-    replace(router, at_start=start, handoff="restart", ranges=Ranges.of(training)).save(tmp_path / "router.json")
+    rule = replace(router.rule, start=Start(1.0, np.zeros(1), np.zeros((1, 3))))
+    settings = {"alpha_start": -2.0, "call": "restart", "ranges": Ranges.of(training)}
+    replace(router, rule=rule, **settings).save(tmp_path / "router.json")
     features = {"entities": 1000, "subgoals": 2, "needs_tool": 0}
     lines = [{"episode": name, "features": features} for name in ("a", "b")]
     done = subprocess.run(

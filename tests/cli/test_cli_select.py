@@ -13,7 +13,8 @@ from command_line import call, run
 from simulate import quietly
 
 from bayes_tacit import Counterfactuals, Episodes, LoggedCost, MapFit, Router, StepCost, handoff_score, load_example
-from bayes_tacit.decisions.selection import fixed_grid, operating_points, score_quantiles, target_switch_rates
+from bayes_tacit.decisions.evaluation import operating_points
+from bayes_tacit.decisions.selection import fixed_grid, score_quantiles, target_switch_rates
 from bayes_tacit.errors import TacitWarning
 
 

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from bayes_tacit.scores.crossings import first_crossings
 from handoff_worlds import BUDGET, COST, random_world
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,7 +10,6 @@ from bayes_tacit import StepCost, bounds_from_logs, operating_points, suggest_al
 from bayes_tacit.data.timing import NEVER, handoff_steps
 from bayes_tacit.decisions.bounds import ASSUMPTIONS
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.scores.crossings import first_crossings
 
 ALPHAS = np.linspace(0.05, 1, 7)
 TIMINGS = st.sampled_from(["post_action", "proposal"])

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
+from bayes_tacit.scores.crossings import first_crossings
 from handoff_worlds import random_world
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,7 +22,6 @@ from bayes_tacit.decisions.selection import (
 )
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.review.plots import plot_operating_points
-from bayes_tacit.scores.crossings import first_crossings
 
 NAN = np.nan
 FEW = st.integers(0, 3)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from bayes_tacit.router import PolicyRouter
-from bayes_tacit.router.control import CountController
+from bayes_tacit import Router
+from bayes_tacit.router.rules import Count
 from simulations.scripted_model import call
 
 ERROR = "Error: no such table: rows"
@@ -29,9 +29,9 @@ def sql(query: str) -> str:
     return "[(42,)]" if query.endswith("FROM t") else ERROR
 
 
-def after_two_errors(**settings: Any) -> PolicyRouter:
+def after_two_errors(**settings: Any) -> Router:
     """Hands off at the second tool error."""
-    return PolicyRouter(CountController({"tool_error": 0.5}, 2.0, **settings), (), ("tool_error",))
+    return Router(rule=Count([0.5]), alpha=2.0, diagnostic_names=("tool_error",), **settings)
 
 
 def calls_belong_together(messages: list[dict[str, Any]]) -> bool:

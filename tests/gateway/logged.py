@@ -13,7 +13,6 @@ from talks import TASK, TOOLS, tacit, talk
 from bayes_tacit import Router
 from bayes_tacit.gateway import Engine, Identity, Reply, SessionLog, Sessions, Usage
 from bayes_tacit.logs.extractor import FLAGS
-from bayes_tacit.router import PolicyRouter
 from bayes_tacit.router.ranges import Ranges
 
 
@@ -32,11 +31,11 @@ def ticking() -> Iterator[float]:
 
 def serve(
     path: Path,
-    router: Router | PolicyRouter,
+    router: Router,
     rng: np.random.Generator,
     sessions: int,
     *,
-    shadow: Router | PolicyRouter | None = None,
+    shadow: Router | None = None,
     longest: int = 10,
     bad: float = 0.4,
 ) -> None:

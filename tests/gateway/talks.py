@@ -11,18 +11,9 @@ from routers import random_router
 
 from bayes_tacit import Router
 from bayes_tacit.logs.extractor import FLAGS
-from bayes_tacit.router import PolicyRouter
-from bayes_tacit.router.control import (
-    CascadeController,
-    Chance,
-    CountController,
-    FirstAlarmController,
-    LandmarkController,
-    PrefixRouterController,
-    PureController,
-    StepDeferralController,
-    TaskRouterController,
-)
+from bayes_tacit.router import Rule, pure
+from bayes_tacit.router.rule import CALL_OF
+from bayes_tacit.router.rules import Chance, Count, Ended, Landmark, Prefix, Signal, TaskChance
 
 TASK = [{"role": "system", "content": "You answer with SQL."}, {"role": "user", "content": "How many rows has t?"}]
 TOOLS = [{"type": "function", "function": {"name": "sql", "parameters": {"type": "object"}}}]
@@ -48,40 +39,45 @@ def talk(turns: str, task: list[dict[str, Any]] = TASK) -> list[dict[str, Any]]:
     return messages
 
 
-def counting(signs: int = 2, **settings: Any) -> PolicyRouter:
+def watching(rule: Rule, *features: str, names: tuple[str, ...] = ("tool_error",), **settings: Any) -> Router:
+    """A router of a rule that looks at one diagnostic of messages."""
+    return Router(rule=rule, feature_names=features, diagnostic_names=names, **settings)
+
+
+def alarm(alpha: float, name: str = "tool_error", *features: str, **settings: Any) -> Router:
+    """Hands off where a diagnostic is high."""
+    return watching(Signal(), *features, names=(name,), alpha=alpha, **settings)
+
+
+def counting(signs: int = 2, handoff: str = "resume") -> Router:
     """Hands off at so many tool errors, one of which every bad turn has."""
-    return PolicyRouter(CountController({"tool_error": 0.5}, float(signs), **settings), (), ("tool_error",))
+    return watching(Count([0.5]), alpha=float(signs), call=CALL_OF[handoff])
 
 
 def tacit(draws: int = 1, **settings: Any) -> Router:
     """TACIT-Switch on all that messages show."""
     router = random_router(1, draws=draws, diagnostics=len(FLAGS), features=2, alpha=0.4, **settings)
-    return replace(
-        router,
-        diagnostic_names=FLAGS,
-        feature_names=("prompt_length", "n_tools"),
-        feature_mean=np.array([40.0, 1.0]),
-        feature_scale=np.array([10.0, 1.0]),
-    )
+    rule = replace(router.rule, mean=np.array([40.0, 1.0]), scale=np.array([10.0, 1.0]))
+    return replace(router, rule=rule, diagnostic_names=FLAGS, feature_names=("prompt_length", "n_tools"))
 
 
-def all_routers() -> dict[str, Router | PolicyRouter]:
-    """One of every kind that a file can hold and that looks at messages alone."""
-    chance = Chance(("prompt_length",), (40.0,), (10.0,), 0.0, (1.0,))
-    errors = Chance(("total tool_error",), (1.0,), (1.0,), 0.0, (-3.0,))
-    prefix = Chance(("tool_error[0]", "tool_error[1]"), (0.0, 0.0), (1.0, 1.0), 1.0, (-1.0, -1.0))
-    one = ("tool_error",)
+def all_routers() -> dict[str, Router]:
+    """One of every kind that looks at messages alone."""
+    chance = Chance([40.0], [10.0], 0.0, [1.0])
+    errors = Chance([1.0], [1.0], 0.0, [-3.0])
+    seen = Chance([40.0, 1.0, 0.0, 0.0, 0.0], [10.0, 1.0, 1.0, 1.0, 1.0], 0.0, [1.0, -3.0, 0.0, 0.0, 0.0])
+    prefix = Chance([0.0, 0.0], [1.0, 1.0], 1.0, [-1.0, -1.0])
     return {
         "tacit_switch": tacit(),
         "posterior": tacit(50),
         "forgetting": tacit(memory=0.6, clock=True),
-        "pure_cheap": PolicyRouter(PureController("cheap")),
-        "pure_strong": PolicyRouter(PureController("strong")),
-        "task_router": PolicyRouter(TaskRouterController(chance, 0.4), ("prompt_length",)),
-        "first_alarm": PolicyRouter(FirstAlarmController(0.5, "tool_error"), (), one),
-        "step_deferral": PolicyRouter(StepDeferralController(0.5, "tool_error"), (), one),
+        "pure_cheap": pure("cheap"),
+        "pure_strong": pure("strong"),
+        "task_router": Router(rule=TaskChance(chance), alpha_start=0.6, feature_names=("prompt_length",)),
+        "first_alarm": alarm(0.5),
+        "step_deferral": alarm(0.5, call="strong_once"),
         "count": counting(3),
-        "landmark": PolicyRouter(LandmarkController(one, errors, chance, 0.4), ("prompt_length",), one),
-        "prefix_router": PolicyRouter(PrefixRouterController(2, prefix, 0.4, diagnostics=one), (), one),
-        "cascade": PolicyRouter(CascadeController(errors, 0.5, diagnostics=one), (), one),
+        "landmark": watching(Landmark(seen, seen), "prompt_length", alpha=0.2),
+        "prefix_router": watching(Prefix(2, prefix), alpha=0.6, call="restart"),
+        "cascade": watching(Ended(("total",), errors), alpha=0.5, call="restart"),
     }

@@ -3,13 +3,11 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from talks import TASK, TOOLS, all_routers, counting, tacit, talk, turn
+from talks import TASK, TOOLS, alarm, all_routers, counting, tacit, talk, turn
 
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.gateway import Engine, Kept, default_router
 from bayes_tacit.logs import StepExtractor
-from bayes_tacit.router import PolicyRouter
-from bayes_tacit.router.control import FirstAlarmController
 
 ROUTERS = all_routers()
 
@@ -153,7 +151,7 @@ def test_a_router_that_fails_is_a_fault_and_hands_off_nothing(monkeypatch):
 def test_a_feature_that_nobody_gave_is_named_and_comes_later():
     engine, kept = Engine(tacit()), Kept()
     engine.router.feature_names  # noqa: B018  these two every request has
-    asked = Engine(PolicyRouter(FirstAlarmController(0.5, "tool_error"), ("entities",), ("tool_error",)))
+    asked = Engine(alarm(0.5, "tool_error", "entities"))
     ruling = asked.consider(kept, talk("!"))
     assert ruling.missing == ("features['entities']",)
     assert (ruling.side, ruling.fault) == ("cheap", None)
@@ -165,7 +163,7 @@ def test_a_feature_that_nobody_gave_is_named_and_comes_later():
 
 
 def test_uncertainty_is_needed_at_every_step_of_a_router_that_looks_at_it():
-    router = PolicyRouter(FirstAlarmController(1.5, "uncertainty"), (), ("uncertainty",))
+    router = alarm(1.5, "uncertainty")
     engine, kept = Engine(router), Kept()
     assert "log-probabilities" in engine.remarks[0]
     engine.consider(kept, talk(""))
@@ -178,7 +176,7 @@ def test_uncertainty_is_needed_at_every_step_of_a_router_that_looks_at_it():
 
 def test_a_router_of_other_diagnostics_is_refused_with_their_names():
     with pytest.raises(InvalidDataError, match=r"diagnostics of the router is \['stalled'\]"):
-        Engine(PolicyRouter(FirstAlarmController(0.5, "stalled"), (), ("stalled",)))
+        Engine(alarm(0.5, "stalled"))
 
 
 def test_single_steps_of_strong_are_no_checkpoints_of_cheap():

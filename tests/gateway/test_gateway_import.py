@@ -12,12 +12,11 @@ from bayes_tacit.errors import InvalidDataError, TacitError
 from bayes_tacit.gateway import Engine, Identity, Reply, SessionLog, Sessions, Usage
 from bayes_tacit.logs import episodes_from_logs
 from bayes_tacit.logs.extractor import FLAGS
-from bayes_tacit.router import PolicyRouter
-from bayes_tacit.router.control import PureController
+from bayes_tacit.router import pure
 
 pytestmark = pytest.mark.filterwarnings("ignore::bayes_tacit.errors.TacitWarning")  # so few are much alike
 
-CHEAP, STRONG = PolicyRouter(PureController("cheap")), PolicyRouter(PureController("strong"))
+CHEAP, STRONG = pure("cheap"), pure("strong")
 
 
 def serve(log, router, name, turns, *, task, success=None, handoff=None):

@@ -8,11 +8,9 @@ from pathlib import Path
 import httpx
 import pytest
 from between import gateway
-from talks import TASK, TOOLS, all_routers, counting, tacit, talk, turn
+from talks import TASK, TOOLS, alarm, all_routers, counting, tacit, talk, turn
 
 from bayes_tacit.gateway.server.settings import Limits
-from bayes_tacit.router import PolicyRouter
-from bayes_tacit.router.control import FirstAlarmController
 
 KEY = {"authorization": "Bearer k"}
 
@@ -141,7 +139,7 @@ def test_the_router_in_shadow_is_logged_only(tmp_path):
 
 
 def test_missing_features_are_named_and_come_by_header(tmp_path):
-    router = PolicyRouter(FirstAlarmController(0.5, "tool_error"), ("entities",), ("tool_error",))
+    router = alarm(0.5, "tool_error", "entities")
     with gateway(router, tmp_path) as served:
         answer = served.ask(talk("!"), "f")
         assert answer.headers["x-tacit-missing"] == "features['entities']"
@@ -152,7 +150,7 @@ def test_missing_features_are_named_and_come_by_header(tmp_path):
 
 
 def test_log_probabilities_are_asked_for_where_that_is_wanted(tmp_path):
-    router = PolicyRouter(FirstAlarmController(0.4, "uncertainty"), (), ("uncertainty",))
+    router = alarm(0.4, "uncertainty")
     with gateway(router, tmp_path, logprobs=True) as served:
         served.ask(TASK, "u", tools=TOOLS)
         assert served.cheap.requests[-1]["body"]["logprobs"] is True

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from bayes_tacit.policies.branches import two_way_points
 from hypothesis import given
 from hypothesis import strategies as st
 from policy_worlds import (
@@ -40,7 +41,6 @@ from bayes_tacit.policies import (
     World,
     single_steps,
 )
-from bayes_tacit.policies.branches import two_way_points
 from bayes_tacit.policies.logistic import LBFGS, NEWTON
 
 TRAINING_TASKS = draw_tasks(1, 300)

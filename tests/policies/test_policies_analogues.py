@@ -8,6 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.api as sm
+from bayes_tacit.policies.condensing import halved
+from bayes_tacit.policies.trim import step_labels
 from policy_worlds import draw_tasks, episodes_of, world_of
 from simulate import quietly
 from sklearn.neighbors import KNeighborsRegressor, NearestNeighbors
@@ -17,9 +19,7 @@ from bayes_tacit.data.frames import dataset_from_frames
 from bayes_tacit.errors import EvidenceError, InvalidDataError
 from bayes_tacit.policies import EvoRoute, FirstAlarm, StepDeferral, TaskRouter, Trim, World
 from bayes_tacit.policies.base import chosen
-from bayes_tacit.policies.condensing import halved
 from bayes_tacit.policies.logistic import L2Logistic
-from bayes_tacit.policies.trim import step_labels
 
 
 @cache

@@ -6,6 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
+from bayes_tacit.router.control import Checkpoint
 
 from bayes_tacit import fit_map, load_example
 from bayes_tacit.errors import InvalidDataError
@@ -22,7 +23,6 @@ from bayes_tacit.policies import (
     TacitSwitch,
     TaskRouter,
 )
-from bayes_tacit.router.control import Checkpoint
 
 EXAMPLE = load_example()
 PARTS = EXAMPLE.split({"training": 0.6, "other": 0.4})

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 import pytest
+from bayes_tacit.policies.recommending.crossvalidation import cross_validate
+from bayes_tacit.policies.recommending.verdict import Named, name_one, posterior_means
 from policy_worlds import draw_tasks, episodes_of, world_of
 
 from bayes_tacit import Outcomes, StepCost, World
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.policies import FirstAlarm, PureCheap, PureStrong, TacitSwitch, TaskRouter
 from bayes_tacit.policies.recommending import families, recommend
-from bayes_tacit.policies.recommending.crossvalidation import cross_validate
-from bayes_tacit.policies.recommending.verdict import Named, name_one, posterior_means
 
 CAP = 12.0
 QUICK = [PureCheap(), TaskRouter(), FirstAlarm("risk"), FirstAlarm("doubt", name="Doubt"), TacitSwitch()]

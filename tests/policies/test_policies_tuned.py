@@ -6,6 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from bayes_tacit.policies.frontier import frontier_of
+from bayes_tacit.policies.tuned.numbers import PLAIN, TRIED
+from bayes_tacit.policies.tuned.scoring import Scoring
+from bayes_tacit.policies.tuned.search import gains, search
+from bayes_tacit.policies.view import Seen
 from hypothesis import given
 from hypothesis import strategies as st
 from policy_worlds import draw_tasks, episodes_of, world_of
@@ -17,12 +22,7 @@ from bayes_tacit.data.counterfactuals import Counterfactuals
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.policies import StepDeferral, TacitSwitch, families
 from bayes_tacit.policies.base import chosen
-from bayes_tacit.policies.frontier import frontier_of
 from bayes_tacit.policies.tuned import Learner, TunedDeferral, TunedSwitch
-from bayes_tacit.policies.tuned.numbers import PLAIN, TRIED
-from bayes_tacit.policies.tuned.scoring import Scoring
-from bayes_tacit.policies.tuned.search import gains, search
-from bayes_tacit.policies.view import Seen
 from bayes_tacit.scores.core import score
 
 FIT = {"ridge": 0.01, "restarts": 2}

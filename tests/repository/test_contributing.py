@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.stats
+from bayes_tacit.router.control import Checkpoint
 from documents import Document
 
 import bayes_tacit.agents
@@ -18,7 +19,6 @@ import simulations.studies
 from bayes_tacit.errors import TacitWarning
 from bayes_tacit.logs.formats import FORMATS
 from bayes_tacit.model import families, priors
-from bayes_tacit.router.control import Checkpoint
 from simulations.__main__ import main
 from simulations.studies.storage import TABLE, read_table
 from simulations.studies.study import STUDIES

@@ -6,6 +6,8 @@ import math
 
 import numpy as np
 import pytest
+from bayes_tacit.router.control import Checkpoint, RouterController
+from bayes_tacit.router.pace import AT_HAND
 from hypothesis import given
 from hypothesis import strategies as st
 from routers import EVERY_ROUTER, FEATURES, ROLLOUTS, random_router
@@ -14,8 +16,6 @@ from bayes_tacit import Episodes, Router, fit_map, load_example
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.model.memory import peaks, with_clock
 from bayes_tacit.router import DecisionLog, Ranges, Start, replay
-from bayes_tacit.router.control import Checkpoint, RouterController
-from bayes_tacit.router.pace import AT_HAND
 
 FIRST_VERSION = """{
   "format": "bayes_tacit.router",

@@ -10,6 +10,18 @@ from functools import cache
 import jsonschema
 import numpy as np
 import pytest
+from bayes_tacit.policies.tuned.learner import Learner
+from bayes_tacit.policies.tuned.numbers import numbers_of
+from bayes_tacit.policies.tuned.scoring import Scoring
+from bayes_tacit.policies.view import Seen
+from bayes_tacit.router.control import (
+    CountController,
+    ForcedHandoffController,
+    PureController,
+    RouterController,
+    StepDeferralController,
+    TaskRouterController,
+)
 from hypothesis import given
 from hypothesis import settings as tests
 from hypothesis import strategies as st
@@ -34,19 +46,7 @@ from bayes_tacit.policies import (
     TunedDeferral,
     TunedSwitch,
 )
-from bayes_tacit.policies.tuned.learner import Learner
-from bayes_tacit.policies.tuned.numbers import numbers_of
-from bayes_tacit.policies.tuned.scoring import Scoring
-from bayes_tacit.policies.view import Seen
 from bayes_tacit.router import DecisionLog, EpisodeEndedError, PolicyRouter, kinds, replay
-from bayes_tacit.router.control import (
-    CountController,
-    ForcedHandoffController,
-    PureController,
-    RouterController,
-    StepDeferralController,
-    TaskRouterController,
-)
 
 FIT = {"restarts": 1, "ridge": 0.1}
 POLICIES = {

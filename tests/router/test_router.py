@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
+from bayes_tacit.router.quantiles import Quantiles
 from hypothesis import given
 from hypothesis import strategies as st
 from posteriors import random_posterior
@@ -22,7 +23,6 @@ from strategies import quietly
 from bayes_tacit import Decision, Episodes, MapFit, Router, decisive_scores, fit_map, handoff_score
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.router import EpisodeEndedError, HandoffState
-from bayes_tacit.router.quantiles import Quantiles
 
 HEAVY = ("arviz", "dask", "h5netcdf", "matplotlib", "pandas", "pydantic", "pymc", "pytensor", "rich", "xarray", "zarr")
 

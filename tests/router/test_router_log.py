@@ -9,13 +9,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from bayes_tacit.router.decision import Decision
 from hypothesis import given
 from routers import FEATURES, ROLLOUTS, ROUTERS, random_router
 
 from bayes_tacit import Router
 from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileError, TacitError, TacitWarning
 from bayes_tacit.router import DecisionLog, Mismatch, Replay, replay
-from bayes_tacit.router.decision import Decision
 
 
 def lines(path: Path) -> list[dict]:

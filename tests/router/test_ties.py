@@ -8,14 +8,14 @@ from functools import cache
 import numpy as np
 import pandas as pd
 import pytest
+from bayes_tacit.router.decision import OPENING
+from bayes_tacit.scores.crossings import first_crossings
 from routers import random_router
 from simulate import quietly
 
 from bayes_tacit import Counterfactuals, Router, StepCost
 from bayes_tacit.data.frames import dataset_from_frames
 from bayes_tacit.decisions.selection import operating_points, target_switch_rates
-from bayes_tacit.router.decision import OPENING
-from bayes_tacit.scores.crossings import first_crossings
 
 RULES = {"point": (1, "mean"), "mean": (40, "mean"), "a tenth": (40, 0.1), "another quantile": (40, 0.73)}
 MEMORIES = {"all kept": (1.0, False), "fading": (0.6, False), "clock": (0.6, True), "learned": ("by draw", True)}

@@ -1,13 +1,13 @@
 import numpy as np
 import pytest
 import xarray as xr
+from bayes_tacit.scores.crossings import first_crossings
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from bayes_tacit.data.timing import NEVER, handoff_steps
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.scores.crossings import first_crossings
 
 SCORES = arrays(float, st.tuples(st.integers(1, 6), st.integers(1, 8)), elements=st.floats(0, 1))
 

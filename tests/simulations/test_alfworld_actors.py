@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from bayes_tacit.agents.errors import ActorError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize
@@ -28,7 +29,6 @@ from bayes_tacit.agents import (
     StepResult,
     run_episode,
 )
-from bayes_tacit.agents.errors import ActorError
 from bayes_tacit.errors import EvidenceError, FileFormatError, InvalidDataError
 from simulations.alfworld import (
     KITCHEN,

@@ -230,8 +230,9 @@ def test_what_was_played_is_not_played_again(ran, splits, kept, monkeypatch):
 
 
 def test_a_common_continuation_is_asked_for_once(ran, tmp_path, monkeypatch):
-    from bayes_tacit.agents.playing import Entry, play_policies
     from bayes_tacit.router.control import ForcedHandoffController as ForcedHandoff
+
+    from bayes_tacit.agents.playing import Entry, play_policies
 
     asked = []
     act = StrongActor.act

@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import small_dabench
+from bayes_tacit.agents.playing.benchmark import file_stem
 from small_dabench import ABSENT, N, policies, write_questions
 
 from bayes_tacit import Episodes
@@ -31,7 +32,6 @@ from bayes_tacit.agents import (
     run_episode,
 )
 from bayes_tacit.agents.playing import collect
-from bayes_tacit.agents.playing.benchmark import file_stem
 from simulations import __main__ as program
 from simulations.__main__ import main
 from simulations.dabench import DABench, ToolEnvironment, command

@@ -6,13 +6,13 @@ import json
 from dataclasses import dataclass, replace
 
 import pytest
+from bayes_tacit.router.control import CascadeController, StepDeferralController
 from command_line import call
 from toy_world import threshold_router
 
 from bayes_tacit import StepCost
 from bayes_tacit.agents import Budget, Proposal, episodes_from_transcripts, read_pairs, read_transcript
 from bayes_tacit.agents.playing import Continuations, Entry, Players, RecordedActor, collect, play_policies
-from bayes_tacit.router.control import CascadeController, StepDeferralController
 from models.dabench import DABENCH
 from simulations.dabench import DABench
 from simulations.dabench.benchmark import FAILED, RAN

@@ -12,12 +12,12 @@ from language_model import server  # noqa: F401  the fixture
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "gateway"))
 
+from bayes_tacit.router.control import CountController
 from fake_models import running
 
 from bayes_tacit.gateway.server.app import create_app
 from bayes_tacit.gateway.server.settings import Limits, Settings, Upstream
 from bayes_tacit.router import PolicyRouter
-from bayes_tacit.router.control import CountController
 
 ROOMS = ["You are in the hall.", "You are in the kitchen.", "You are in the cellar.", "You are in the attic."]
 
