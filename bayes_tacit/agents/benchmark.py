@@ -142,5 +142,5 @@ def find_suite(name: str) -> Suite:
             raise unknown(f"an object that {module} has")
         found = getattr(found, part)
     if not isinstance(found, Suite):
-        raise unknown(f"a bayes_tacit.agents.playing.Suite, not {type(found).__name__}")
+        raise unknown(f"a bayes_tacit.agents.benchmark.Suite, not {type(found).__name__}")
     return found

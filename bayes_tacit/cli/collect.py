@@ -12,7 +12,8 @@ from bayes_tacit.cli.common import CHECK_FAILED, Force, new_file, show, told
 from bayes_tacit.cli.players import Playing, plays
 
 if TYPE_CHECKING:
-    from bayes_tacit.agents.playing import Benchmark, Pair, Players
+    from bayes_tacit.agents.benchmark import Benchmark
+    from bayes_tacit.agents.playing import Pair, Players
 
 OUTCOMES = ("00", "01", "10", "11")
 
@@ -35,7 +36,7 @@ def collect(
     http://127.0.0.1:8000/v1 --cheap-model small --strong scripted --workers 2 --out rollouts`
     """
     from bayes_tacit.agents.playing import collect as play
-    from bayes_tacit.agents.playing import shown
+    from bayes_tacit.agents.work import shown
 
     target = None if counterfactuals is None else new_file(counterfactuals, force=force)
     players = playing.players()
@@ -67,7 +68,8 @@ def collect(
 def _continue(
     benchmark: Benchmark[Any], pairs: list[Pair[Any]], players: Players, playing: Playing, target: Path
 ) -> None:
-    from bayes_tacit.agents.playing import Continuations, shown
+    from bayes_tacit.agents.playing import Continuations
+    from bayes_tacit.agents.work import shown
 
     # Not inside: whoever reads the folder takes every file for a transcript.
     folder = playing.out.with_name(f"{playing.out.name}-handoffs")

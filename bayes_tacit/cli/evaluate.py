@@ -41,7 +41,8 @@ def evaluate(
     Example: `bayes-tacit evaluate router.json --benchmark simulations.alfworld:benchmark --data alfworld --workers 2
     --out played`
     """
-    from bayes_tacit.agents.playing import collect, outcomes_of, play_policies, shown
+    from bayes_tacit.agents.playing import collect, outcomes_of, play_policies
+    from bayes_tacit.agents.work import shown
 
     players = playing.players()
     entries = _entries(routers, deferral or [], playing.suite().signal)

@@ -16,7 +16,8 @@ from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileErr
 from bayes_tacit.files import read_text
 
 if TYPE_CHECKING:
-    from bayes_tacit.agents.playing import Benchmark, Players, Suite, Task
+    from bayes_tacit.agents.benchmark import Benchmark, Suite, Task
+    from bayes_tacit.agents.playing import Players
     from bayes_tacit.agents.protocols import Actor, Agent
 
 SCRIPTED = "scripted"
@@ -70,7 +71,7 @@ class Playing:
     def players(self) -> Players:
         """Give who plays, at what cost, for how long."""
         from bayes_tacit import validate
-        from bayes_tacit.agents.accounts import Budget
+        from bayes_tacit.agents import Budget
         from bayes_tacit.agents.playing import Players
         from bayes_tacit.data.costs import StepCost
 
@@ -86,7 +87,7 @@ class Playing:
 
     def suite(self) -> Suite:
         """Return what `--benchmark` names."""
-        from bayes_tacit.agents.playing import find_suite
+        from bayes_tacit.agents.benchmark import find_suite
 
         return find_suite(self.benchmark)
 
@@ -158,7 +159,7 @@ class Seat:
         if self.who == SCRIPTED:
             return self._scripted(suite, seed)
         if Path(self.who).is_dir():
-            from bayes_tacit.agents.playing import RecordedActor
+            from bayes_tacit.agents.recorded import RecordedActor
 
             return RecordedActor(Path(self.who), self.agent)
         expected = "scripted, http://... or https://..., or a folder of rollouts"

@@ -115,8 +115,8 @@ def _read(
     source: Path, cheap_log: Path | None, strong_log: Path | None, form: str, *, shown: bool
 ) -> tuple[Episodes, Pairs]:
     """Read transcripts, or episodes and, for a teacher who reads them, the logs that they are from."""
+    from bayes_tacit.agents import episodes_from_transcripts, read_pairs
     from bayes_tacit.agents.log_pairs import pairs_from_logs
-    from bayes_tacit.agents.transcript import episodes_from_transcripts, read_pairs
 
     if source.suffix.lower() not in EPISODES:
         pairs = read_pairs(source)

@@ -129,7 +129,7 @@ def test_an_entry_point_names_it(collected, tmp_path, monkeypatch):
         ("walks", "or the name of an installed benchmark (there are: none)"),
         ("nowhere:suite", "a module that can be imported (No module named 'nowhere')"),
         ("json:suite", "an object that json has"),
-        ("json:dumps", "a bayes_tacit.agents.playing.Suite, not function"),
+        ("json:dumps", "a bayes_tacit.agents.benchmark.Suite, not function"),
     ],
 )
 def test_what_is_no_benchmark_is_told(tmp_path, name, message):
