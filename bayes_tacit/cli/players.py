@@ -70,7 +70,7 @@ class Playing:
     def players(self) -> Players:
         """Give who plays, at what cost, for how long."""
         from bayes_tacit import validate
-        from bayes_tacit.agents.accounts import Budget
+        from bayes_tacit.agents import Budget
         from bayes_tacit.agents.playing import Players
         from bayes_tacit.data.costs import StepCost
 

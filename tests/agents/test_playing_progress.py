@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from bayes_tacit.agents.playing import shown
-from bayes_tacit.agents.playing.workers import work_through
+from bayes_tacit.agents.work import work_through
 
 
 def console(*, terminal):

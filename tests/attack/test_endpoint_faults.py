@@ -16,8 +16,8 @@ import pytest
 from attack.fault_server import FaultServer
 from attack.faults import KEY, Fault, completion, faults, headed, prepare, sends, trickling
 
+from bayes_tacit.agents import ActorError
 from bayes_tacit.agents.endpoint import LARGEST, PER_TOKEN, Endpoint
-from bayes_tacit.agents.errors import ActorError
 
 TIMEOUT = 1.0
 LATE = 1.1
