@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from bayes_tacit import Router
 from bayes_tacit.agents import ActorError, History, Observation, Proposal, StepResult
-from bayes_tacit.model.families import FAMILIES
-from bayes_tacit.scores.core import Draws
+from bayes_tacit.data.timing import Timing
+from bayes_tacit.router.rule import failing_below
+from bayes_tacit.router.rules import Chance, Ended, Prefix, Signal
+from bayes_tacit.router.tacit import HandoffScore
 
 
 class Corridor:
@@ -91,25 +94,50 @@ class Stalled:
         return {"stalled": float(result.observation.text == history.observation.text), "third": 1 / 3}
 
 
-def threshold_router(threshold: float, timing: str = "post_action") -> Router:
+def threshold_router(threshold: float, timing: Timing = "post_action", **settings: Any) -> Router:
     """Hands off when `stalled` has summed to the threshold: the scale is so small that q jumps from 0 to 1 there."""
-    return Router(
-        diagnostic_names=("stalled",),
-        feature_names=("length",),
-        feature_mean=np.array([0.0]),
-        feature_scale=np.array([1.0]),
-        draws=Draws(
-            w=np.array([[1.0]]),
-            gamma0=np.array([20.0]),
-            gamma=np.array([[0.0]]),
-            beta0=np.array([math.log(threshold - 0.5)]),
-            beta=np.array([[0.0]]),
-            s=np.array([1e-3]),
-            family=FAMILIES["lognormal"],
-        ),
-        alpha=0.5,
-        timing=timing,
+    rule = HandoffScore(
+        w=[[1.0]],
+        gamma0=[20.0],
+        gamma=[[0.0]],
+        beta0=[math.log(threshold - 0.5)],
+        beta=[[0.0]],
+        s=[1e-3],
+        family="lognormal",
+        memory=[1.0],
+        clock=False,
+        mean=[0.0],
+        scale=[1.0],
     )
+    return Router(
+        rule=rule, alpha=0.5, timing=timing, feature_names=("length",), diagnostic_names=("stalled",), **settings
+    )
+
+
+def deferral(threshold: float, signal: str = "nll", timing: Timing = "proposal") -> Router:
+    """Strong takes one step where the signal reaches the threshold."""
+    return Router(rule=Signal(), alpha=threshold, call="strong_once", timing=timing, diagnostic_names=(signal,))
+
+
+def prefix_router(steps: int, chance: Chance | float, timing: Timing = "post_action") -> Router:
+    """Asks once after so many steps, and restarts with Strong where Cheap's chance is below a half."""
+    wrong = Prefix(steps, chance if isinstance(chance, Chance) else sure(chance, 2 + 2 * steps))
+    return Router(rule=wrong, alpha=failing_below(0.5), call="restart", timing=timing, **NAMES)
+
+
+def cascade(chance: Chance | float, timing: Timing = "post_action") -> Router:
+    """Judges the finished episode by totals, means, highest and last values likewise."""
+    chance = chance if isinstance(chance, Chance) else sure(chance, 10)
+    rule = Ended(("total", "mean", "highest", "last"), chance)
+    return Router(rule=rule, alpha=failing_below(0.5), call="restart", timing=timing, **NAMES)
+
+
+def sure(chance: float, columns: int) -> Chance:
+    """The same chance whatever the columns are."""
+    return Chance(np.zeros(columns), np.ones(columns), math.log(chance / (1 - chance)), np.zeros(columns))
+
+
+NAMES: Any = {"feature_names": Stalled.feature_names, "diagnostic_names": Stalled.diagnostic_names}
 
 
 def ticking() -> Callable[[], float]:

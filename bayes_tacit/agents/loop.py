@@ -410,7 +410,7 @@ class _Play:
         if decision is None:
             return "cheap"
         choice = Choice(decision.call, facts=decision._asdict())
-        self._record(ChoiceRecord(self._run, len(self._history), choice, 0.0))
+        self._record(ChoiceRecord(self._run, len(self._history), choice))
         return decision.call
 
     def _cheap_step(self, state: HandoffState) -> Call:

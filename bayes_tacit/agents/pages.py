@@ -221,13 +221,13 @@ def transcript_frame(transcript: Transcript) -> pd.DataFrame:
     column              what it is
     ==================  ================================================================================================
     `run`, `step`       how often the environment was reset before, and how many actions were executed since
-    `agent`             "cheap" or "strong"; "one-off" for calls that are no steps, such as that of a value head
+    `agent`             "cheap" or "strong"
     `action`            what was proposed
     `executed`          whether it was done; a discarded proposal was not
     `observation`       what was seen then; empty where nothing was done
     `valid`             whether the environment understood the action; missing where nothing was done
     `nll`               negative log-likelihood of the action; missing where it is not known
-    `cost`              what the call added: the column's sum is the cost of the episode
+    `cost`              what the call, and questions after it, added: the column's sum is the cost of the episode
     each diagnostic     of Cheap's checkpoint; missing elsewhere
     each reason         what the router recorded there, such as `score`, `lower`, `upper` and `alpha`
     ==================  ================================================================================================
@@ -258,14 +258,7 @@ def transcript_frame(transcript: Transcript) -> pd.DataFrame:
     """
     import pandas as pd
 
-    rows = []
-    for record in transcript.records:
-        match record:
-            case StepRecord():
-                rows.append(_call(record, transcript.episode))
-            case ChoiceRecord(choice=choice) if choice.one_off_calls:
-                known = {"run": record.run, "step": record.step, "agent": "one-off", "action": "", "executed": False}
-                rows.append({**choice.facts, **known, "observation": "", "cost": record.cost})
+    rows = [_call(step, transcript.episode) for step in transcript.steps]
     found = pd.DataFrame(rows)
     others = [str(name) for name in found if name not in COLUMNS]
     return found.reindex(columns=[*COLUMNS, *others])

@@ -217,7 +217,7 @@ def _play[T: Task](
         environment,
         players.cheap if agent == "cheap" else None,
         players.strong if agent == "strong" else None,
-        replace(pure(agent), timing=benchmark.timing),
+        pure(agent, benchmark.timing),
         episode=task.id,
         extractor=benchmark.extractor(task, players.budget),
         budget=players.budget,

@@ -126,7 +126,6 @@ class ChoiceRecord:
     run: int
     step: int
     choice: Choice
-    cost: float
 
 
 @dataclass(frozen=True)

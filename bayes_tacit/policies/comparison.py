@@ -195,6 +195,8 @@ def fitted_of(policy: Policy | FittedPolicy, training: Episodes | None) -> Fitte
 
 def _choice(name: str, fitted: FittedPolicy, development: World, cap: float) -> Choice:
     try:
+        if fitted.reference:
+            cap = max(cap, float(fitted.operating_points(development)["cost"].max()))
         return fitted.choose(development, cap)
     except InvalidDataError as error:
         raise InvalidDataError(error.expected, field=error.field, value=error.value, where=f"policy {name!r}") from None

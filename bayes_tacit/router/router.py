@@ -449,8 +449,8 @@ def _estimate(rule: HandoffScore) -> str:
 Agent = Literal["cheap", "strong"]
 
 
-def pure(agent: Agent) -> Router:
-    """Make the router with which one agent plays from start to end.
+def pure(agent: Agent, timing: Timing = DEFAULT_TIMING) -> Router:
+    """Make the router with which one agent plays from start to end; the timing says where Cheap's checkpoints are.
 
     Examples
     --------
@@ -460,8 +460,8 @@ def pure(agent: Agent) -> Router:
     from bayes_tacit.router.rules import Always, Never
 
     if validate.choice("agent", agent, ("cheap", "strong")) == "cheap":
-        return Router(rule=Never())
-    return Router(rule=Always(), alpha_start=1.0)
+        return Router(rule=Never(), timing=timing)
+    return Router(rule=Always(), alpha_start=1.0, timing=timing)
 
 
 def handoff_at(step: int, *, timing: Timing = DEFAULT_TIMING, discards: bool = False) -> Router:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from bayes_tacit.agents.memory import Remembering
-
 from bayes_tacit.agents import History, Observation, Proposal, Step, StepResult
+from bayes_tacit.agents.recorded import Remembering
 
 
 def test_an_actor_that_remembers_is_told_apart_by_who_did_what():

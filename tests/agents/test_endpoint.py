@@ -23,9 +23,7 @@ from bayes_tacit.agents import (
     History,
     Observation,
     Proposal,
-    PureController,
     Retry,
-    RouterController,
     Step,
     StepResult,
     read_transcript,
@@ -34,6 +32,7 @@ from bayes_tacit.agents import (
 from bayes_tacit.agents.endpoint import Endpoint, EndpointActor, Prompt, Token, action_nll, closest_action, whole_answer
 from bayes_tacit.errors import InvalidDataError, MissingFileError
 from bayes_tacit.keys import excerpt, masked
+from bayes_tacit.router import pure
 
 START = History(Observation("A hall.", ("go north", "look"), task="find the cup"))
 FREE = History(Observation("A prompt.", None, task="say something"))
@@ -307,7 +306,7 @@ def test_halves_of_surrogate_pairs_do_not_reach_the_transcript(tmp_path):
     with ProtocolServer(raw(content)) as server:
         path = tmp_path / "t.jsonl"
         playing = actor(server, mode="generate")
-        run_episode(Corridor(1), playing, None, PureController("cheap"), episode="e", path=path, budget=Budget(1))
+        run_episode(Corridor(1), playing, None, pure("cheap"), episode="e", path=path, budget=Budget(1))
     assert read_transcript(path).steps[0].proposal.raw == "right ?"
 
 
@@ -327,7 +326,7 @@ def test_an_episode_survives_a_server_that_misbehaves_between_good_answers(tmp_p
             Corridor(3),
             actor(server, timeout=0.5),
             None,
-            PureController("cheap"),
+            pure("cheap"),
             episode="e",
             extractor=Stalled(),
             retry=Retry(jitter=0, first=1),
@@ -346,7 +345,7 @@ def test_strong_behind_its_own_endpoint_takes_over_with_the_history():
             Corridor(2),
             actor(cheap),
             actor(strong),
-            RouterController(threshold_router(2)),
+            threshold_router(2),
             episode="e",
             extractor=Stalled(),
         )
@@ -443,6 +442,7 @@ sys.meta_path.insert(0, Refuse())
 import bayes_tacit.agents
 from bayes_tacit.agents import History, Observation
 from bayes_tacit.agents.endpoint import Endpoint, EndpointActor
+from bayes_tacit.router import pure
 try:
     EndpointActor(Endpoint("http://127.0.0.1:9/v1", "m")).act(History(Observation("x")))
 except Exception as error:

@@ -11,10 +11,10 @@ import pytest
 from matplotlib.collections import QuadMesh
 from toy_world import RIGHT, WAIT, Corridor, Stalled, Walker, threshold_router
 
-from bayes_tacit.agents import Budget, PureController, RouterController, run_episode
+from bayes_tacit.agents import Budget, run_episode
 from bayes_tacit.agents.pages import plot_episode
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.scores.core import Draws
+from bayes_tacit.router import pure
 
 
 @pytest.fixture(autouse=True)
@@ -26,18 +26,16 @@ def closed_figures():
 
 def drawn_router(timing="post_action"):
     """Three draws that differ in the threshold, wide enough that q rises step by step."""
-    one = threshold_router(3, timing)
-    repeated = {
-        name: np.repeat(getattr(one.draws, name), 3, axis=0) for name in ("w", "gamma0", "gamma", "beta", "s", "beta0")
-    }
-    repeated |= {"s": np.full(3, 0.6), "beta0": np.log([2.0, 3.0, 4.0])}
-    return replace(one, draws=Draws(**repeated, family=one.draws.family))
+    router = threshold_router(3, timing)
+    repeated = {name: np.repeat(getattr(router.rule, name), 3, axis=0) for name in ("w", "gamma0", "gamma", "beta")}
+    rule = replace(router.rule, **repeated, s=np.full(3, 0.6), beta0=np.log([2.0, 3.0, 4.0]))
+    return replace(router, rule=rule)
 
 
-def play(controller, actions=9):
+def play(router, actions=9):
     cheap, strong = Walker("cheap", ("right", *WAIT)), Walker("strong", RIGHT)
     budget = Budget(actions)
-    return run_episode(Corridor(4), cheap, strong, controller, episode="corridor", extractor=Stalled(), budget=budget)
+    return run_episode(Corridor(4), cheap, strong, router, episode="corridor", extractor=Stalled(), budget=budget)
 
 
 def labelled(ax):
@@ -46,7 +44,7 @@ def labelled(ax):
 
 @pytest.mark.parametrize("timing", ["post_action", "proposal"])
 def test_the_curve_is_the_recorded_score_with_its_band_and_crossing(timing):
-    played = play(RouterController(drawn_router(timing)))
+    played = play(drawn_router(timing))
     assert played.end.success
     above, _ = plot_episode(played).axes
     shown = labelled(above)
@@ -64,7 +62,7 @@ def test_the_curve_is_the_recorded_score_with_its_band_and_crossing(timing):
 
 @pytest.mark.parametrize("timing", ["post_action", "proposal"])
 def test_strong_acts_from_the_handoff_to_the_end(timing):
-    played = play(RouterController(drawn_router(timing)))
+    played = play(drawn_router(timing))
     above, below = plot_episode(played).axes
     span = labelled(above)["Strong acts"]
     assert span.get_x() == played.end.handoff_step - 0.5
@@ -73,7 +71,7 @@ def test_strong_acts_from_the_handoff_to_the_end(timing):
 
 
 def test_the_cells_are_the_diagnostics_by_step():
-    played = play(RouterController(drawn_router()))
+    played = play(drawn_router())
     _, below = plot_episode(played).axes
     (cells,) = [one for one in below.collections if isinstance(one, QuadMesh)]
     expected = [[step.diagnostics[name] for step in played.checkpoints] for name in Stalled.diagnostic_names]
@@ -91,7 +89,7 @@ def test_larger_diagnostics_than_1_are_still_told_apart():
         Corridor(4),
         Walker("cheap", WAIT),
         None,
-        RouterController(threshold_router(9)),
+        threshold_router(9),
         episode="e",
         extractor=Counting(),
         budget=Budget(5),
@@ -101,14 +99,14 @@ def test_larger_diagnostics_than_1_are_still_told_apart():
 
 
 def test_without_handoff_and_draws_there_is_neither_crossing_nor_span_nor_band():
-    played = play(RouterController(threshold_router(9)), actions=5)
+    played = play(threshold_router(9), actions=5)
     figure = plot_episode(played)
     assert sorted(labelled(figure.axes[0])) == [r"$\alpha$ = 0.5", "q(t)"]
     assert figure.axes[0].get_title(loc="left") == "reach 4: not solved after 5 actions"
 
 
 def test_nothing_is_cut_off_at_the_edge_of_the_figure():
-    figure = plot_episode(play(RouterController(drawn_router())))
+    figure = plot_episode(play(drawn_router()))
     figure.canvas.draw()
     drawn, (width, height) = figure.get_tightbbox(), figure.get_size_inches()
     assert 0 <= drawn.x0 < drawn.x1 <= width
@@ -117,4 +115,4 @@ def test_nothing_is_cut_off_at_the_edge_of_the_figure():
 
 def test_an_episode_without_scores_is_refused():
     with pytest.raises(InvalidDataError, match="policy is 'pure_cheap'; expected an episode under a policy that rec"):
-        plot_episode(play(PureController("cheap")))
+        plot_episode(play(pure("cheap")))

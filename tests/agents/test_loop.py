@@ -2,43 +2,30 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from toy_world import RIGHT, WAIT, Corridor, Moody, Stalled, Walker, threshold_router
+from toy_world import RIGHT, WAIT, Corridor, Moody, Stalled, Walker, cascade, deferral, prefix_router, threshold_router
 
-from bayes_tacit.agents import (
-    ActorError,
-    Budget,
-    CascadeController,
-    Choice,
-    ForcedHandoffController,
-    Observation,
-    PrefixRouterController,
-    Proposal,
-    PureController,
-    ReplayError,
-    Retry,
-    RouterController,
-    StepDeferralController,
-    StepResult,
-    TaskRouterController,
-    run_episode,
-)
+from bayes_tacit.agents import ActorError, Budget, Observation, Proposal, ReplayError, Retry, StepResult, run_episode
 from bayes_tacit.data.costs import StepCost
 from bayes_tacit.errors import InvalidDataError
+from bayes_tacit.router import Router, Rule, handoff_at, pure
+from bayes_tacit.router.rule import failing_below
+from bayes_tacit.router.rules import Chance, TaskChance
 
 PAPER = StepCost.paper("9b")
 
 
-def play(controller, cheap=WAIT, strong=RIGHT, *, nll=(None,), length=3, environment=None, **settings):
+def play(router, cheap=WAIT, strong=RIGHT, *, nll=(None,), length=3, environment=None, **settings):
     world = environment or Corridor(length)
     settings = {"extractor": Stalled(), "cost": PAPER, "episode": "corridor", **settings}
     actors = Walker("cheap", cheap, nll), Walker("strong", strong)
-    return run_episode(world, *actors, controller, **settings), world, actors
+    return run_episode(world, *actors, router, **settings), world, actors
 
 
 def agents(transcript):
@@ -46,7 +33,7 @@ def agents(transcript):
 
 
 def test_after_an_action_the_crossing_gives_the_next_action_to_strong():
-    transcript, world, (_, strong) = play(RouterController(threshold_router(2)))
+    transcript, world, (_, strong) = play(threshold_router(2))
     assert agents(transcript) == [
         ("cheap", 0, "wait", True),
         ("cheap", 1, "wait", True),
@@ -61,7 +48,7 @@ def test_after_an_action_the_crossing_gives_the_next_action_to_strong():
 
 
 def test_at_a_proposal_the_crossing_discards_it_and_strong_acts_from_the_prior_history():
-    transcript, world, (cheap, strong) = play(RouterController(threshold_router(2, "proposal")))
+    transcript, world, (cheap, strong) = play(threshold_router(2, "proposal"))
     assert agents(transcript) == [
         ("cheap", 0, "wait", True),
         ("cheap", 1, "wait", False),
@@ -78,9 +65,7 @@ def test_at_a_proposal_the_crossing_discards_it_and_strong_acts_from_the_prior_h
 
 @pytest.mark.parametrize("timing", ["post_action", "proposal"])
 def test_a_handoff_is_permanent_however_badly_strong_plays(timing):
-    transcript, _, (cheap, _) = play(
-        RouterController(threshold_router(2, timing)), strong=("left",), budget=Budget(actions=9)
-    )
+    transcript, _, (cheap, _) = play(threshold_router(2, timing), strong=("left",), budget=Budget(actions=9))
     first = next(i for i, step in enumerate(transcript.steps) if step.agent == "strong")
     assert {step.agent for step in transcript.steps[first:]} == {"strong"}
     assert len(cheap.seen) == 2
@@ -89,7 +74,7 @@ def test_a_handoff_is_permanent_however_badly_strong_plays(timing):
 
 
 def test_decisions_and_diagnostics_are_on_record_for_cheap_alone():
-    transcript, *_ = play(RouterController(threshold_router(2)))
+    transcript, *_ = play(threshold_router(2))
     scores = [step.choice.facts["score"] for step in transcript.checkpoints]
     assert scores == pytest.approx([0, 1], abs=1e-6)
     assert [step.choice.facts["handoff"] for step in transcript.checkpoints] == [False, True]
@@ -98,37 +83,36 @@ def test_decisions_and_diagnostics_are_on_record_for_cheap_alone():
 
 
 def test_shadow_mode_decides_but_cheap_goes_on():
-    transcript, *_ = play(RouterController(threshold_router(2), shadow=True), budget=Budget(actions=4))
+    transcript, *_ = play(threshold_router(2), shadow=True, budget=Budget(actions=4))
     assert [step.agent for step in transcript.steps] == ["cheap"] * 4
     assert transcript.steps[-1].choice.facts["handoff_step"] == 1
 
 
 def test_a_crossing_at_the_last_action_hands_off_nothing():
-    transcript, *_ = play(RouterController(threshold_router(2)), cheap=("wait", "wait"), budget=Budget(actions=2))
+    transcript, *_ = play(threshold_router(2), cheap=("wait", "wait"), budget=Budget(actions=2))
     assert transcript.checkpoints[-1].choice.call == "strong"
     assert (transcript.end.handoff_step, transcript.end.strong_calls, transcript.end.status) == (None, 0, "budget")
 
 
 @pytest.mark.parametrize(("agent", "success", "cost"), [("cheap", False, 50 * 2.25), ("strong", True, 3 * 6.75)])
 def test_pure_agents_play_alone(agent, success, cost):
-    transcript, *_ = play(PureController(agent))
+    transcript, *_ = play(pure(agent))
     assert {step.agent for step in transcript.steps} == {agent}
     assert (transcript.end.success, transcript.end.cost) == (success, cost)
 
 
-@pytest.mark.parametrize(("chance", "takes"), [(0.4, True), (0.5, False)])
-def test_the_task_router_decides_before_the_first_call(chance, takes):
-    asked = []
-    transcript, *_ = play(
-        TaskRouterController(lambda known: asked.append(dict(known)) or chance, 0.5), budget=Budget(5)
-    )
-    assert asked == [{"length": 3.0, "spare": 1 / 3}]
+@pytest.mark.parametrize(("intercept", "takes"), [(-1.1, True), (-1.0, False)])
+def test_the_task_router_decides_before_the_first_call(intercept, takes):
+    """Cheap's chance is below a half where the intercept is below -length / 3."""
+    chance = Chance([0.0], [1.0], intercept, [1 / 3])
+    router = Router(rule=TaskChance(chance), alpha_start=failing_below(0.5), feature_names=("length",))
+    transcript, *_ = play(router, budget=Budget(5))
     assert {step.agent for step in transcript.steps} == {"strong" if takes else "cheap"}
+    assert transcript.records[1].choice.call == ("strong" if takes else "cheap")
 
 
 def test_step_deferral_at_a_proposal_gives_the_current_action_only():
-    controller = StepDeferralController(threshold=0.7, timing="proposal")
-    transcript, world, _ = play(controller, nll=(0.1, 0.7, 0.1, 2.0, None), budget=Budget(5), length=9)
+    transcript, world, _ = play(deferral(0.7), nll=(0.1, 0.7, 0.1, 2.0, None), budget=Budget(5), length=9)
     assert agents(transcript) == [
         ("cheap", 0, "wait", True),
         ("cheap", 1, "wait", False),
@@ -144,8 +128,7 @@ def test_step_deferral_at_a_proposal_gives_the_current_action_only():
 
 
 def test_step_deferral_after_an_action_gives_the_next_action_only():
-    controller = StepDeferralController(threshold=1, signal="stalled", timing="post_action")
-    transcript, world, _ = play(controller, budget=Budget(5), length=9)
+    transcript, world, _ = play(deferral(1.0, "stalled", "post_action"), budget=Budget(5), length=9)
     assert [step.agent for step in transcript.steps] == ["cheap", "strong", "cheap", "strong", "cheap"]
     assert world.taken == ["wait", "right", "wait", "right", "wait"]
     assert transcript.end.cost == 3 * 2.25 + 2 * 6.75
@@ -153,18 +136,15 @@ def test_step_deferral_after_an_action_gives_the_next_action_only():
 
 @pytest.mark.parametrize("timing", ["post_action", "proposal"])
 def test_a_prefix_restart_charges_the_prefix_the_head_and_the_whole_strong_rollout(timing):
-    seen = []
-    controller = PrefixRouterController(2, lambda prefix: seen.append(prefix) or 0.3, threshold=0.5, timing=timing)
-    transcript, world, (_, strong) = play(controller, cheap=RIGHT, budget=Budget(3))
+    slopes = np.array([-1.0, 2.0, 0.3, 0.5, 0.7, 1.1])
+    chance = Chance(np.zeros(6), np.ones(6), 0.1, slopes)
+    transcript, world, (_, strong) = play(prefix_router(2, chance, timing), cheap=("wait", "right"), budget=Budget(3))
     assert world.resets == 2
     assert world.taken == ["right"] * 3
     assert len(strong.seen[0]) == 0
-    (prefix,) = seen
-    assert prefix == {
-        "length": 3.0,
-        "spare": 1 / 3,
-        **{f"{name}[{step}]": value for step in (0, 1) for name, value in (("stalled", 0.0), ("third", 1 / 3))},
-    }
+    known = [3.0, 1 / 3, 1.0, 1 / 3, 0.0, 1 / 3]
+    value = 1 / (1 + math.exp(-0.1 - slopes @ known))
+    assert [step.choice.facts.get("score") for step in transcript.checkpoints] == [None, pytest.approx(1 - value)]
     assert transcript.end.restarted
     assert (transcript.end.cheap_calls, transcript.end.strong_calls, transcript.end.one_off_calls) == (2, 3, 1)
     assert transcript.end.cost == 2 * 2.25 + 3 * 6.75 + 1.75
@@ -172,13 +152,13 @@ def test_a_prefix_restart_charges_the_prefix_the_head_and_the_whole_strong_rollo
 
 
 def test_a_prefix_that_looks_good_goes_on_and_costs_the_head_once():
-    transcript, world, _ = play(PrefixRouterController(1, lambda _: 0.5, threshold=0.5), cheap=RIGHT)
+    transcript, world, _ = play(prefix_router(1, 0.5), cheap=RIGHT)
     assert world.resets == 1
     assert transcript.end.cost == 3 * 2.25 + 1.75
 
 
 def test_an_episode_that_ends_within_the_prefix_never_calls_the_head():
-    transcript, *_ = play(PrefixRouterController(3, lambda _: 0.0, threshold=0.5), cheap=RIGHT)
+    transcript, *_ = play(prefix_router(3, 0.01), cheap=RIGHT)
     assert (transcript.end.one_off_calls, transcript.end.success) == (0, True)
 
 
@@ -186,25 +166,26 @@ def test_an_episode_that_ends_within_the_prefix_never_calls_the_head():
 @pytest.mark.parametrize("budget", [2, 5])
 def test_a_cascade_judges_the_finished_episode_and_restarts_with_strong(timing, budget):
     """With two actions Cheap's episode ends by its budget, with five by its success: it is judged all the same."""
-    seen = []
-    controller = CascadeController(lambda known: seen.append(known) or 0.3, threshold=0.5, timing=timing)
-    transcript, world, (cheap, strong) = play(controller, cheap=("wait", *RIGHT), budget=Budget(budget), length=2)
+    slopes = np.arange(10) / 10
+    router = cascade(Chance(np.zeros(10), np.ones(10), -5.0, slopes), timing)
+    transcript, world, (cheap, strong) = play(router, cheap=("wait", *RIGHT), budget=Budget(budget), length=2)
     cheap_steps = min(budget, 3)
-    (known,) = seen
-    assert (known["total stalled"], known["highest stalled"], known["last stalled"]) == (1.0, 1.0, 0.0)
-    assert known["mean stalled"] == 1 / cheap_steps
-    assert known["length"] == 2.0
+    # Features; then total, mean, highest and last of `stalled` and `third`.
+    known = [2.0, 1 / 3, 1.0, cheap_steps / 3, 1 / cheap_steps, 1 / 3, 1.0, 1 / 3, 0.0, 1 / 3]
     assert world.resets == 2
     assert (len(cheap.seen), [len(history) for history in strong.seen]) == (cheap_steps, [0, 1])
     assert (transcript.end.status, transcript.end.success, transcript.end.restarted) == ("done", True, True)
     assert (transcript.end.handoff_step, transcript.end.one_off_calls) == (0, 0)
     assert transcript.end.cost == cheap_steps * 2.25 + 2 * 6.75
-    assert transcript.records[-4].choice.facts == {"value": 0.3}
+    said = transcript.records[-4].choice
+    assert said.call == "restart"
+    assert said.facts["score"] == pytest.approx(1 - 1 / (1 + math.exp(5 - slopes @ known)))
 
 
 def test_a_cascade_that_trusts_the_result_keeps_it():
-    transcript, world, _ = play(CascadeController(lambda _: 0.5, threshold=0.5), cheap=RIGHT)
+    transcript, world, _ = play(cascade(0.5), cheap=RIGHT)
     assert (world.resets, transcript.end.cost, transcript.end.success) == (1, 3 * 2.25, True)
+    assert transcript.records[-1].choice.call == "cheap"
 
 
 @given(
@@ -214,14 +195,14 @@ def test_a_cascade_that_trusts_the_result_keeps_it():
     kind=st.sampled_from(["tacit", "deferral", "prefix", "cascade", "forced"]),
 )
 def test_costs_add_up_by_the_papers_formula(threshold, timing, cheap, kind):
-    controller = {
-        "tacit": RouterController(threshold_router(threshold, timing)),
-        "deferral": StepDeferralController(threshold=1, signal="stalled", timing=timing),
-        "prefix": PrefixRouterController(threshold, lambda _: 0.2, threshold=0.5, timing=timing),
-        "cascade": CascadeController(lambda known: known["last stalled"], threshold=0.5, timing=timing),
-        "forced": ForcedHandoffController(threshold, timing=timing),
+    router = {
+        "tacit": threshold_router(threshold, timing),
+        "deferral": deferral(1.0, "stalled", timing),
+        "prefix": prefix_router(threshold, 0.2, timing),
+        "cascade": cascade(Chance(np.zeros(10), np.ones(10), 1.0, [0] * 8 + [-2, 0]), timing),
+        "forced": handoff_at(threshold),
     }[kind]
-    transcript, world, (cheap_actor, strong_actor) = play(controller, cheap=cheap, budget=Budget(7), length=4)
+    transcript, world, (cheap_actor, strong_actor) = play(router, cheap=cheap, budget=Budget(7), length=4)
     end = transcript.end
     assert (end.cheap_calls, end.strong_calls) == (len(cheap_actor.seen), len(strong_actor.seen))
     assert end.cost == pytest.approx(2.25 * end.cheap_calls + 6.75 * end.strong_calls + 1.75 * end.one_off_calls)
@@ -234,7 +215,7 @@ def test_costs_add_up_by_the_papers_formula(threshold, timing, cheap, kind):
 
 @pytest.mark.parametrize("step", [0, 2])
 def test_a_forced_handoff_may_discard_the_proposal_of_its_step(step):
-    transcript, world, (cheap, strong) = play(ForcedHandoffController(step, "proposal", discards=True), length=9)
+    transcript, world, (cheap, strong) = play(handoff_at(step, timing="proposal", discards=True), length=9)
     assert len(cheap.seen) == step + 1
     assert [(one.agent, one.executed) for one in transcript.steps[: step + 2]] == [
         *[("cheap", True)] * step,
@@ -243,12 +224,12 @@ def test_a_forced_handoff_may_discard_the_proposal_of_its_step(step):
     ]
     assert (transcript.end.handoff_step, len(world.taken)) == (step, len(strong.seen) + step)
     with pytest.raises(InvalidDataError, match="timing is 'post_action'; expected 'proposal' where one is discarded"):
-        ForcedHandoffController(step, discards=True)
+        handoff_at(step, discards=True)
 
 
 def test_a_forced_handoff_replays_the_recorded_prefix_without_asking_cheap():
-    recorded, *_ = play(PureController("cheap"), cheap=("right", "left", "wait"), budget=Budget(6))
-    transcript, world, (cheap, strong) = play(ForcedHandoffController(2), recorded=recorded)
+    recorded, *_ = play(pure("cheap"), cheap=("right", "left", "wait"), budget=Budget(6))
+    transcript, world, (cheap, strong) = play(handoff_at(2), recorded=recorded)
     assert cheap.seen == []
     assert world.taken == ["right", "left", "right", "right", "right"]
     assert strong.seen[0] == recorded.history(2)
@@ -261,29 +242,30 @@ def test_a_forced_handoff_replays_the_recorded_prefix_without_asking_cheap():
 
 @pytest.mark.parametrize("step", [0, 1, 4, 6])
 def test_a_handoff_at_each_step_has_so_many_cheap_actions(step):
-    recorded, *_ = play(PureController("cheap"), budget=Budget(6))
-    transcript, *_ = play(ForcedHandoffController(step), recorded=recorded, budget=Budget(6))
+    recorded, *_ = play(pure("cheap"), budget=Budget(6))
+    transcript, *_ = play(handoff_at(step), recorded=recorded, budget=Budget(6))
     assert [each.agent for each in transcript.steps] == ["cheap"] * step + ["strong"] * min(3, 6 - step)
     assert transcript.end.handoff_step == (None if step == 6 else step)
 
 
 def test_a_replay_goes_on_with_cheap_itself_where_the_record_ends():
-    recorded, *_ = play(PureController("cheap"), budget=Budget(2))
-    transcript, _, (cheap, _) = play(PureController("cheap"), recorded=recorded, budget=Budget(4))
+    recorded, *_ = play(pure("cheap"), budget=Budget(2))
+    transcript, _, (cheap, _) = play(pure("cheap"), recorded=recorded, budget=Budget(4))
     assert [len(history) for history in cheap.seen] == [2, 3]
     assert transcript.end.cheap_calls == 4
 
 
 def test_after_strong_has_acted_cheap_is_asked_and_not_the_record():
-    recorded, *_ = play(PureController("cheap"), nll=(5.0, 0.1), budget=Budget(3))
-    deferral = StepDeferralController(threshold=1.0, timing="post_action")
-    transcript, _, (cheap, _) = play(deferral, nll=(0.2,), recorded=recorded, budget=Budget(3))
+    recorded, *_ = play(pure("cheap"), nll=(5.0, 0.1), budget=Budget(3))
+    transcript, _, (cheap, _) = play(
+        deferral(1.0, timing="post_action"), nll=(0.2,), recorded=recorded, budget=Budget(3)
+    )
     assert [step.agent for step in transcript.steps] == ["cheap", "strong", "cheap"]
     assert [history.actions for history in cheap.seen] == [("wait", "right")]
 
 
 def test_an_environment_that_answers_otherwise_than_recorded_is_refused():
-    recorded, *_ = play(PureController("cheap"), cheap=RIGHT, length=5)
+    recorded, *_ = play(pure("cheap"), cheap=RIGHT, length=5)
 
     class Slippery(Corridor):
         def step(self, action):
@@ -291,28 +273,26 @@ def test_an_environment_that_answers_otherwise_than_recorded_is_refused():
             return StepResult(Observation("you slip")) if len(self.taken) == 2 else result
 
     with pytest.raises(ReplayError, match="step 1: 'right' gave"):
-        play(ForcedHandoffController(3), recorded=recorded, environment=Slippery(5))
+        play(handoff_at(3), recorded=recorded, environment=Slippery(5))
     with pytest.raises(ReplayError, match="first observation"):
-        play(ForcedHandoffController(3), recorded=recorded, environment=Corridor(4))
+        play(handoff_at(3), recorded=recorded, environment=Corridor(4))
     with pytest.raises(InvalidDataError, match="recorded rollout"):
-        play(ForcedHandoffController(3), recorded=recorded, episode="another")
+        play(handoff_at(3), recorded=recorded, episode="another")
 
 
 def test_invalid_actions_count_and_the_episode_goes_on():
-    transcript, *_ = play(PureController("cheap"), cheap=("fly", "right"), budget=Budget(4))
+    transcript, *_ = play(pure("cheap"), cheap=("fly", "right"), budget=Budget(4))
     assert [step.result.valid for step in transcript.steps] == [False, True, True, True]
     assert (transcript.end.actions, transcript.end.success) == (4, True)
 
 
 def test_success_on_the_last_action_of_the_budget_counts():
-    transcript, *_ = play(PureController("strong"), budget=Budget(3))
+    transcript, *_ = play(pure("strong"), budget=Budget(3))
     assert (transcript.end.status, transcript.end.success) == ("done", True)
 
 
 def test_a_budget_of_calls_counts_discarded_proposals():
-    transcript, *_ = play(
-        RouterController(threshold_router(2, "proposal")), budget=Budget(actions=50, calls=4), length=9
-    )
+    transcript, *_ = play(threshold_router(2, "proposal"), budget=Budget(actions=50, calls=4), length=9)
     assert agents(transcript)[1] == ("cheap", 1, "wait", False)
     assert (len(transcript.steps), transcript.end.actions, transcript.end.status) == (4, 3, "budget")
 
@@ -329,7 +309,7 @@ def test_transient_errors_are_retried_with_growing_waits_and_none_is_charged():
         Corridor(2),
         moody,
         None,
-        PureController("cheap"),
+        pure("cheap"),
         episode="moody",
         retry=Retry(attempts=4, first=1, factor=2, jitter=0),
         sleep=waits.append,
@@ -362,7 +342,7 @@ def test_an_actor_that_gives_no_answer_ends_the_episode(errors, calls):
         Corridor(2),
         moody,
         None,
-        PureController("cheap"),
+        pure("cheap"),
         episode="e",
         retry=Retry(attempts=3),
         sleep=lambda _: None,
@@ -376,7 +356,7 @@ def test_an_actor_that_gives_no_answer_ends_the_episode(errors, calls):
 
 @pytest.mark.parametrize("timing", ["post_action", "proposal"])
 def test_an_environment_that_breaks_ends_the_episode_with_the_call_on_record(timing):
-    transcript, *_ = play(PureController("cheap", timing=timing), environment=Corridor(5, breaks_at=1))
+    transcript, *_ = play(pure("cheap", timing=timing), environment=Corridor(5, breaks_at=1))
     assert (transcript.end.status, transcript.end.success) == ("environment_error", False)
     assert transcript.end.error == "OSError: the engine is gone"
     assert [(step.executed, step.result is None) for step in transcript.steps] == [(True, False), (True, True)]
@@ -389,7 +369,7 @@ def test_an_environment_that_does_not_begin_is_recorded():
         def reset(self):
             raise RuntimeError("no game")
 
-    transcript, *_ = play(PureController("cheap"), environment=Broken())
+    transcript, *_ = play(pure("cheap"), environment=Broken())
     assert (transcript.end.status, transcript.records, transcript.end.cost) == ("environment_error", (), 0)
     assert transcript.task == ""
 
@@ -401,21 +381,19 @@ def test_impossible_diagnostics_are_refused_with_their_place(value):
             return {"stalled": value if len(history) == 1 else 0.0, "third": 0.0}
 
     with pytest.raises(InvalidDataError, match=r"episode 'corridor', step 1: diagnostics\['stalled'\] is"):
-        play(PureController("cheap"), extractor=Odd())
+        play(pure("cheap"), extractor=Odd())
 
 
 def test_impossible_answers_of_an_actor_are_refused():
     with pytest.raises(InvalidDataError, match="nll at episode 'corridor', step 1 is -1"):
-        play(PureController("cheap"), nll=(0.0, -1.0))
+        play(pure("cheap"), nll=(0.0, -1.0))
     with pytest.raises(InvalidDataError, match="strong is None"):
-        run_episode(Corridor(), Walker("cheap", WAIT), None, PureController("strong"), episode="e")
+        run_episode(Corridor(), Walker("cheap", WAIT), None, pure("strong"), episode="e")
 
 
 def test_a_router_whose_diagnostics_nobody_gives_is_refused():
-    with pytest.raises(InvalidDataError, match="'length' among them"):
-        run_episode(
-            Corridor(), Walker("c", WAIT), Walker("s", RIGHT), RouterController(threshold_router(2)), episode="e"
-        )
+    with pytest.raises(InvalidDataError, match=r"features\['length'\], which is missing"):
+        run_episode(Corridor(), Walker("c", WAIT), Walker("s", RIGHT), threshold_router(2), episode="e")
 
 
 def test_the_seconds_of_an_actor_are_kept_and_measured_where_it_does_not_tell():
@@ -426,39 +404,49 @@ def test_the_seconds_of_an_actor_are_kept_and_measured_where_it_does_not_tell():
             return Proposal("right")
 
     times = iter(range(1000))
-    transcript = run_episode(
-        Corridor(1), Silent(), None, PureController("cheap"), episode="e", clock=lambda: float(next(times))
-    )
+    transcript = run_episode(Corridor(1), Silent(), None, pure("cheap"), episode="e", clock=lambda: float(next(times)))
     assert transcript.steps[0].proposal.seconds == 1.0
-    told, *_ = play(PureController("strong"))
+    told, *_ = play(pure("strong"))
     assert told.steps[0].proposal.seconds == 0.25
+
+
+class Asking(Rule):
+    """A rule of one's own, which asks at every step, and calls Strong at the second."""
+
+    policy, one_off = "asking", 1
+
+    def begin(self, x):
+        return {"steps": np.zeros(len(x))}
+
+    def step(self, state, u):  # noqa: ARG002
+        return {"steps": state["steps"] + 1}, state["steps"]
 
 
 @pytest.mark.parametrize("timing", ["post_action", "proposal"])
 def test_calls_made_to_decide_at_a_checkpoint_are_charged(timing):
-    class Asks:
-        name = "asks"
-
-        def __init__(self):
-            self.timing = timing
-
-        def begin(self, features, episode):  # noqa: ARG002
-            return self
-
-        def before(self):
-            return Choice("cheap")
-
-        def checkpoint(self, checkpoint):
-            assert (checkpoint.moment.result is None) == (timing == "proposal")
-            return Choice("strong" if len(checkpoint.moment.history) == 1 else "cheap", one_off_calls=1)
-
-        def end(self):
-            return Choice("cheap")
-
-    transcript, *_ = play(Asks())
+    transcript, *_ = play(Router(rule=Asking(), alpha=1.0, timing=timing))
     assert [step.cost for step in transcript.steps] == [2.25 + 1.75, 2.25 + 1.75, 6.75, 6.75, 6.75]
     assert transcript.end.cost == 2 * (2.25 + 1.75) + 3 * 6.75
     assert transcript.end.one_off_calls == 2
+    assert transcript.header.policy == "asking"
+
+
+@pytest.mark.parametrize(("timing", "asked"), [("post_action", 1), ("proposal", 2)])
+def test_nothing_is_asked_where_nothing_is_left_to_do(timing, asked):
+    transcript, *_ = play(Router(rule=Asking(), timing=timing), budget=Budget(2))
+    assert transcript.end.one_off_calls == asked
+
+
+def test_a_diagnostic_called_nll_is_the_extractors():
+    class Capped(Stalled):
+        diagnostic_names = ("nll",)
+
+        def diagnostics(self, history, proposal, result):  # noqa: ARG002
+            return {"nll": min(proposal.nll, 1.0)}
+
+    transcript, *_ = play(deferral(2.0), nll=(3.0,), extractor=Capped(), budget=Budget(3))
+    assert transcript.end.strong_calls == 0
+    assert [step.choice.facts["score"] for step in transcript.checkpoints] == [1.0] * 3
 
 
 def test_only_an_environment_that_is_done_can_have_succeeded():
@@ -466,5 +454,5 @@ def test_only_an_environment_that_is_done_can_have_succeeded():
         def step(self, action):
             return replace(super().step(action), done=False)
 
-    transcript, *_ = play(PureController("strong"), environment=Hesitant(2), budget=Budget(4))
+    transcript, *_ = play(pure("strong"), environment=Hesitant(2), budget=Budget(4))
     assert (transcript.end.status, transcript.end.success) == ("budget", False)

@@ -8,10 +8,9 @@ from functools import cache
 
 import numpy as np
 import pytest
-from bayes_tacit.agents.playing.collect import transcript_path
 
 from bayes_tacit.agents import Budget, History, Step, is_finished
-from bayes_tacit.agents.playing import Continuations, Players, RecordedActor, collect, collected
+from bayes_tacit.agents.playing import Continuations, Players, RecordedActor, collect, collected, transcript_path
 from bayes_tacit.agents.teacher import feasible_by
 from bayes_tacit.agents.transcript import episodes_from_transcripts
 from bayes_tacit.data.costs import StepCost

@@ -6,10 +6,10 @@ import io
 import re
 
 import pytest
-from bayes_tacit.agents.playing.workers import work_through
 from rich.console import Console
 
 from bayes_tacit.agents.playing import shown
+from bayes_tacit.agents.work import work_through
 
 
 def console(*, terminal):

@@ -17,13 +17,13 @@ from bayes_tacit.agents import (
     History,
     Observation,
     Proposal,
-    PureController,
     read_transcript,
     run_episode,
     write_transcript,
 )
 from bayes_tacit.agents.playing import Players, RecordedActor, collect, recorded
 from bayes_tacit.errors import InvalidDataError, MissingFileError
+from bayes_tacit.router import pure
 
 LENGTHS = {"a": 2, "b": 3, "c": 3}
 BUDGET = Budget(5)
@@ -57,7 +57,7 @@ def record(folder, episode, agent, actions, **settings):
     actors = (actor, None) if agent == "cheap" else (None, actor)
     settings = {"budget": BUDGET, "episode": episode, "extractor": Stalled(), **settings}
     path = folder / f"{episode}.{agent}.jsonl"
-    return run_episode(Corridor(LENGTHS[episode]), *actors, PureController(agent), path=path, **settings)
+    return run_episode(Corridor(LENGTHS[episode]), *actors, pure(agent), path=path, **settings)
 
 
 @pytest.fixture
@@ -112,7 +112,7 @@ def test_tasks_that_begin_alike_have_their_own_answers(folder, tmp_path):
 
 def test_an_id_is_handed_on_and_tells_histories_apart_for_nobody_else():
     history = History(Observation("place 0"), episode="a")
-    played = run_episode(Corridor(2), walker := Walker("c", RIGHT), None, PureController("cheap"), episode="a")
+    played = run_episode(Corridor(2), walker := Walker("c", RIGHT), None, pure("cheap"), episode="a")
     assert [one.episode for one in (*walker.seen, played.history(1))] == ["a"] * 3
     assert history == History(Observation("place 0"), episode="b")
 

@@ -10,14 +10,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from bayes_tacit.agents.playing.ownership import owned
-from bayes_tacit.router.control import StepDeferralController
 from children import runs, until, workers_of
 from patient_world import PLAYERS, Corridors, Slow
-from toy_world import Stalled
+from toy_world import Stalled, deferral
 
 from bayes_tacit.agents import read_pairs
 from bayes_tacit.agents.playing import Entry, FolderInUseError, Players, collect, collected, play_policies
+from bayes_tacit.agents.work import owned
 from bayes_tacit.errors import TacitError, TacitWarning
 
 HERE = Path(__file__).parent.parent
@@ -61,7 +60,7 @@ def acts(pairs):
 )
 def test_workers_end_with_their_run_and_the_next_run_at_once_finishes_its_work(tmp_path, how, monkeypatch):
     # On a busy machine the workers' last moment is a long one.
-    monkeypatch.setattr("bayes_tacit.agents.playing.ownership.PATIENCE", 60)
+    monkeypatch.setattr("bayes_tacit.agents.work.PATIENCE", 60)
     folder = tmp_path / "rollouts"
     with started(folder) as process:
         until(lambda: len(list(folder.glob("*.partial"))) == 2 and list(folder.glob("*.jsonl")))
@@ -77,7 +76,7 @@ def test_workers_end_with_their_run_and_the_next_run_at_once_finishes_its_work(t
 
 
 def test_a_folder_that_is_played_into_is_refused_to_others_and_free_afterwards(tmp_path, monkeypatch):
-    monkeypatch.setattr("bayes_tacit.agents.playing.ownership.PATIENCE", 0)
+    monkeypatch.setattr("bayes_tacit.agents.work.PATIENCE", 0)
     named = rf"{tmp_path}: another run .*\(process {os.getpid()}\)"
     with owned(tmp_path), pytest.raises(FolderInUseError, match=named):
         collect(Corridors(), tmp_path, PLAYERS)
@@ -128,7 +127,7 @@ def test_a_broken_transcript_is_set_aside_with_a_warning_and_played_again(tmp_pa
 
 def test_a_broken_episode_of_a_policy_is_set_aside_and_played_again(tmp_path):
     pairs = collect(Corridors(2), tmp_path / "rollouts", PLAYERS)
-    entries = [Entry("deferral", StepDeferralController(0.5, Stalled.diagnostic_names[0], "proposal"))]
+    entries = [Entry("deferral", deferral(0.5, Stalled.diagnostic_names[0]))]
 
     def played():
         return play_policies(Corridors(2), pairs, entries, tmp_path / "played", PLAYERS)["deferral"]

@@ -13,16 +13,7 @@ from protocol_server import ProtocolServer, dies, says, status
 from toy_world import RIGHT, WAIT, Corridor, Stalled, Walker
 
 from bayes_tacit import Counterfactuals, Episodes, StepCost, load_example
-from bayes_tacit.agents import (
-    ActorError,
-    Budget,
-    ForcedHandoffController,
-    PureController,
-    Retry,
-    episodes_from_transcripts,
-    run_episode,
-    write_transcript,
-)
+from bayes_tacit.agents import ActorError, Budget, Retry, episodes_from_transcripts, run_episode, write_transcript
 from bayes_tacit.agents.endpoint import Endpoint
 from bayes_tacit.agents.marks import Mark, read_marks, with_marks
 from bayes_tacit.agents.teacher import (
@@ -39,6 +30,7 @@ from bayes_tacit.agents.transcript import read_pairs
 from bayes_tacit.cli.app import app, main
 from bayes_tacit.cli.teach import teach
 from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileError
+from bayes_tacit.router import handoff_at, pure
 
 pytestmark = pytest.mark.filterwarnings("ignore::bayes_tacit.errors.TacitWarning")
 
@@ -48,8 +40,8 @@ GOOD = '{"earliest": 1, "latest": 3, "recommended": 2, "explanation": "it waits"
 def pair(episode="a", cheap=WAIT, strong=RIGHT, *, length=3, actions=6, timing="post_action"):
     settings = {"episode": episode, "extractor": Stalled(), "budget": Budget(actions)}
     return (
-        run_episode(Corridor(length), Walker("c", cheap), None, PureController("cheap", timing), **settings),
-        run_episode(Corridor(length), None, Walker("s", strong), PureController("strong", timing), **settings),
+        run_episode(Corridor(length), Walker("c", cheap), None, pure("cheap", timing), **settings),
+        run_episode(Corridor(length), None, Walker("s", strong), pure("strong", timing), **settings),
     )
 
 
@@ -207,7 +199,7 @@ def counterfactuals_of(cheap, length=3, actions=6):
             Corridor(length),
             None,
             Walker("s", RIGHT),
-            ForcedHandoffController(step),
+            handoff_at(step),
             episode=cheap.episode,
             recorded=cheap,
             budget=Budget(actions),

@@ -14,17 +14,14 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from toy_world import RIGHT, WAIT, Corridor, Moody, Stalled, Walker, threshold_router
+from toy_world import RIGHT, WAIT, Corridor, Moody, Stalled, Walker, prefix_router, threshold_router
 
 from bayes_tacit import Episodes
 from bayes_tacit.agents import (
     ActorError,
     Budget,
     Observation,
-    PrefixRouterController,
     Proposal,
-    PureController,
-    RouterController,
     StepResult,
     TornTranscriptError,
     episodes_from_transcripts,
@@ -35,29 +32,30 @@ from bayes_tacit.agents import (
     write_transcript,
 )
 from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileError
+from bayes_tacit.router import pure
 
 # A transcript without a teacher's window is unusual, not wrong.
 pytestmark = pytest.mark.filterwarnings("ignore::bayes_tacit.errors.TacitWarning")
 
 
-def play(controller, cheap=WAIT, strong=RIGHT, *, path=None, length=3, **settings):
+def play(router, cheap=WAIT, strong=RIGHT, *, path=None, length=3, **settings):
     settings = {"extractor": Stalled(), "episode": "corridor", "budget": Budget(6), **settings}
     actors = Walker("cheap", cheap, (0.1, None)), Walker("strong", strong)
-    return run_episode(Corridor(length), *actors, controller, path=path, **settings)
+    return run_episode(Corridor(length), *actors, router, path=path, **settings)
 
 
-CONTROLLERS = {
-    "pure": PureController("cheap"),
-    "tacit": RouterController(threshold_router(2)),
-    "proposal": RouterController(threshold_router(2, "proposal")),
-    "restart": PrefixRouterController(2, lambda _: 0.1, threshold=0.5),
+ROUTERS = {
+    "pure": pure("cheap"),
+    "tacit": threshold_router(2),
+    "proposal": threshold_router(2, "proposal"),
+    "restart": prefix_router(2, 0.1),
 }
 
 
-@pytest.mark.parametrize("name", CONTROLLERS)
+@pytest.mark.parametrize("name", ROUTERS)
 def test_what_is_read_is_what_was_played(name, tmp_path):
     path = tmp_path / "episode.jsonl"
-    played = play(CONTROLLERS[name], path=path, info={"seed": 7, "words": "größer 🙂\u2028next"})
+    played = play(ROUTERS[name], path=path, info={"seed": 7, "words": "größer 🙂\u2028next"})
     assert read_transcript(path) == played
     assert path.read_text(encoding="utf-8").splitlines(keepends=False)[0].startswith('{"event": "start"')
     assert list(tmp_path.iterdir()) == [path]
@@ -92,7 +90,7 @@ def test_every_text_and_number_survives_the_file(words, numbers, tmp_path_factor
             return Proposal(words[len(history)][0], nll=numbers[len(history)][1], raw=words[len(history)][1])
 
     path = tmp_path_factory.mktemp("transcripts") / "t.jsonl"
-    played = run_episode(World(), Speaker(), None, PureController("cheap"), episode="e", path=path)
+    played = run_episode(World(), Speaker(), None, pure("cheap"), episode="e", path=path)
     assert read_transcript(path) == played
 
 
@@ -103,7 +101,7 @@ def test_retries_and_errors_are_in_the_file(tmp_path):
         Corridor(),
         Moody(Walker("cheap", WAIT), errors),
         None,
-        PureController("cheap"),
+        pure("cheap"),
         episode="e",
         path=path,
         sleep=lambda _: None,
@@ -119,13 +117,13 @@ def test_a_killed_program_leaves_a_torn_transcript_that_does_not_count(tmp_path)
         import os, sys
         sys.path[:0] = [{str(Path(__file__).parent)!r}]
         from toy_world import Corridor, Walker
-        from bayes_tacit.agents import PureController, run_episode
+        from bayes_tacit.agents import run_episode
         class Deadly(Walker):
             def act(self, history):
                 if len(history) == 2:
                     os.kill(os.getpid(), 9)
                 return super().act(history)
-        run_episode(Corridor(9), Deadly("d", ("right",)), None, PureController("cheap"), episode="e", path="t.jsonl")
+        run_episode(Corridor(9), Deadly("d", ("right",)), None, pure("cheap"), episode="e", path="t.jsonl")
     """
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], cwd=tmp_path, env=environment, check=False)
@@ -136,13 +134,13 @@ def test_a_killed_program_leaves_a_torn_transcript_that_does_not_count(tmp_path)
     assert not is_finished(tmp_path / "t.jsonl")
     with pytest.raises(TornTranscriptError, match="has no end"):
         read_transcript(partial)
-    play(PureController("cheap"), path=tmp_path / "t.jsonl")
+    play(pure("cheap"), path=tmp_path / "t.jsonl")
     assert [entry.name for entry in tmp_path.iterdir()] == ["t.jsonl"]
 
 
 def test_a_transcript_cut_anywhere_is_torn(tmp_path):
     path = tmp_path / "t.jsonl"
-    play(RouterController(threshold_router(2)), path=path)
+    play(threshold_router(2), path=path)
     whole = path.read_bytes()
     cuts = [0, 1, whole.index(b"\n") + 1, len(whole) // 2, len(whole) - 1]
     for content in [*(whole[:cut] for cut in cuts), whole + whole[:9]]:
@@ -167,7 +165,7 @@ def test_a_transcript_cut_anywhere_is_torn(tmp_path):
 )
 def test_what_is_no_transcript_is_refused_with_its_line(change, message, tmp_path):
     path = tmp_path / "t.jsonl"
-    play(PureController("cheap"), path=path)
+    play(pure("cheap"), path=path)
     path.write_text("\n".join(change(path.read_text().splitlines())) + "\n")
     with pytest.raises(FileFormatError, match=message):
         read_transcript(path)
@@ -177,22 +175,22 @@ def test_missing_files_and_folders_are_named(tmp_path):
     with pytest.raises(MissingFileError, match=r"none\.jsonl"):
         read_transcript(tmp_path / "none.jsonl")
     with pytest.raises(MissingFileError, match="no such folder"):
-        play(PureController("cheap"), path=tmp_path / "none" / "t.jsonl")
+        play(pure("cheap"), path=tmp_path / "none" / "t.jsonl")
     with pytest.raises(MissingFileError, match="folder of transcripts"):
         read_transcripts(tmp_path / "none")
 
 
 def test_the_same_play_has_the_same_fingerprint_whatever_time_it_took():
-    first, second = play(PureController("cheap")), play(PureController("cheap"))
+    first, second = play(pure("cheap")), play(pure("cheap"))
     assert first != second
     assert first.fingerprint() == second.fingerprint()
-    assert first.fingerprint() != play(PureController("cheap"), cheap=("left",)).fingerprint()
+    assert first.fingerprint() != play(pure("cheap"), cheap=("left",)).fingerprint()
 
 
 def pair(episode, cheap, strong, *, length, timing="post_action"):
     return (
-        play(PureController("cheap", timing), cheap=cheap, length=length, episode=episode),
-        play(PureController("strong", timing), strong=strong, length=length, episode=episode),
+        play(pure("cheap", timing), cheap=cheap, length=length, episode=episode),
+        play(pure("strong", timing), strong=strong, length=length, episode=episode),
     )
 
 
@@ -243,13 +241,13 @@ def test_features_and_diagnostics_can_be_chosen():
 def test_pairs_that_are_none_are_refused():
     cheap, strong = pair("a", WAIT, RIGHT, length=3)
     other_cheap, other_strong = pair("b", WAIT, RIGHT, length=3)
-    handed = play(RouterController(threshold_router(2)), episode="a")
-    discarded = play(RouterController(threshold_router(2, "proposal")), episode="a", budget=Budget(50, calls=2))
-    bare = play(PureController("cheap"), episode="a", extractor=None)
+    handed = play(threshold_router(2), episode="a")
+    discarded = play(threshold_router(2, "proposal"), episode="a", budget=Budget(50, calls=2))
+    bare = play(pure("cheap"), episode="a", extractor=None)
     broken = run_episode(
-        Corridor(3, breaks_at=1), Walker("c", WAIT), None, PureController("cheap"), episode="a", extractor=Stalled()
+        Corridor(3, breaks_at=1), Walker("c", WAIT), None, pure("cheap"), episode="a", extractor=Stalled()
     )
-    longer = play(PureController("strong"), episode="a", length=4)
+    longer = play(pure("strong"), episode="a", length=4)
     for given_pair, message in [
         ((cheap, other_strong), "the same episode"),
         ((strong, cheap), "each by cheap"),

@@ -6,37 +6,30 @@ import json
 import math
 
 import pytest
-from bayes_tacit.agents.frames import COLUMNS, transcript_frame
-from toy_world import RIGHT, WAIT, Corridor, Stalled, Walker, threshold_router
+from toy_world import RIGHT, WAIT, Corridor, Stalled, Walker, deferral, prefix_router, threshold_router
 
 from bayes_tacit import StepCost
-from bayes_tacit.agents import (
-    Budget,
-    ForcedHandoffController,
-    PrefixRouterController,
-    PureController,
-    RouterController,
-    StepDeferralController,
-    run_episode,
-)
+from bayes_tacit.agents import Budget, run_episode
+from bayes_tacit.agents.pages import COLUMNS, transcript_frame
 from bayes_tacit.errors import InvalidDataError
+from bayes_tacit.router import handoff_at, pure
 
-CONTROLLERS = {
-    "pure": PureController("cheap"),
-    "tacit": RouterController(threshold_router(2)),
-    "discarded proposal": RouterController(threshold_router(2, "proposal")),
-    "deferral": StepDeferralController(0.5, signal="stalled"),
-    "restart": PrefixRouterController(2, lambda _: 0.1, threshold=0.5),
-    "forced": ForcedHandoffController(1),
+ROUTERS = {
+    "pure": pure("cheap"),
+    "tacit": threshold_router(2),
+    "discarded proposal": threshold_router(2, "proposal"),
+    "deferral": deferral(0.5, "stalled", "post_action"),
+    "restart": prefix_router(2, 0.1),
+    "forced": handoff_at(1),
 }
 
 
-def play(controller, path=None, extractor=None, corridor=None):
+def play(router, path=None, extractor=None, corridor=None):
     return run_episode(
         corridor or Corridor(3),
         Walker("cheap", WAIT, (0.1, None)),
         Walker("strong", RIGHT),
-        controller,
+        router,
         episode="corridor",
         extractor=extractor or Stalled(),
         budget=Budget(6),
@@ -50,48 +43,47 @@ def same(value, other):
     return nothing or value == other
 
 
-@pytest.mark.parametrize("name", CONTROLLERS)
+@pytest.mark.parametrize("name", ROUTERS)
 def test_every_line_of_the_file_that_was_paid_is_a_row(name, tmp_path):
     path = tmp_path / "t.jsonl"
-    played = play(CONTROLLERS[name], path)
+    played = play(ROUTERS[name], path)
     events = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    paid = [one for one in events if one.get("cost") and one["event"] != "end"]
+    paid = [one for one in events if one["event"] == "step"]
     frame = transcript_frame(played)
     assert list(frame.columns[: len(COLUMNS)]) == list(COLUMNS)
-    assert len(frame) == len(paid) == played.end.cheap_calls + played.end.strong_calls + played.end.one_off_calls
+    assert len(frame) == len(paid) == played.end.cheap_calls + played.end.strong_calls
     for row, event in zip(frame.to_dict("records"), paid, strict=True):
         assert (row["run"], row["step"], row["cost"]) == (event["run"], event["step"], event["cost"])
         choice = event["choice"] or {"facts": {}}
         expected = {**choice["facts"], **(event.get("diagnostics") or {})}
-        if event["event"] == "step":
-            result = event["result"] or {"observation": {"text": ""}, "valid": None}
-            expected |= {"agent": event["agent"], "action": event["proposal"]["action"], "executed": event["executed"]}
-            expected |= {"observation": result["observation"]["text"], "valid": result["valid"]}
-            expected |= {"nll": event["proposal"]["nll"]}
-        else:
-            expected |= {"agent": "one-off", "action": "", "executed": False, "observation": ""}
+        result = event["result"] or {"observation": {"text": ""}, "valid": None}
+        expected |= {"agent": event["agent"], "action": event["proposal"]["action"], "executed": event["executed"]}
+        expected |= {"observation": result["observation"]["text"], "valid": result["valid"]}
+        expected |= {"nll": event["proposal"]["nll"], "step": event["step"]}
         assert all(same(row[column], value) for column, value in expected.items())
 
 
-@pytest.mark.parametrize("name", CONTROLLERS)
+@pytest.mark.parametrize("name", ROUTERS)
 def test_the_costs_of_the_rows_are_the_cost_of_the_episode(name):
-    played = play(CONTROLLERS[name])
+    played = play(ROUTERS[name])
     frame = transcript_frame(played)
-    calls = frame["agent"].value_counts().reindex(["cheap", "strong", "one-off"], fill_value=0)
-    assert frame["cost"].sum() == played.end.cost == calls["cheap"] + 6.75 * calls["strong"] + 1.75 * calls["one-off"]
+    calls = frame["agent"].value_counts().reindex(["cheap", "strong"], fill_value=0)
+    questions = played.end.one_off_calls
+    assert frame["cost"].sum() == played.end.cost == calls["cheap"] + 6.75 * calls["strong"] + 1.75 * questions
 
 
 def test_a_discarded_proposal_is_a_row_that_was_not_executed():
-    frame = transcript_frame(play(CONTROLLERS["discarded proposal"]))
+    frame = transcript_frame(play(ROUTERS["discarded proposal"]))
     discarded = frame[~frame["executed"]]
     assert discarded[["step", "agent", "observation", "cost"]].to_numpy().tolist() == [[1, "cheap", "", 1.0]]
 
 
-def test_the_look_of_a_prefix_router_is_a_row_and_the_restart_a_new_run():
-    frame = transcript_frame(play(CONTROLLERS["restart"]))
-    assert frame["agent"].tolist() == ["cheap", "cheap", "one-off", "strong", "strong", "strong"]
-    assert frame["run"].tolist() == [0, 0, 0, 1, 1, 1]
-    assert frame["value"].tolist()[2] == 0.1
+def test_the_question_of_a_prefix_router_is_paid_with_its_step_and_the_restart_is_a_new_run():
+    frame = transcript_frame(play(ROUTERS["restart"]))
+    assert frame["agent"].tolist() == ["cheap", "cheap", "strong", "strong", "strong"]
+    assert frame["run"].tolist() == [0, 0, 1, 1, 1]
+    assert frame["cost"].tolist() == [1.0, 1.0 + 1.75, 6.75, 6.75, 6.75]
+    assert frame["score"].tolist()[1] == pytest.approx(0.9)
 
 
 def test_an_episode_that_never_began_has_no_rows():
@@ -99,7 +91,7 @@ def test_an_episode_that_never_began_has_no_rows():
         def reset(self):
             raise OSError("the engine is gone")
 
-    frame = transcript_frame(play(PureController("cheap"), corridor=Broken()))
+    frame = transcript_frame(play(pure("cheap"), corridor=Broken()))
     assert (len(frame), tuple(frame.columns)) == (0, COLUMNS)
 
 
@@ -113,4 +105,4 @@ def test_a_diagnostic_that_is_called_like_another_column_is_refused(taken):
             return {"stalled": given["stalled"], taken: given["third"]}
 
     with pytest.raises(InvalidDataError, match=f"diagnostics is '{taken}'"):
-        transcript_frame(play(CONTROLLERS["tacit"], extractor=Named()))
+        transcript_frame(play(ROUTERS["tacit"], extractor=Named()))

@@ -5,27 +5,19 @@ from __future__ import annotations
 import json
 
 import pytest
-from toy_world import RIGHT, WAIT, Corridor, Stalled, Walker, threshold_router
+from toy_world import RIGHT, WAIT, Corridor, Stalled, Walker, prefix_router, threshold_router
 
-from bayes_tacit.agents import (
-    BrokenTranscriptError,
-    Budget,
-    PrefixRouterController,
-    PureController,
-    RouterController,
-    TornTranscriptError,
-    read_transcript,
-    run_episode,
-)
+from bayes_tacit.agents import BrokenTranscriptError, Budget, TornTranscriptError, read_transcript, run_episode
 from bayes_tacit.errors import InvalidDataError
+from bayes_tacit.router import pure
 
-CHEAP = PureController("cheap")
+CHEAP = pure("cheap")
 
 
-def play(controller, path, *, length=3, **settings):
+def play(router, path, *, length=3, **settings):
     settings = {"extractor": Stalled(), "episode": "corridor", "budget": Budget(6), **settings}
     actors = Walker("cheap", WAIT), Walker("strong", RIGHT)
-    return run_episode(Corridor(length), *actors, controller, path=path, **settings)
+    return run_episode(Corridor(length), *actors, router, path=path, **settings)
 
 
 def edited(path, change):
@@ -121,24 +113,24 @@ class Once(Corridor):
 
 
 def restarting():
-    return PrefixRouterController(2, lambda _: 0.1, threshold=0.5)
+    return prefix_router(2, 0.1)
 
 
 @pytest.mark.parametrize(
-    ("controller", "world"),
+    ("router", "world"),
     [
         (CHEAP, Corridor(3)),
-        (PureController("strong"), Corridor(3)),
-        (RouterController(threshold_router(2)), Corridor(3)),
-        (RouterController(threshold_router(2, "proposal")), Corridor(3)),
+        (pure("strong"), Corridor(3)),
+        (threshold_router(2), Corridor(3)),
+        (threshold_router(2, "proposal"), Corridor(3)),
         (restarting(), Corridor(3)),
         (restarting(), Once(3)),
         (CHEAP, Corridor(3, breaks_at=1)),
     ],
 )
-def test_whatever_the_loop_writes_is_read(controller, world, tmp_path):
+def test_whatever_the_loop_writes_is_read(router, world, tmp_path):
     path = tmp_path / "t.jsonl"
     actors = Walker("cheap", WAIT), Walker("strong", RIGHT)
     settings = {"extractor": Stalled(), "episode": "e", "budget": Budget(6, calls=6)}
-    played = run_episode(world, *actors, controller, path=path, **settings)
+    played = run_episode(world, *actors, router, path=path, **settings)
     assert read_transcript(path) == played

@@ -36,11 +36,11 @@ from conversations import asked, call, turn
 from routers import random_router
 from toy_world import RIGHT, WAIT, Corridor, Stalled, Walker
 
-from bayes_tacit.agents import Budget, PureController, run_episode
+from bayes_tacit.agents import Budget, run_episode
 from bayes_tacit.agents.transcript import read_transcript
 from bayes_tacit.cli.route import answer
 from bayes_tacit.gateway import Engine, FileStore, Identity, Reply, SessionLog, Sessions, default_router
-from bayes_tacit.router import DecisionLog, replay
+from bayes_tacit.router import DecisionLog, pure, replay
 from simulations.dabench.questions import read_questions
 
 BEGIN = {"episode": "a", "features": {"x0": 1, "x1": 0.5}}
@@ -372,7 +372,7 @@ def transcripts(home: Path, rng: Random) -> Iterator[Case]:
             Corridor(3),
             Walker("cheap", WAIT, (0.1, None)),
             Walker("strong", actions),
-            PureController(agent),
+            pure(agent),
             path=folder / "t" / f"{agent}.jsonl",
             extractor=Stalled(),
             episode="corridor",

@@ -20,8 +20,9 @@ from typing import Self
 from attack.faults import Fault, Line
 from toy_world import Corridor
 
-from bayes_tacit.agents import Budget, PureController, Retry, run_episode
+from bayes_tacit.agents import Budget, Retry, run_episode
 from bayes_tacit.agents.endpoint import Endpoint, EndpointActor
+from bayes_tacit.router import pure
 
 
 class FaultServer:
@@ -128,7 +129,7 @@ def play(job: dict[str, object], path: Path) -> dict[str, object]:
             Corridor(1),
             actor,
             None,
-            PureController("cheap"),
+            pure("cheap"),
             episode="e",
             budget=Budget(1),
             retry=Retry(attempts=1),

@@ -19,7 +19,7 @@ from routers import random_router
 from toy_world import RIGHT, WAIT, Corridor, Stalled, Walker
 
 from bayes_tacit import Counterfactuals, Episodes, Router, fit_map, load_example, sample_posterior
-from bayes_tacit.agents import Budget, PureController, run_episode
+from bayes_tacit.agents import Budget, run_episode
 from bayes_tacit.agents.marks import read_marks
 from bayes_tacit.agents.transcript import read_transcript
 from bayes_tacit.cli import route
@@ -30,7 +30,7 @@ from bayes_tacit.logs import import_logs
 from bayes_tacit.logs.documents import Document
 from bayes_tacit.logs.formats import FORMATS
 from bayes_tacit.model.evidence import collect_evidence
-from bayes_tacit.router import DecisionLog, replay
+from bayes_tacit.router import DecisionLog, pure, replay
 from simulations.dabench.questions import read_questions
 
 
@@ -39,7 +39,7 @@ def transcript(tmp_path):
     path = tmp_path / "t.jsonl"
     actors = Walker("cheap", WAIT, (0.1, None)), Walker("strong", RIGHT)
     settings = {"extractor": Stalled(), "episode": "corridor", "budget": Budget(3), "path": path}
-    run_episode(Corridor(3), *actors, PureController("cheap"), **settings)
+    run_episode(Corridor(3), *actors, pure("cheap"), **settings)
     return path
 
 

@@ -116,7 +116,7 @@ def test_route_answers_the_start_and_warns_once_outside_the_range_of_training(tm
     )
     for answer, name in zip(map(json.loads, done.stdout.splitlines()), "ab", strict=True):
         assert (answer["episode"], answer["started"], answer["step"]) == (name, True, -1)
-        assert (answer["handoff"], answer["call"], answer["alpha"]) == (True, "restart", -2.0)
+        assert (answer["handoff"], answer["call"], answer["alpha"]) == (True, "strong", -2.0)
     entities = training.dataset["features"].sel(feature="entities").values
     assert done.stderr.splitlines() == [
         f"warning: features['entities'] is 1000; in training it was from {entities.min():g} to {entities.max():g} "
@@ -138,7 +138,7 @@ def test_route_runs_a_policy_that_judges_the_finished_episode(tmp_path):
     start, observed, end = map(json.loads, done.stdout.splitlines())
     assert start == {"episode": "a", "started": True}
     assert (observed["call"], observed["score"], observed["pi"]) == ("cheap", None, None)
-    assert (end["ended"], end["call"], end["handoff"], end["alpha"]) == (True, "restart", True, 1.0)
+    assert (end["ended"], end["call"], end["handoff"]) == (True, "restart", True)
     assert replay(tmp_path / "log.jsonl", Router.load(tmp_path / "router.json")).agrees
 
 

@@ -66,6 +66,7 @@ def all_routers() -> dict[str, Router]:
     chance = Chance([40.0], [10.0], 0.0, [1.0])
     errors = Chance([1.0], [1.0], 0.0, [-3.0])
     seen = Chance([40.0, 1.0, 0.0, 0.0, 0.0], [10.0, 1.0, 1.0, 1.0, 1.0], 0.0, [1.0, -3.0, 0.0, 0.0, 0.0])
+    sure = Chance([0.0] * 5, [1.0] * 5, 4.0, [0.0] * 5)
     prefix = Chance([0.0, 0.0], [1.0, 1.0], 1.0, [-1.0, -1.0])
     return {
         "tacit_switch": tacit(),
@@ -77,7 +78,7 @@ def all_routers() -> dict[str, Router]:
         "first_alarm": alarm(0.5),
         "step_deferral": alarm(0.5, call="strong_once"),
         "count": counting(3),
-        "landmark": watching(Landmark(seen, seen), "prompt_length", alpha=0.2),
+        "landmark": watching(Landmark(seen, sure), "prompt_length", alpha=0.4),
         "prefix_router": watching(Prefix(2, prefix), alpha=0.6, call="restart"),
         "cascade": watching(Ended(("total",), errors), alpha=0.5, call="restart"),
     }

@@ -24,7 +24,7 @@ from bayes_tacit.logs.extractor import FLAGS
 from bayes_tacit.monitor import summarize
 from bayes_tacit.monitor.summary import ratio_interval, share_interval
 from bayes_tacit.router.ranges import Ranges
-from bayes_tacit.router.rules import Count
+from bayes_tacit.router.rules import Chance, StepChance
 
 
 @pytest.fixture(scope="module")
@@ -120,9 +120,10 @@ def test_sessions_that_go_to_disk_in_between_give_the_same_numbers(log, tmp_path
 def test_a_retried_request_and_the_steps_of_strong_do_not_count_for_drift(tmp_path):
     log = tmp_path / "gateway.jsonl"
     # It asks Strong for the one step after an error.
-    rule = Count([0.5] * len(FLAGS))
+    slopes = [10.0 * (name == "tool_error") for name in FLAGS]
+    rule = StepChance(Chance([0.0] * len(FLAGS), [1.0] * len(FLAGS), -5.0, slopes))
     router = Router(
-        rule=rule, alpha=1.0, call="strong_once", diagnostic_names=FLAGS, ranges=trained().ranges.only((), FLAGS)
+        rule=rule, alpha=0.5, call="strong_once", diagnostic_names=FLAGS, ranges=trained().ranges.only((), FLAGS)
     )
     sessions = Sessions(Engine(router), log=SessionLog(log))
     who = Identity("", "a", "test")

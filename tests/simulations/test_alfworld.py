@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from bayes_tacit.agents import History, Observation, Proposal, Step, StepResult
 from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileError
+from bayes_tacit.router import pure
 from simulations.alfworld import (
     DESCRIPTORS,
     DIAGNOSTICS,
@@ -241,11 +242,11 @@ def test_a_split_is_a_partition_whatever_the_order_of_the_games(tmp_path):
 
 @pytest.mark.parametrize("task", KITCHEN_TASKS)
 def test_every_task_of_the_kitchen_can_be_won(tmp_path, task):
-    from bayes_tacit.agents import PureController, run_episode
+    from bayes_tacit.agents import run_episode
     from simulations.alfworld import StrongActor
 
     with AlfworldEnvironment(write_kitchen(tmp_path, task)) as environment:
-        played = run_episode(environment, None, StrongActor(overlooks=0.0), PureController("strong"), episode=task)
+        played = run_episode(environment, None, StrongActor(overlooks=0.0), pure("strong"), episode=task)
     assert played.end.success
     assert played.end.actions <= 25
 

@@ -13,23 +13,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from bayes_tacit.agents.errors import ActorError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize
 
-from bayes_tacit.agents import (
-    Budget,
-    ForcedHandoffController,
-    History,
-    Observation,
-    Proposal,
-    PureController,
-    Step,
-    StepResult,
-    run_episode,
-)
+from bayes_tacit.agents import Budget, History, Observation, Proposal, Step, StepResult, run_episode
+from bayes_tacit.agents.protocols import ActorError
 from bayes_tacit.errors import EvidenceError, FileFormatError, InvalidDataError
+from bayes_tacit.router import handoff_at, pure
 from simulations.alfworld import (
     KITCHEN,
     AlfworldEnvironment,
@@ -73,9 +64,7 @@ def actions(transcript):
 
 def play(environment, actor, agent, **more):
     pair = (actor, None) if agent == "cheap" else (None, actor)
-    return run_episode(
-        environment, *pair, PureController(agent), episode="kitchen", extractor=AlfworldExtractor(), **more
-    )
+    return run_episode(environment, *pair, pure(agent), episode="kitchen", extractor=AlfworldExtractor(), **more)
 
 
 @pytest.mark.parametrize(("actor", "agent"), [(CheapActor, "cheap"), (StrongActor, "strong")])
@@ -91,13 +80,11 @@ def test_a_handoff_at_a_recorded_step_replays_the_prefix_exactly(kitchen):
     cheap = play(kitchen, CheapActor(3), "cheap")
     for step in (1, 4, 9):
         continued = run_episode(
-            kitchen, CheapActor(3), StrongActor(), ForcedHandoffController(step), episode="kitchen", recorded=cheap
+            kitchen, CheapActor(3), StrongActor(), handoff_at(step), episode="kitchen", recorded=cheap
         )
         assert [one.result for one in continued.executed[:step]] == [one.result for one in cheap.executed[:step]]
         assert {one.agent for one in continued.executed[step:]} == {"strong"}
-        unrecorded = run_episode(
-            kitchen, CheapActor(3), StrongActor(), ForcedHandoffController(step), episode="kitchen"
-        )
+        unrecorded = run_episode(kitchen, CheapActor(3), StrongActor(), handoff_at(step), episode="kitchen")
         assert actions(unrecorded) == actions(continued)
 
 
@@ -516,7 +503,7 @@ def test_memory_and_more_games_win_more(pair, taught):
         for agent, actor in (("cheap", learned.cheap), ("strong", learned.strong)):
             alone = LearnedActor(actor.name, (actor.rankers[folds[game]],), actor.seed)
             actors = (alone, None) if agent == "cheap" else (None, alone)
-            played = run_episode(environment, *actors, PureController(agent), episode=game, budget=Budget(20))
+            played = run_episode(environment, *actors, pure(agent), episode=game, budget=Budget(20))
             won[agent] += played.end.success
     assert won["strong"] >= won["cheap"] + N // 5
     assert won["strong"] > N // 2

@@ -230,27 +230,25 @@ def test_what_was_played_is_not_played_again(ran, splits, kept, monkeypatch):
 
 
 def test_a_common_continuation_is_asked_for_once(ran, tmp_path, monkeypatch):
-    from bayes_tacit.router.control import ForcedHandoffController as ForcedHandoff
-
     from bayes_tacit.agents.playing import Entry, play_policies
 
     asked = []
     act = StrongActor.act
     monkeypatch.setattr(StrongActor, "act", lambda self, history: asked.append(len(history)) or act(self, history))
     pair = ran.pairs["test"][0]
-    entries = [Entry(name, ForcedHandoff(3)) for name in ("one", "other")]
+    entries = [Entry(name, handoff_at(3)) for name in ("one", "other")]
     played = play_policies(BENCHMARK, [pair], entries, tmp_path, PLAYERS)
     (one,), (other,) = played["one"], played["other"]
     assert len(asked) == one.end.strong_calls == other.end.strong_calls > 0
     assert [step.result for step in one.steps] == [step.result for step in other.steps]
     # Another threshold under the same name is another policy, and what begins with Strong is Strong's rollout.
-    entries = [Entry("one", ForcedHandoff(0))]
+    entries = [Entry("one", handoff_at(0))]
     (anew,) = play_policies(BENCHMARK, [pair], entries, tmp_path, PLAYERS)["one"]
     assert anew.end.handoff_step == 0
     assert [step.result for step in anew.steps] == [step.result for step in pair.strong.steps]
     assert len(asked) == one.end.strong_calls
     with pytest.raises(InvalidDataError, match="differ in letters"):
-        play_policies(BENCHMARK, [pair], [entries[0], Entry("One!", ForcedHandoff(0))], tmp_path, PLAYERS)
+        play_policies(BENCHMARK, [pair], [entries[0], Entry("One!", handoff_at(0))], tmp_path, PLAYERS)
 
 
 def test_episodes_that_differ_from_the_tables_stop_the_experiment(ran, splits, kept, monkeypatch):

@@ -24,8 +24,6 @@ from bayes_tacit.agents import (
     History,
     Observation,
     Proposal,
-    PureController,
-    RouterController,
     Step,
     StepResult,
     episodes_from_transcripts,
@@ -33,6 +31,7 @@ from bayes_tacit.agents import (
     run_episode,
 )
 from bayes_tacit.errors import FileFormatError, MissingFileError
+from bayes_tacit.router import pure
 from models.dabench import DABENCH
 from simulations.dabench import (
     DABench,
@@ -321,12 +320,12 @@ class Scripted:
         return Proposal(self.replies[min(len(history), len(self.replies) - 1)])
 
 
-def play(question, folder, *replies, controller=None, strong=None, **settings):
+def play(question, folder, *replies, router=None, strong=None, **settings):
     return run_episode(
         ToolEnvironment(question, folder),
         Scripted(*replies),
         strong,
-        controller or PureController("cheap", timing="proposal"),
+        router or pure("cheap", timing="proposal"),
         episode=question.id,
         extractor=DABenchExtractor(question, folder),
         budget=Budget(actions=12, calls=12),
@@ -359,7 +358,7 @@ def test_nothing_that_an_agent_sees_holds_the_label(question, folder):
 def test_a_bad_proposal_is_discarded_and_strong_answers(question, folder):
     router = threshold_router(1, "proposal")
     router = replace(router, diagnostic_names=("protocol_violation",), feature_names=("answer_arity",))
-    played = play(question, folder, "hm", controller=RouterController(router), strong=Scripted(ANSWER))
+    played = play(question, folder, "hm", router=router, strong=Scripted(ANSWER))
     assert [(step.agent, step.executed) for step in played.steps] == [("cheap", False), ("strong", True)]
     assert played.end.success
     assert len(played.history()) == 1
@@ -371,7 +370,7 @@ def test_proposals_make_episodes(question, folder):
         ToolEnvironment(question, folder),
         None,
         Scripted(ANSWER),
-        PureController("strong", timing="proposal"),
+        pure("strong", timing="proposal"),
         episode=question.id,
     )
     episodes = episodes_from_transcripts([(cheap, strong)], {"7": (0, 0)})

@@ -17,21 +17,21 @@ import numpy as np
 import pandas as pd
 import pytest
 import small_dabench
-from bayes_tacit.agents.playing.benchmark import file_stem
 from small_dabench import ABSENT, N, policies, write_questions
 
 from bayes_tacit import Episodes
 from bayes_tacit.agents import (
     History,
     Proposal,
-    PureController,
     Step,
     episodes_from_transcripts,
     read_pairs,
     read_transcript,
     run_episode,
 )
+from bayes_tacit.agents.benchmark import file_stem
 from bayes_tacit.agents.playing import collect
+from bayes_tacit.router import pure
 from simulations import __main__ as program
 from simulations.__main__ import main
 from simulations.dabench import DABench, ToolEnvironment, command
@@ -341,7 +341,7 @@ def whole(recorded_data, tmp_path_factory):
                 run_episode(
                     environment,
                     *actors,
-                    PureController(agent, "proposal"),
+                    pure(agent, "proposal"),
                     episode=question.id,
                     extractor=benchmark.extractor(question, BUDGET),
                     budget=BUDGET,

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pytest
-from bayes_tacit.router.control import CascadeController, StepDeferralController
 from command_line import call
-from toy_world import threshold_router
+from toy_world import deferral, threshold_router
 
 from bayes_tacit import StepCost
 from bayes_tacit.agents import Budget, Proposal, episodes_from_transcripts, read_pairs, read_transcript
 from bayes_tacit.agents.playing import Continuations, Entry, Players, RecordedActor, collect, play_policies
+from bayes_tacit.router import Router
+from bayes_tacit.router.rule import failing_below
+from bayes_tacit.router.rules import Chance, Ended
 from models.dabench import DABENCH
 from simulations.dabench import DABench
 from simulations.dabench.benchmark import FAILED, RAN
@@ -140,10 +143,20 @@ def test_policies_are_played_on_questions_and_kept(data, recorded, tmp_path):
     folder, pairs = recorded
     actors = Players(RecordedActor(folder, "cheap"), RecordedActor(folder, "strong"), COST, BUDGET)
     again = collect(DABench(data), tmp_path / "rollouts", actors)
-    chance = {"chance": lambda known: 1 - known["highest protocol_violation"], "threshold": 0.5}
+    # Cheap's chance is below a half where the highest protocol violation is above a half.
+    n = len(DABENCH.diagnostics)
+    slopes = -2.0 * np.array([name == "protocol_violation" for name in DABENCH.diagnostics])
+    rule = Ended(("highest",), Chance(np.zeros(n), np.ones(n), 1.0, slopes))
+    judging = Router(
+        rule=rule,
+        alpha=failing_below(0.5),
+        call="restart",
+        timing="proposal",
+        diagnostic_names=DABENCH.diagnostics,
+    )
     entries = [
-        Entry("Cascade", CascadeController(**chance, timing="proposal")),
-        Entry("Step Deferral", StepDeferralController(2.0, "nll", "proposal")),
+        Entry("Cascade", judging),
+        Entry("Step Deferral", deferral(2.0)),
     ]
     played = play_policies(DABench(data), again, entries, tmp_path / "played", actors)
     for transcript, pair in zip(played["Cascade"], pairs, strict=True):

@@ -22,20 +22,11 @@ import numpy as np
 import pytest
 
 from bayes_tacit import Router
-from bayes_tacit.agents import (
-    Budget,
-    History,
-    Observation,
-    PureController,
-    Retry,
-    RouterController,
-    StepResult,
-    read_transcript,
-    run_episode,
-)
+from bayes_tacit.agents import Budget, History, Observation, Retry, StepResult, read_transcript, run_episode
 from bayes_tacit.agents.endpoint import Endpoint, EndpointActor, Prompt, whole_answer
 from bayes_tacit.agents.teacher import ModelTeacher, TeacherError
 from bayes_tacit.model.families import FAMILIES
+from bayes_tacit.router import pure
 from bayes_tacit.scores.core import Draws
 from simulations.alfworld import AlfworldEnvironment, AlfworldExtractor, write_kitchen, write_kitchens
 from simulations.dabench import DIAGNOSTICS, DABenchExtractor, ToolEnvironment, dabench_prompt, read_questions
@@ -142,7 +133,7 @@ def show(transcript) -> None:
 
 
 def test_real_logprobs_reach_the_diagnostics(server, tmp_path):
-    transcript = play(server, PureController("cheap"), mode="generate", path=tmp_path / "t.jsonl")
+    transcript = play(server, pure("cheap"), mode="generate", path=tmp_path / "t.jsonl")
     show(transcript)
     assert transcript.conclusive
     known = [step for step in transcript.steps if step.proposal.nll is not None]
@@ -188,7 +179,7 @@ def test_the_nll_is_the_servers_own_sum_over_the_actions_tokens(server):
 
 
 def test_choosing_among_actions_gives_admissible_actions_only(server):
-    transcript = play(server, PureController("cheap"))
+    transcript = play(server, pure("cheap"))
     show(transcript)
     admissible = Kitchen().reset().admissible
     assert all(step.proposal.action in admissible for step in transcript.steps)
@@ -213,7 +204,7 @@ def test_the_models_own_uncertainty_hands_off_for_good(server):
         alpha=0.5,
     )
     strong = actor(server, mode="choose", name="strong")
-    transcript = play(server, RouterController(router), steps=8, strong=strong, mode="generate")
+    transcript = play(server, router, steps=8, strong=strong, mode="generate")
     show(transcript)
     risk = np.cumsum([step.diagnostics["uncertainty"] for step in transcript.checkpoints])
     crossed = int(np.argmax(risk >= 0.8))
@@ -222,7 +213,7 @@ def test_the_models_own_uncertainty_hands_off_for_good(server):
 
 
 def test_a_small_model_as_teacher_gives_a_checked_mark_or_none(server):
-    cheap = play(server, PureController("cheap"), mode="generate")
+    cheap = play(server, pure("cheap"), mode="generate")
 
     class Knows:
         name = "knows"
@@ -232,7 +223,7 @@ def test_a_small_model_as_teacher_gives_a_checked_mark_or_none(server):
 
             return Proposal("take cup" if len(history) else "go to sink")
 
-    strong = run_episode(Kitchen(), None, Knows(), PureController("strong"), episode="kitchen")
+    strong = run_episode(Kitchen(), None, Knows(), pure("strong"), episode="kitchen")
     assert strong.end.success
     teacher = ModelTeacher(Endpoint(server.base_url, "SmolLM2-135M-Instruct", max_tokens=64, timeout=120))
     try:
@@ -252,7 +243,7 @@ def test_an_alfworld_game_is_played_on_the_real_engine(server, tmp_path, mode):
             environment,
             actor(server, mode=mode),
             None,
-            PureController("cheap"),
+            pure("cheap"),
             episode="alfworld",
             extractor=AlfworldExtractor(),
             budget=Budget(6),
@@ -315,7 +306,7 @@ def test_a_question_of_dabenchs_kind_is_played_in_the_sandbox(server, tmp_path):
         ToolEnvironment(asked, tmp_path),
         playing,
         None,
-        PureController("cheap", timing="proposal"),
+        pure("cheap", timing="proposal"),
         episode=asked.id,
         extractor=DABenchExtractor(asked, tmp_path, calls=3),
         budget=Budget(3),
@@ -346,7 +337,7 @@ def test_a_server_killed_in_the_middle_ends_the_episode_as_inconclusive(tmp_path
             world,
             Deadly(),
             None,
-            PureController("cheap"),
+            pure("cheap"),
             episode="kitchen",
             retry=Retry(attempts=2, first=0.1),
             path=path,
