@@ -24,7 +24,7 @@ class Block:
     @property
     def file(self) -> str | None:
         """The file that a block of Python is said to be, in its first line."""
-        named = re.match(r"# (\S+/\S+\.py)\n", self.body)
+        named = re.match(r"# (\S+\.py)\n", self.body)
         return named[1] if named else None
 
 

@@ -11,8 +11,6 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from bayes_tacit.agents.transcript.pairs import read_pairs
-from bayes_tacit.agents.transcript.storage import read_transcripts
 from routers import random_router
 
 from bayes_tacit import Counterfactuals, Episodes, MapFit, Router, files, load_posterior, report, save_posterior

@@ -76,7 +76,7 @@ class FittedPolicy:
     estimate
         The fit or posterior behind it, where there is one.
     reference
-        Whether it is one that need not keep to a budget in a comparison.
+        Whether it stands in comparisons whatever it costs.
     """
 
     name: str

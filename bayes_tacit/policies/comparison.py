@@ -194,6 +194,8 @@ def fitted_of(policy: Policy | FittedPolicy, training: Episodes | None) -> Fitte
 
 
 def _choice(name: str, fitted: FittedPolicy, development: World, cap: float) -> Choice:
+    if fitted.reference:
+        cap = max(cap, float(fitted.operating_points(development)["cost"].max()))
     try:
         if fitted.reference:
             cap = max(cap, float(fitted.operating_points(development)["cost"].max()))

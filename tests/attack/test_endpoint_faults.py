@@ -15,7 +15,6 @@ from urllib.parse import unquote
 import pytest
 from attack.fault_server import FaultServer
 from attack.faults import KEY, Fault, completion, faults, headed, prepare, sends, trickling
-from bayes_tacit.agents.errors import ActorError
 
 from bayes_tacit.agents import ActorError
 from bayes_tacit.agents.endpoint import LARGEST, PER_TOKEN, Endpoint

@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 import xarray as xr
 from mechanism_peer import Peer
-from policy_worlds import draw_tasks, world_of
 from scipy import integrate, special, stats
 
 from bayes_tacit import handoff_score
@@ -322,7 +321,7 @@ def test_hidden_states_are_those_of_an_independent_simulator(worlds):
     expected = Peer(tasks.mechanism, tasks.draws).cheap()["state"]
     np.testing.assert_array_equal(mechanism.hidden_states(worlds["test"]), expected)
     with pytest.raises(InvalidDataError, match="a world of the mechanism simulator"):
-        mechanism.hidden_states(world_of(draw_tasks(1, 5)))
+        mechanism.hidden_states(replace(worlds["test"], single_steps=None))
 
 
 def test_handoffs_are_put_beside_the_hidden_states_by_hand(worlds, result):
