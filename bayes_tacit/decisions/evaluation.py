@@ -333,6 +333,8 @@ def operating_points(
         counterfactuals = counterfactuals if np.array_equal(ids, counterfactuals.ids) else counterfactuals.select(ids)
     values = as_scores(scores)
     _check_lengths(values, counterfactuals)
+    # The longest rollouts may not be among these.
+    values = values[:, : int(counterfactuals.n_steps.max())]
     candidates = candidates if isinstance(candidates, Candidates) else Candidates(np.asarray(candidates))
     later = counterfactuals.table(discards_proposal=discards_proposal(timing))
     handoffs = np.append(handoff_steps(np.arange(values.shape[1]), timing), NEVER)

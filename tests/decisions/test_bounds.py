@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-from bayes_tacit.scores.crossings import first_crossings
 from handoff_worlds import BUDGET, COST, random_world
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -4,7 +4,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
-from bayes_tacit.scores.crossings import first_crossings
 from handoff_worlds import random_world
 from hypothesis import given, settings
 from hypothesis import strategies as st
