@@ -167,7 +167,7 @@ class World:
         columns = _columns(router, found, self.episodes.n_steps)
         levels = np.array([1.0])
         # Every column against its own threshold, as 0 and 1.
-        reached = np.where(np.isnan(columns), np.nan, columns >= reached_from(_levels(router, columns.shape[1])))
+        reached = np.where(np.isnan(columns), np.nan, columns >= reached_from(_levels(router, found, columns.shape[1])))
         if found.opening is not None:
             reached[:, 0] = found.opening >= start_reached_from(router.alpha_start)
         first = _first(reached, levels)[0]
@@ -333,6 +333,8 @@ def operating_points(
         counterfactuals = counterfactuals if np.array_equal(ids, counterfactuals.ids) else counterfactuals.select(ids)
     values = as_scores(scores)
     _check_lengths(values, counterfactuals)
+    # The longest rollouts may not be among these.
+    values = values[:, : int(counterfactuals.n_steps.max())]
     candidates = candidates if isinstance(candidates, Candidates) else Candidates(np.asarray(candidates))
     later = counterfactuals.table(discards_proposal=discards_proposal(timing))
     handoffs = np.append(handoff_steps(np.arange(values.shape[1]), timing), NEVER)
@@ -349,13 +351,15 @@ def _columns(router: Router, found: Scores, n_steps: np.ndarray) -> np.ndarray:
     return np.column_stack([opening, router.usable(found.steps, n_steps), *closing])
 
 
-def _levels(router: Router, columns: int) -> np.ndarray:
-    """Return the threshold of each column, but for that of the first."""
+def _levels(router: Router, found: Scores, columns: int) -> np.ndarray:
+    """Return the threshold of each column, but for that of the first: (column,), or (episode, column) by task."""
     alpha = [router.alpha_at(step) for step in range(columns - 1)]
-    levels = [math.inf if each is None else each for each in alpha]
+    levels = np.array([math.inf, *(math.inf if each is None else each for each in alpha)])
+    if found.thresholds is not None:
+        levels = np.repeat(found.thresholds[:, None], columns, axis=1)
     if router.rule.closes:
-        levels[-1] = router.alpha
-    return np.array([math.inf, *levels])
+        levels[..., -1] = router.alpha
+    return levels
 
 
 def _joint(
@@ -365,6 +369,8 @@ def _joint(
 
     A start that is the same for all routers is put in as reached or not; a pace is put into the scores.
     """
+    if found.thresholds is not None:
+        return None
     columns = _columns(router, found, n_steps)
     if router.pace:
         steps = np.arange(found.steps.shape[1])

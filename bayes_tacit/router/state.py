@@ -279,7 +279,7 @@ class HandoffState:
                 error.expected, episode=self.episode, field=error.field, value=error.value, where=f"step {self.step}"
             ) from None
         alpha = router.alpha_at(self.step) if self._own is None else _finite(self._own)
-        decision, crossed = self._decide(self.step, float(score[0]), alpha, state)
+        decision, crossed = self._decide(self.step, float(score[0]), alpha, state, self.handoff_step)
         if self.log is not None:
             self.log.observed(self.episode, router.diagnostics.by_name(values), decision)
         self._state, self.handoff_step = state, crossed
@@ -296,13 +296,18 @@ class HandoffState:
         """
         if self.finished:
             return None
-        closing = None
-        if self.router.rule.closes and self.step and self.handoff_step is None:
-            score = float(self.router.rule.closing(self._state)[0])
-            alpha = self.router.alpha_at(0)
-            closing, self.handoff_step = self._decide(self.step - 1, score, alpha, self._state)
+        closing, crossed = None, self.handoff_step
+        if self.router.rule.closes and self.step:
+            if crossed == self.step - 1 and self.router.timing == "post_action":
+                # After the last action there was nothing to hand over.
+                crossed = None
+            if crossed is None:
+                score = float(self.router.rule.closing(self._state)[0])
+                alpha = self.router.alpha_at(0)
+                closing, crossed = self._decide(self.step - 1, score, alpha, self._state, crossed)
         if self.log is not None:
             self.log.finished(self.episode, closing)
+        self.handoff_step = crossed
         self.finished = True
         return closing
 
@@ -344,9 +349,11 @@ class HandoffState:
             router.alpha_start, handoff, self.handoff_step, call,
         )  # fmt: skip
 
-    def _decide(self, step: int, score: float, alpha: float | None, state: State) -> tuple[Decision, int | None]:
+    def _decide(
+        self, step: int, score: float, alpha: float | None, state: State, crossed: int | None
+    ) -> tuple[Decision, int | None]:
         """Compare a score with its threshold, and say who acts next and where the handoff was."""
-        router, crossed = self.router, self.handoff_step
+        router = self.router
         reached = alpha is not None and score >= reached_from(alpha)
         call: Call = "cheap"
         if router.call == "strong_once":

@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-from bayes_tacit.scores.crossings import first_crossings
 from handoff_worlds import BUDGET, COST, random_world
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,6 +8,7 @@ from simulate import quietly
 from bayes_tacit import StepCost, bounds_from_logs, operating_points, suggest_alpha
 from bayes_tacit.data.timing import NEVER, handoff_steps
 from bayes_tacit.decisions.bounds import ASSUMPTIONS
+from bayes_tacit.decisions.selection import first_crossings
 from bayes_tacit.errors import InvalidDataError
 
 ALPHAS = np.linspace(0.05, 1, 7)

@@ -4,10 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
-from bayes_tacit.scores.crossings import first_crossings
 from handoff_worlds import random_world
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 from scipy import stats
 
 from bayes_tacit import Counterfactuals, Outcomes, StepCost, choose, operating_points
@@ -16,6 +16,7 @@ from bayes_tacit.decisions.selection import (
     Candidates,
     bootstrap,
     efficient_frontier,
+    first_crossings,
     fixed_grid,
     score_quantiles,
     target_switch_rates,
@@ -25,6 +26,7 @@ from bayes_tacit.review.plots import plot_operating_points
 
 NAN = np.nan
 FEW = st.integers(0, 3)
+SCORES = arrays(float, st.tuples(st.integers(1, 6), st.integers(1, 8)), elements=st.floats(0, 1))
 TABLES = st.lists(st.tuples(FEW, FEW, FEW, FEW, FEW), min_size=1, max_size=12)
 """Tables with few values, so that ties of every kind are common."""
 
@@ -32,6 +34,78 @@ TABLES = st.lists(st.tuples(FEW, FEW, FEW, FEW, FEW), min_size=1, max_size=12)
 def table_from(rows):
     table = pd.DataFrame(rows, columns=["success", "cost", "intervention_rate", "target", "alpha"])
     return table.assign(success=table["success"] / 3, intervention_rate=table["intervention_rate"] / 3)
+
+
+# Crossings
+
+
+
+def test_a_crossing_after_an_action_gives_strong_the_next_one():
+    np.testing.assert_array_equal(handoff_steps([0, 1, 7], "post_action"), [1, 2, 8])
+
+
+def test_a_crossing_at_a_proposal_gives_strong_that_step():
+    np.testing.assert_array_equal(handoff_steps([0, 1, 7], "proposal"), [0, 1, 7])
+
+
+@pytest.mark.parametrize("timing", ["post_action", "proposal"])
+@pytest.mark.parametrize("never", [-1, np.nan])
+def test_no_crossing_is_no_handoff(timing, never):
+    np.testing.assert_array_equal(handoff_steps([never, never], timing), [NEVER, NEVER])
+
+
+def test_a_score_crosses_where_it_first_reaches_alpha():
+    scores = [[0.1, 0.3, 0.3, 0.9], [0.1, 0.2, np.nan, np.nan]]
+    np.testing.assert_array_equal(first_crossings(scores, 0.3), [1, NEVER])
+    np.testing.assert_array_equal(first_crossings(scores, [0.1, 0.2, 1]), [[0, 0], [1, 1], [NEVER, NEVER]])
+
+
+def test_dims_may_come_in_any_order():
+    scores = xr.DataArray([[0.1, 0.5], [0.2, 0.1]], dims=("step", "episode"))
+    np.testing.assert_array_equal(first_crossings(scores, 0.2), [1, 0])
+
+
+@settings(deadline=None)
+@given(SCORES, st.floats(0, 1), st.floats(0, 1))
+def test_lowering_alpha_never_delays_a_handoff(scores, one, other):
+    high, low = max(one, other), min(one, other)
+    later, earlier = first_crossings(scores, [high, low])
+    assert (earlier[later != NEVER] != NEVER).all()
+    assert (earlier <= later)[later != NEVER].all()
+
+
+@settings(deadline=None)
+@given(SCORES, st.floats(0, 1))
+def test_nothing_before_a_crossing_reaches_alpha(scores, alpha):
+    for row, crossing in zip(scores, first_crossings(scores, alpha), strict=True):
+        before = row if crossing == NEVER else row[:crossing]
+        assert (before < alpha).all()
+        assert crossing == NEVER or row[crossing] >= alpha
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: handoff_steps([1], "later"), "timing is 'later'; expected 'post_action' or 'proposal'"),
+        (lambda: handoff_steps([1.5], "proposal"), "crossings is 1.5; expected whole numbers >= 0"),
+        (lambda: handoff_steps([-2], "proposal"), "crossings is -2.0; expected whole numbers >= 0"),
+        (lambda: handoff_steps([np.inf], "proposal"), "crossings is inf; expected whole numbers >= 0"),
+        (lambda: handoff_steps(["x"], "proposal"), r"crossings is \['x'\]; expected whole numbers"),
+        (lambda: first_crossings([[0.1]], np.nan), "alpha is nan; expected a number"),
+        (lambda: first_crossings([0.1], 0.1), r"shape of scores is \(1,\); expected \(episode, step\)"),
+        (lambda: first_crossings([["x"]], 0.1), r"scores is \[\['x'\]\]; expected numbers"),
+        (lambda: first_crossings([[0.1, 0.2], [np.nan, 0.1]], 0.1), "row 1, step 0: score is nan; expected a finite"),
+        (lambda: first_crossings([[np.nan, np.nan]], 0.1), "row 0, step 0: score is nan"),
+        (lambda: first_crossings([[0.1, np.inf]], 0.1), "row 0, step 1: score is inf"),
+        (
+            lambda: first_crossings(xr.DataArray(np.zeros((1, 1, 1)), dims=("draw", "episode", "step")), 0.1),
+            "dims of scores is .*expected .* take the mean or a quantile",
+        ),
+    ],
+)
+def test_what_is_no_score_or_step_is_refused(make, message):
+    with pytest.raises(InvalidDataError, match=message):
+        make()
 
 
 # Candidates
@@ -121,6 +195,19 @@ def test_target_rates_are_distinct_policies_with_both_ends(seed, n, timing):
     handoffs[handoffs == length] = NEVER
     assert len(np.unique(handoffs, axis=0)) == len(every)
     assert (handoffs[-1] == NEVER).all()
+
+
+def test_a_billionth_below_a_threshold_is_reached_and_a_millionth_is_not():
+    scores = np.array([[0.1, 0.3 * (1 - 1e-12)], [0.1, 0.3 * (1 - 1e-6)]])
+    assert first_crossings(scores, 0.3).tolist() == [1, -1]
+    assert first_crossings(scores, np.inf).tolist() == [-1, -1]
+    known = Counterfactuals.from_calls(
+        ["a", "b"], success=[[1, 1], [1, 1]], strong_calls=[[2, 1], [2, 1]], never_success=[0, 0], cost=StepCost(1, 3)
+    )
+    assert operating_points(scores, known, [0.3], "proposal")["intervention_rate"].tolist() == [0.5]
+    # What is to hand nothing off is not reached by rounding.
+    rates = target_switch_rates([[0.5, 1 - 1e-15], [0.1, 0.2]], [0.0, 0.5], quantiles=[], timing="proposal")
+    assert rates.alpha.tolist() == [1 - 1e-15, np.inf]
 
 
 def test_a_rate_of_zero_is_never_also_where_a_score_is_one():

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from routers import ONE_OF, chance, episodes_for, every_router, experience, named, with_thresholds
 from simulate import quietly
@@ -180,6 +180,7 @@ def test_a_score_a_billionth_below_alpha_reaches_it_and_one_a_millionth_below_do
     assert reached(1e-6) == (router.policy == "tacit_switch" and not router.pace and score > 1 - 1e-10)
 
 
+@settings(max_examples=40)
 @given(every_router(tuple(name for name in ONE_OF if name not in ("pure_cheap", "pure_strong"))))
 def test_nothing_that_comes_later_changes_a_score(case):
     router, episodes = case
