@@ -65,7 +65,7 @@ def all_routers() -> dict[str, Router]:
     """One of every kind that looks at messages alone."""
     chance = Chance([40.0], [10.0], 0.0, [1.0])
     errors = Chance([1.0], [1.0], 0.0, [-3.0])
-    seen = Chance([40.0, 1.0, 0.0, 0.0, 0.0], [10.0, 1.0, 1.0, 1.0, 1.0], 0.0, [1.0, -3.0, 0.0, 0.0, 0.0])
+    seen = Chance([40.0, 2.0, 0.0, 0.0, 0.0], [10.0, 1.0, 1.0, 1.0, 1.0], 0.0, [1.0, -3.0, 0.0, 0.0, 0.0])
     sure = Chance([0.0] * 5, [1.0] * 5, 4.0, [0.0] * 5)
     prefix = Chance([0.0, 0.0], [1.0, 1.0], 1.0, [-1.0, -1.0])
     return {
