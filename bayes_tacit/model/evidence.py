@@ -271,6 +271,7 @@ def collect_evidence(episodes: Episodes, spec: ModelSpec | None = None, **settin
     """
     if not isinstance(episodes, Episodes):
         raise InvalidDataError("Episodes; see Episodes.from_frames and Episodes.read", field="episodes", value=episodes)
+    episodes.require_pairs("the model")
     spec = spec_from(spec, settings)
     if spec.memory == "profile":
         raise InvalidDataError("a number from 0 to 1, or 'learned'", field="memory", value=spec.memory)
