@@ -213,6 +213,11 @@ class Evidence:
             raise EvidenceError(gap)
         return self
 
+    def warn_of_gaps(self, stacklevel: int = 3) -> None:
+        """Warn of what is lacking: under a proper prior it is no reason to refuse."""
+        for gap in self.gaps():
+            warnings.warn(f"{gap}; what is not learned stays as the prior has it", TacitWarning, stacklevel=stacklevel)
+
     def settle_zero_mass(self, floor: float | None = None) -> Evidence:
         """Deal with windows that have no mass, as the spec says: by default floor them if there is a floor."""
         choice, clock, memory = self.spec.zero_mass, self.spec.clock, self.spec.memory
