@@ -13,6 +13,7 @@ from bayes_tacit.data.timing import Handoff
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.frameworks.shared import record_end, without
 from bayes_tacit.gateway import (
+    AnyRouter,
     Engine,
     Prices,
     Reply,
@@ -26,7 +27,6 @@ from bayes_tacit.gateway import (
     read_stream,
 )
 from bayes_tacit.gateway.sessions import TASK, features_in
-from bayes_tacit.router import PolicyRouter, Router
 
 try:
     import litellm
@@ -87,13 +87,13 @@ class TacitLiteLLM(CustomLogger):
 
     def __init__(
         self,
-        router: Router | PolicyRouter,
+        router: AnyRouter,
         cheap: str | Mapping[str, Any],
         strong: str | Mapping[str, Any],
         *,
         model: str = "tacit",
         through: Any = None,  # noqa: ANN401
-        shadow: Router | PolicyRouter | None = None,
+        shadow: AnyRouter | None = None,
         handoff: Handoff | None = None,
         store: Store | None = None,
         log: SessionLog | None = None,
@@ -264,6 +264,6 @@ def _settings(side: str, given: str | Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _scope(key: object) -> str:
-    """Give the digest of who asks the proxy; the key itself is kept nowhere."""
+    """Return the digest of who asks the proxy; the key itself is kept nowhere."""
     known = cast("str", getattr(key, "token", None) or getattr(key, "api_key", None) or "")
     return blake2b(known.encode(), digest_size=8, person=b"tacit scope").hexdigest()

@@ -237,7 +237,10 @@ def _rollouts(used: ImportFormat, found: Iterator[Document]) -> Iterator[tuple[s
         except InvalidDataError as error:
             raise _at(error, error.where or place) from None
     if empty:
-        raise FileFormatError(f"no rollout in the log; expected at least one of the format {used.name}")
+        more = (
+            "" if used.name != _GATEWAY else ", explored or of a router that always chooses one side, with an outcome"
+        )
+        raise FileFormatError(f"no rollout in the log; expected at least one of the format {used.name}{more}")
 
 
 def _but(content: object, used: ImportFormat) -> str:

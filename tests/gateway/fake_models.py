@@ -10,13 +10,15 @@ from typing import Any
 
 import uvicorn
 
+from bayes_tacit.gateway.server.app import Patient
+
 
 class Running:
     """An ASGI application behind uvicorn, in a thread of its own, on a free port of this machine."""
 
     def __init__(self, app: Any) -> None:
         config = uvicorn.Config(
-            app, host="127.0.0.1", port=0, log_level="critical", ws="none", timeout_graceful_shutdown=1
+            app, host="127.0.0.1", port=0, log_level="critical", ws="none", http=Patient, timeout_graceful_shutdown=1
         )
         self.server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -54,6 +56,7 @@ class FakeModel:
     | `say TEXT` | says it |
     | `stall` | says nothing until the test ends |
     | `break` | breaks off in the middle |
+    | `fault` | begins a stream, and ends it with an error |
     | `redirect` | sends elsewhere |
 
     Attributes
@@ -62,6 +65,8 @@ class FakeModel:
         Path, headers and body of all that came.
     failing
         A status for every chat request, while it is set.
+    overflow
+        Letters of a request from which on it is too long for the model's context.
     cancelled
         Set when a client left in the middle.
     """
@@ -71,6 +76,7 @@ class FakeModel:
         self.delay = delay
         self.requests: list[dict[str, Any]] = []
         self.failing: int | None = None
+        self.overflow: int | None = None
         self.cancelled = threading.Event()
         self.release = threading.Event()
 
@@ -91,7 +97,14 @@ class FakeModel:
             body = json.loads(raw) if raw else None
         except ValueError:
             body = None
-        self.requests.append({"path": scope["path"], "headers": headers, "raw": raw, "body": body})
+        query = scope["query_string"].decode()
+        self.requests.append({"path": scope["path"], "query": query, "headers": headers, "raw": raw, "body": body})
+        if (
+            scope["path"].endswith(("/embeddings", "/completions", "/count_tokens", "/models/m"))
+            and "chat" not in (scope["path"])
+        ):
+            await respond(send, 200, {"served": self.name, "path": scope["path"]})
+            return
         if scope["path"].endswith("/models"):
             await respond(send, 200, {"object": "list", "data": [{"id": self.name, "object": "model"}]})
             return
@@ -105,6 +118,9 @@ class FakeModel:
             return
         if not isinstance(body, dict) or not isinstance(body.get("messages"), list):
             await respond(send, 400, {"error": {"message": "messages: expected a list", "type": "invalid"}})
+            return
+        if self.overflow is not None and len(json.dumps(body)) > self.overflow:
+            await respond(send, 400, {"error": {"message": "too long", "code": "context_length_exceeded"}})
             return
         last = body["messages"][-1] if body["messages"] else {}
         said = last.get("content") if isinstance(last, dict) else None
@@ -160,6 +176,10 @@ class FakeModel:
             chunk = {**base, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
             await send_event(send, chunk)
             if command == "break" and number == 1:
+                return
+            if command == "fault" and number == 1:
+                await send_event(send, {"error": {"message": "overloaded", "type": "server_error"}})
+                await send({"type": "http.response.body", "body": b""})
                 return
             if command == "say" and rest == "slowly":
                 waiting = asyncio.ensure_future(receive())
