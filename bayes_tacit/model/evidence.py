@@ -436,6 +436,13 @@ def typical_log_threshold(
     return float(np.log(np.median(risks) / 2)) if len(risks) else 0.0
 
 
+def final_sums(episodes: Episodes, evidence: Evidence, memory: float = 1.0) -> np.ndarray:
+    """Return what the timed episodes have summed by the end of their rollouts, in the evidence's columns."""
+    n_steps = episodes.dataset["n_steps"].values[evidence.timed]
+    sums, _ = _bounding_sums(episodes, evidence.timed, n_steps, n_steps, memory, clock=evidence.spec.clock)
+    return sums if evidence.weights is None else sums @ evidence.weights[:, None]
+
+
 LARGEST = 1e250
 """Beyond it, and below its inverse, squares and sums of products leave what double precision holds."""
 
