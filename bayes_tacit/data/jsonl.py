@@ -6,7 +6,8 @@
 `window` may be absent or null. The outcome of a side that was not played is null; without a Cheap
 rollout `diagnostics` are empty. Several rollouts of Strong are `strong_trials` and `strong_successes`, in place of
 `strong_success`. Any other key with a number, a boolean, a text or null is carried along by episode; the
-key `steps`, a list as long as `diagnostics`, carries such values by step. Null or absent there means missing.
+key `steps`, a list as long as `diagnostics`, carries such values by step. Null or absent there means missing. A first
+line `{"reader": {...}}` holds what diagnostics and features from words were read with (`bayes_tacit.logs.reader`).
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from bayes_tacit.data.frames import check_tabular, dataset_from_columns
 from bayes_tacit.data.layout import (
     COUNTS,
     MISSING,
+    READER,
     SCHEMA_VERSION,
     Array,
     as_ids,
@@ -52,23 +54,35 @@ from bayes_tacit.errors import FileFormatError, InvalidDataError
 def read_jsonl(path: Path) -> xr.Dataset:
     """Read one episode from each line that is not blank."""
     columns: _Columns | None = None
+    reader: str | None = None
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
+            if number == 1 and line.startswith(_HEADER):
+                reader = json.dumps((parse_object(line, path, 1) or {})[READER])
+                continue
             record = parse(line, path, number)
             if record is not None:
                 columns = columns or _Columns(path, number, record)
                 columns.add(record, number)
     if columns is None:
         raise FileFormatError(f"{path} has no episode; expected one JSON object on each line")
-    return columns.to_dataset()
+    dataset = columns.to_dataset()
+    return dataset if reader is None else dataset.assign_attrs({READER: reader})
 
 
 def write_jsonl(dataset: xr.Dataset, path: Path) -> None:
     """Write one line for each episode."""
     with path.open("w", encoding="utf-8", newline="\n") as file:
+        if READER in dataset.attrs:
+            file.write(header(dataset.attrs[READER]))
         for block in blocks(dataset):
             for record in _records(dataset.isel(episode=block).compute()):
                 file.write(json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def header(reader: str) -> str:
+    """Return the first line of a file whose episodes were read by a reader."""
+    return f'{{"{READER}": {reader}}}\n'
 
 
 def check_jsonl(dataset: xr.Dataset) -> None:
@@ -275,6 +289,7 @@ type _Scalar = StrictBool | StrictInt | float | StrictStr | None
 type _Diagnostic = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 type _Checkpoint = Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]
 
+_HEADER = f'{{"{READER}"'.encode()
 _STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"')
 
 

@@ -48,6 +48,9 @@ from bayes_tacit.errors import FileFormatError, InvalidDataError
 
 SCHEMA_VERSION = 1
 
+READER = "reader"
+"""Attribute of a dataset: as JSON, what its diagnostics and features from words were read with (`logs.reader`)."""
+
 DIMS = ("episode", "step", "feature", "diagnostic")
 OUTCOMES = ("cheap_success", "strong_success")
 WINDOW = ("window_start", "window_end")
