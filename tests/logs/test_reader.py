@@ -58,7 +58,7 @@ def test_words_that_tell_are_learned_and_show_in_the_step_that_has_them(taught):
     assert np.mean((odds[:, 3, 0] < 0) == fails) > 0.9
     assert np.mean((odds[:, 1, 0] < 0) == fails) < 0.7, "before the answer that tells nothing is known"
     assert np.mean((odds[:, 0, 1] > 0) == [strong for *_, strong in tasks]) > 0.95
-    assert min(found.gains) > 0.3
+    assert min(found.gains) > 0.2
 
 
 def test_words_that_tell_nothing_gain_nothing_on_tasks_left_out():
