@@ -16,6 +16,7 @@ from scipy import special
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.estimates.verdict import judge
+from bayes_tacit.model.compiled import FAMILIES, row_masses
 from bayes_tacit.model.design import Grouping, Standardization
 from bayes_tacit.model.evidence import Evidence
 from bayes_tacit.model.families import LOG_SQRT_2PI, NUMPY
@@ -298,13 +299,14 @@ def _by_draw(posterior: xr.Dataset, evidence: Evidence) -> tuple[np.ndarray, np.
     learned = evidence.weights is None and "w" in posterior
     threshold, earlier = np.zeros((2, n_draws, len(evidence.timed)))
     for draw in range(n_draws):
-        bounds = log_bounds(
-            evidence if evidence.grid is None else evidence.at_memory(float(flat["rho"][draw])),
-            flat["w"][draw] if learned else np.ones(1),
-            NUMPY,
-        ).standardized(location[draw], flat["s"][draw], evidence.n_left)
-        threshold[draw] = log_mass(bounds, evidence.n_interval, family, NUMPY)
-        earlier[draw, evidence.n_left :] = family.cdf(bounds.lower)
+        at = evidence if evidence.grid is None else evidence.at_memory(float(flat["rho"][draw]))
+        w = flat["w"][draw] if learned else np.ones(1)
+        if evidence.spec.family in FAMILIES:
+            row_masses(at, w, location[draw], flat["s"][draw], threshold[draw], earlier[draw])
+        else:
+            bounds = log_bounds(at, w, NUMPY).standardized(location[draw], flat["s"][draw], evidence.n_left)
+            threshold[draw] = log_mass(bounds, evidence.n_interval, family, NUMPY)
+            earlier[draw, evidence.n_left :] = family.cdf(bounds.lower)
     return special.log_expit(sign * logit), threshold, earlier
 
 
