@@ -4,6 +4,7 @@ import itertools
 import json
 
 import pytest
+from stores import KINDS
 from talks import TASK, TOOLS, counting, talk, turn
 
 from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileError, TacitWarning
@@ -24,9 +25,9 @@ from bayes_tacit.gateway import (
 from bayes_tacit.gateway.sessions import FIELDS, HEADERS, features_in
 
 
-@pytest.fixture(params=["memory", "file"])
-def store(request, tmp_path):
-    made = open_store(None if request.param == "memory" else str(tmp_path / "sessions.sqlite"))
+@pytest.fixture(params=KINDS)
+def store(request, places, tmp_path):
+    made = open_store(places.fresh(request.param, tmp_path))
     yield made
     made.close()
 
