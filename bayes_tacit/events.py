@@ -22,7 +22,7 @@ import os
 import threading
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from io import BufferedReader, FileIO
@@ -92,7 +92,7 @@ class EventLog:
         What its lines have.
     shared
         Whether several processes may append to the file, each with an `EventLog` of its own; otherwise one at a time
-        may have it open.
+        may have it open. Where such a file is moved away, the next line begins a new one.
     fresh
         Whether what the file holds is thrown away.
     keep_going
@@ -140,7 +140,8 @@ class EventLog:
             raise FileFormatError(f"{self.path} is a {kind}; expected a file for {log.words}")
         self._log, self._shared, self._keep_going = log, shared, keep_going
         self._thread, self._process = threading.Lock(), os.getpid()
-        self._file = FileIO(self.path, "ab+", opener=lambda name, flags: os.open(name, flags, mode))
+        self._mode = mode
+        self._file = self._opened()
         # A device holds nothing that could be lost, or cut, or kept from another.
         self._is_device = not self.path.is_file()
         try:
@@ -162,12 +163,17 @@ class EventLog:
         OSError
             If there is no room for it, unless the log keeps going.
         """
-        if episode is None:
-            raise InvalidDataError("a name, by which the log tells episodes apart", field="episode", value=None)
-        opening = {"format": self._log.name, "schema_version": self._log.version} if event in OPENINGS else {}
-        text = _encode({"event": event, "episode": episode, **opening, **(content or {})})
-        # What UTF-8 cannot hold, half of a pair of surrogates, is written as JSON writes it.
-        line = text.encode("utf-8", "backslashreplace") + b"\n"
+        self.extend([(event, episode, content or {})])
+
+    def extend(self, events: Iterable[tuple[str, str | int | None, Mapping[str, object]]]) -> None:
+        """Write several lines, each an event, an episode and what it holds besides, all at once.
+
+        Raises
+        ------
+        OSError
+            If there is no room for them, unless the log keeps going.
+        """
+        lines = b"".join(self._line(*event) for event in events)
         if os.getpid() != self._process:
             expected = f"{self._process}, which opened it: a log for each process"
             raise InvalidDataError(expected, field="process", value=os.getpid(), where=str(self.path))
@@ -177,13 +183,21 @@ class EventLog:
             if self.failure is not None:
                 return
             try:
-                self._write(line)
+                self._write(lines)
             except OSError as error:
                 if not self._keep_going:
                     raise
                 self.failure = str(error)
                 said = f"{error}; decisions go on, and from here on none is logged"
                 warnings.warn(said, TacitWarning, stacklevel=3)
+
+    def _line(self, event: str, episode: str | int | None, content: Mapping[str, object]) -> bytes:
+        if episode is None:
+            raise InvalidDataError("a name, by which the log tells episodes apart", field="episode", value=None)
+        opening = {"format": self._log.name, "schema_version": self._log.version} if event in OPENINGS else {}
+        text = _encode({"event": event, "episode": episode, **opening, **content})
+        # What UTF-8 cannot hold, half of a pair of surrogates, is written as JSON writes it.
+        return text.encode("utf-8", "backslashreplace") + b"\n"
 
     def sync(self) -> None:
         """Have the operating system write everything to the disk."""
@@ -213,6 +227,9 @@ class EventLog:
         if not self._shared:
             self._write_locked(line)
             return
+        if not self._is_device and not self._is_there():
+            self._file.close()  # moved away: whoever rotates logs expects a new file under the name
+            self._file = self._opened()
         self._acquire()
         try:
             if not self._ends_whole():
@@ -232,6 +249,16 @@ class EventLog:
                 if os.fstat(self._file.fileno()).st_size == end:  # nobody else has written after it
                     self._file.truncate(end - written)
             raise OSError(f"{self.path}: no room for a line of {len(line)} bytes")
+
+    def _opened(self) -> FileIO:
+        return FileIO(self.path, "ab+", opener=lambda name, flags: os.open(name, flags, self._mode))
+
+    def _is_there(self) -> bool:
+        """Look whether the file still has the log's name."""
+        try:
+            return os.path.samestat(self.path.stat(), os.fstat(self._file.fileno()))
+        except FileNotFoundError:
+            return False
 
     def _ends_whole(self) -> bool:
         """Look whether another process was killed in the middle of a line."""

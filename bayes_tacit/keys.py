@@ -13,7 +13,7 @@ from bayes_tacit.errors import InvalidDataError
 
 MASK = "***"
 PART = 8
-"""Letters of a key that are told from other words."""
+"""Letters of a key that are told from other words; a key with fewer, such as EMPTY, is a word and no secret."""
 
 
 def key_from(variable: str | None) -> str | None:
@@ -45,17 +45,18 @@ def key_from(variable: str | None) -> str | None:
 def masked(text: str, key: str | None) -> str:
     r"""Replace a key, as it is or as JSON, HTML or addresses write it, wherever it stands in a text.
 
-    Of a key with at least 16 letters parts go, too: 8 letters or more in a row that have a figure among them, as where
-    the other side cut it short. The time it takes grows with the length of the text alone, whatever the text is.
+    A key with fewer than 8 letters is none. Of one with at least 16 parts go, too: 8 letters or more in a row that have
+    a figure among them, as where the other side cut it short. The time it takes grows with the length of the text
+    alone, whatever the text is.
 
     Examples
     --------
-    >>> masked(r"bad key: s3/cret, s3%2Fcret, s\u0033/cret", "s3/cret")
+    >>> masked(r"bad key: s3/cret-s, s3%2Fcret-s, s\u0033/cret-s", "s3/cret-s")
     'bad key: ***, ***, ***'
     >>> masked("bad key: sk-1234567...", "sk-1234567890abcdef")
     'bad key: ***...'
     """
-    return text if key is None else _without_parts(_whole(key).sub(MASK, text), key)
+    return text if key is None or len(key) < PART else _without_parts(_whole(key).sub(MASK, text), key)
 
 
 def excerpt(text: str, key: str | None, letters: int) -> str:
@@ -63,7 +64,7 @@ def excerpt(text: str, key: str | None, letters: int) -> str:
 
     Examples
     --------
-    >>> excerpt("bad key: s3cret", "s3cret", 12)
+    >>> excerpt("bad key: s3cret-s3", "s3cret-s3", 12)
     'bad key: ***'
     """
     # So much is enough to fill it, were it all keys, each written in the longest way.

@@ -117,7 +117,7 @@ def learned(cheap_log: Path, strong_log: Path, cap: float) -> Router:
     A handoff restarts the task, so that the logs say exactly what comes of each.
     """
     with warnings.catch_warnings(action="ignore", category=TacitWarning):  # nobody marked where Cheap went wrong
-        episodes, _ = episodes_from_logs(cheap_log, strong_log, diagnostics=list(LOOKED_AT))
+        episodes, _ = episodes_from_logs(cheap_log, strong_log, diagnostics=list(LOOKED_AT), words=False)
     fit = fit_map(episodes)
     scores = decisive_scores(fit, episodes)
     after = Counterfactuals.from_restarts(episodes, strong_steps="strong_steps", cost=PRICES)

@@ -13,6 +13,8 @@ import numpy as np
 from bayes_tacit import validate
 from bayes_tacit.errors import FileFormatError, InvalidDataError
 from bayes_tacit.files import regular_file
+from bayes_tacit.logs.extractor import UNCERTAINTY
+from bayes_tacit.logs.reader import DIAGNOSTICS as READ
 
 if TYPE_CHECKING:
     from bayes_tacit.data.episodes import Episodes
@@ -22,8 +24,8 @@ MarkEvidence = Literal["one_step", "range"]
 
 COLUMNS = ("episode", "window_start", "window_end")
 
-NOT_A_SIGN = "uncertainty"
-"""The diagnostic that is above 0 in every step, and therefore no sign by itself."""
+NO_SIGNS = (UNCERTAINTY, *READ)
+"""Diagnostics that are above 0 in every step, and therefore no signs by themselves."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +130,7 @@ def mark_unproductive(
     n_steps
         Unproductive steps in a row.
     diagnostics
-        The signs; by default all but `uncertainty`.
+        The signs; by default all but `uncertainty` and what is read from words.
     least
         The value from which on a diagnostic is a sign.
 
@@ -147,7 +149,7 @@ def mark_unproductive(
     """
     validate.whole("n_steps", n_steps, 1)
     validate.number("least", least, "a finite number > 0", above=0)
-    names = [name for name in episodes.diagnostic_names if name != NOT_A_SIGN] if diagnostics is None else diagnostics
+    names = [name for name in episodes.diagnostic_names if name not in NO_SIGNS] if diagnostics is None else diagnostics
     for name in names:
         validate.choice("diagnostic", name, episodes.diagnostic_names)
     found: dict[str, Mark] = {}

@@ -11,7 +11,7 @@ from typing import Annotated, Any, cast
 
 import typer
 
-from bayes_tacit.cli.common import AnySeed, AsJson, Force, new_file, show
+from bayes_tacit.cli.common import AsJson, Force, new_file, show
 from bayes_tacit.progress import bars
 
 
@@ -40,12 +40,18 @@ def import_(
         str | None, typer.Option(help="Those to keep, with commas between them; all by default.")
     ] = None,
     longest: Annotated[int, typer.Option(help="Most characters of one message.")] = 5_000_000,
+    words: Annotated[
+        bool, typer.Option("--words/--no-words", help="Learn more diagnostics and features from the words of the logs.")
+    ] = True,
+    group: Annotated[
+        str | None, typer.Option(help="A column of --tasks: tasks that are alike, left out together for the words.")
+    ] = None,
     workers: Annotated[
         int | None, typer.Option(help="Processes that read a large log; by default one a core, at most four.")
     ] = None,
     force: Force = False,
     as_json: AsJson = False,
-    _seed: AnySeed = 0,
+    seed: Annotated[int, typer.Option(help="Draws which tasks are left out together for the words.")] = 0,
 ) -> None:
     """Read the logs of two agents on the same tasks, and write them as paired episodes.
 
@@ -71,6 +77,9 @@ def import_(
             strong_results=strong_results,
             diagnostics=wanted,
             longest=longest,
+            words=words,
+            group=group,
+            seed=seed,
             workers=min(4, os.cpu_count() or 1) if workers is None else workers,
             progress=progress,
         )

@@ -382,7 +382,7 @@ class Counterfactuals:
         run again, a warning says so.
         """
         out = self.select(episodes.ids)
-        cheap = episodes.dataset["cheap_success"].values.astype(float)
+        cheap = episodes.require_pairs("a table of counterfactuals").dataset["cheap_success"].values.astype(float)
         for field, ours, theirs in (
             ("n_steps", out.n_steps, episodes.n_steps),
             ("never_success", out.dataset["never_success"].values, cheap),
@@ -421,6 +421,7 @@ def from_pairs(
     """Make the table of all restarts; see `Counterfactuals.from_restarts`."""
     if not isinstance(episodes, Episodes):
         raise InvalidDataError("Episodes", field="episodes", value=episodes)
+    episodes.require_pairs("the table of restarts")
     inside = np.arange(episodes.horizon) < episodes.n_steps[:, None]
     if strong_steps is not None:
         calls = _numbers(episodes, "strong_steps", strong_steps, inside, above=0)

@@ -19,17 +19,29 @@ from bayes_tacit.data import formats
 from bayes_tacit.data.frames import dataset_from_frames, frames_from_dataset
 from bayes_tacit.data.layout import (
     DIMS,
+    MISSING,
+    SIDES,
     VARIABLES,
     Array,
     as_list,
     blocks,
     carried_variables,
+    cheap_played,
     conform,
     freeze,
     is_lazy,
     plain,
+    strong_counts,
+    without_default_sides,
 )
-from bayes_tacit.data.validation import EpisodesSummary, check_episodes, describe_oddities, outcome_labels, summarize
+from bayes_tacit.data.validation import (
+    ONE_SIDED,
+    EpisodesSummary,
+    check_episodes,
+    describe_oddities,
+    outcome_labels,
+    summarize,
+)
 from bayes_tacit.errors import InvalidDataError, TacitWarning
 from bayes_tacit.files import as_path
 from bayes_tacit.html import render
@@ -42,7 +54,11 @@ _PACKAGE = str(Path(__file__).parents[1])
 
 
 class Episodes:
-    """Paired rollouts of one set of tasks: features, diagnostics by step, outcomes and teacher windows.
+    """Rollouts of one set of tasks: features, diagnostics by step, outcomes and teacher windows.
+
+    Most often both sides were played once on every task. A side may also not have been played, Strong may have been
+    played several times, and Cheap too: then each of its rollouts is an episode, and a carried `task` says which belong
+    together. What needs pairs refuses the others by name; `pairs` returns those that are.
 
     Every way to make one validates: what is wrong is refused with an `InvalidDataError` that names the episode, the
     field, the value and what was expected; what is merely unusual is told as a `TacitWarning`.
@@ -56,7 +72,9 @@ class Episodes:
         - `features` (episode, feature), finite; there may be none;
         - `diagnostics` (episode, step, diagnostic), finite and nonnegative; past `n_steps` they are never read;
         - `n_steps` (episode), how many checkpoints the Cheap rollout has;
-        - `cheap_success`, `strong_success` (episode), the paired outcomes A and B, as booleans or 0 and 1;
+        - `cheap_success`, `strong_success` (episode), the paired outcomes A and B, as booleans or 0 and 1; missing
+          where that side was not played, and then `n_steps` is 0 without Cheap;
+        - `strong_successes`, `strong_trials` (episode), in place of `strong_success` if Strong was played more often;
         - `window_start`, `window_end` (episode), the teacher's range of checkpoints, counted from 0 with both ends
           included, NaN where there is none. Only episodes with AB = 01 can have one.
 
@@ -113,8 +131,10 @@ class Episodes:
         Parameters
         ----------
         tasks
-            Columns `episode`, `cheap_success`, `strong_success`, and if there are windows `window_start` and
-            `window_end` (missing where there is none). Every other column is a feature, unless `features` is given.
+            Columns `episode`, `cheap_success`, `strong_success` (missing where a side was not played; a task without
+            Cheap has no steps), and if there are windows `window_start` and `window_end` (missing where there is none).
+            `strong_successes` and `strong_trials` may stand for `strong_success`. Every other column is a feature,
+            unless `features` is given.
         steps
             Columns `episode` and `step`, which counts from 0 without gaps. Every other column is a diagnostic, unless
             `diagnostics` is given. The order of the rows does not matter.
@@ -191,8 +211,39 @@ class Episodes:
 
     @property
     def outcomes(self) -> Array:
-        """Paired outcomes by episode, "00", "01", "10" or "11": Cheap's success, then Strong's."""
+        """Paired outcomes by episode, "00", "01", "10" or "11": Cheap's success, then Strong's; "-" if not played."""
         return outcome_labels(self._dataset)
+
+    @property
+    def cheap_played(self) -> Array:
+        """Whether there is a Cheap rollout, by episode."""
+        return cheap_played(self._dataset)
+
+    @property
+    def strong_counts(self) -> tuple[Array, Array]:
+        """How many of Strong's rollouts succeeded, and how many there are, by episode."""
+        return strong_counts(self._dataset)
+
+    def pairs(self) -> Episodes:
+        """Return the episodes in which both sides were played."""
+        return self.take(self.cheap_played & (self.strong_counts[1] > 0))
+
+    def require_pairs(self, what: str) -> Episodes:
+        """Return these episodes if both sides of each were played; otherwise refuse them, naming what needs pairs.
+
+        Examples
+        --------
+        >>> load_example().require_pairs("the table of restarts") is not None
+        True
+        """
+        for name, there in (("cheap_success", self.cheap_played), ("strong_success", self.strong_counts[1] > 0)):
+            if not there.all():
+                expected = (
+                    f"both sides of every task, which {what} needs; Episodes.pairs() returns those that have them"
+                )
+                first = plain(self.ids[there.argmin()])
+                raise InvalidDataError(expected, episode=first, field=name, value=MISSING)
+        return self
 
     @property
     def has_window(self) -> Array:
@@ -305,6 +356,9 @@ class Episodes:
             (f"diagnostics ({len(self.diagnostic_names)})", _shortened(self.diagnostic_names)),
             ("outcomes AB", ", ".join(f"{ab}: {count}{timed.get(ab, '')}" for ab, count in counts.items())),
         ]
+        single = {ab: count for ab in ONE_SIDED if (count := int((self.outcomes == ab).sum()))}
+        if single:
+            rows.append(("one side only", ", ".join(f"{ab}: {count}" for ab, count in single.items())))
         carried = carried_variables(self._dataset)
         if carried:
             rows.append(("carried along", _shortened(carried)))
@@ -326,7 +380,7 @@ class Episodes:
             repeated = self.ids[positions[pd.Index(positions).duplicated().argmax()]]
             first = plain(repeated)
             raise InvalidDataError("each episode at most once", episode=first, field="selection", value=first)
-        dataset = self._dataset.isel(episode=positions)
+        dataset = without_default_sides(self._dataset.isel(episode=positions))
         return self._of(dataset.isel(step=slice(int(dataset["n_steps"].max()))))
 
     def _locate(self, ids: object) -> Array:
@@ -484,7 +538,8 @@ def fingerprint(dataset: xr.Dataset) -> str:
     """
     digest = hashlib.sha256(b"bayes_tacit episodes 1")
     others = sorted(str(dim) for dim in dataset.dims if dim not in DIMS and dim in dataset.coords)
-    for name in (*DIMS, *VARIABLES, *sorted(carried_variables(dataset)), *others):
+    sides = [name for name in SIDES if name in dataset]
+    for name in (*DIMS, *VARIABLES, *sides, *sorted(carried_variables(dataset)), *others):
         array = dataset[name]
         digest.update(repr((name, array.dims, array.shape, array.dtype.kind)).encode())
         for part in _parts(dataset, name):

@@ -34,7 +34,7 @@ import zarr
 
 from bayes_tacit.data import jsonl
 from bayes_tacit.data.frames import check_tabular, dataset_from_frames, step_frames, task_frame
-from bayes_tacit.data.layout import DIMS, SCHEMA_VERSION, carried_variables, check_schema_version, is_lazy
+from bayes_tacit.data.layout import DIMS, READER, SCHEMA_VERSION, carried_variables, check_schema_version, is_lazy
 from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingDependencyError, MissingFileError, TacitError
 from bayes_tacit.files import atomic_path, is_store, parse_json, regular_file
 from bayes_tacit.validate import whole
@@ -261,7 +261,8 @@ def read_parquet(path: Path) -> xr.Dataset:
         return dataset_from_frames(tasks, steps, advice=_ADVICE)
     ours: dict[str, Any] = json.loads(metadata)
     check_schema_version(ours.get("schema_version"), str(path))
-    return dataset_from_frames(tasks, steps, ours["features"], ours["diagnostics"], advice=_ADVICE)
+    dataset = dataset_from_frames(tasks, steps, ours["features"], ours["diagnostics"], advice=_ADVICE)
+    return dataset.assign_attrs({READER: ours[READER]}) if READER in ours else dataset
 
 
 def write_parquet(dataset: xr.Dataset, path: Path) -> None:
@@ -271,7 +272,7 @@ def write_parquet(dataset: xr.Dataset, path: Path) -> None:
         "schema_version": SCHEMA_VERSION,
         "features": dataset["feature"].values.tolist(),
         "diagnostics": dataset["diagnostic"].values.tolist(),
-    }
+    } | {name: text for name, text in dataset.attrs.items() if name == READER}
     metadata = {_KEY: json.dumps(ours)}
     pq.write_table(_table(task_frame(dataset)).replace_schema_metadata(metadata), path / _TASKS)
     tables = (_table(frame).replace_schema_metadata(metadata) for frame in step_frames(dataset))

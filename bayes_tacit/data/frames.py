@@ -10,6 +10,7 @@ import pandas as pd
 import xarray as xr
 
 from bayes_tacit.data.layout import (
+    COUNTS,
     MISSING,
     OUTCOMES,
     WINDOW,
@@ -20,14 +21,16 @@ from bayes_tacit.data.layout import (
     as_numbers,
     blocks,
     carried_variables,
+    cheap_played,
     check_name,
     column_values,
     padding,
     plain,
+    strong_counts,
 )
 from bayes_tacit.errors import InvalidDataError
 
-_TASK_COLUMNS = ("episode", *OUTCOMES, *WINDOW)
+_TASK_COLUMNS = ("episode", *OUTCOMES, *WINDOW, *COUNTS)
 _STEP_COLUMNS = ("episode", "step")
 
 
@@ -43,17 +46,19 @@ def dataset_from_frames(
 
     `advice` is what an error tells to do about a column that is no feature, or diagnostic, and no number either.
     """
-    for frame, table, required in ((tasks, "tasks", ("episode", *OUTCOMES)), (steps, "steps", _STEP_COLUMNS)):
+    counted = isinstance(tasks, pd.DataFrame) and set(COUNTS) & set(tasks.columns)
+    outcomes = ("cheap_success", *COUNTS) if counted else OUTCOMES
+    for frame, table, required in ((tasks, "tasks", ("episode", *outcomes)), (steps, "steps", _STEP_COLUMNS)):
         _check_columns(frame, table, required)
     feature_names, task_carried = _roles(tasks, "tasks", _TASK_COLUMNS, features, "features")
     diagnostic_names, step_carried = _roles(steps, "steps", _STEP_COLUMNS, diagnostics, "diagnostics")
     _check_carried_once(task_carried, step_carried)
 
     ids = as_ids(column_values(tasks["episode"]), "tasks['episode']")
-    rows, numbers = _locate(ids, steps)
+    rows, numbers = _locate(ids, steps, without=tasks["cheap_success"].isna().to_numpy())
     feature_values = [_numeric(tasks, name, ids, None, "features", advice) for name in feature_names]
     diagnostic_values = [_numeric(steps, name, ids[rows], numbers, "diagnostics", advice) for name in diagnostic_names]
-    own = [*OUTCOMES, *(name for name in WINDOW if name in tasks)]
+    own = [name for name in (*OUTCOMES, *WINDOW, *COUNTS) if name in tasks]
     return dataset_from_columns(
         ids,
         rows,
@@ -88,7 +93,7 @@ def dataset_from_columns(
     features, diagnostics
         Names, and float64 values: one row a task, one row a step.
     by_task
-        Outcomes and windows; windows may be left out.
+        Outcomes and windows, and Strong's counts; windows may be left out.
     task_carried, step_carried
         Columns to be carried along, of any dtype.
     """
@@ -129,7 +134,11 @@ def task_frame(dataset: xr.Dataset) -> pd.DataFrame:
     """Return one row for each episode: id, outcomes, window, features, carried variables."""
     names = [name for name in carried_variables(dataset) if dataset[name].dims == ("episode",)]
     columns: dict[str, Any] = {"episode": dataset["episode"].values}
-    columns |= {name: dataset[name].values for name in OUTCOMES}
+    _, trials = strong_counts(dataset)
+    for name, known in zip(OUTCOMES, (cheap_played(dataset), trials > 0), strict=True):
+        columns[name] = dataset[name].values if known.all() else np.where(known, dataset[name].values, np.nan)
+    if (trials > 1).any():
+        columns |= {name: dataset[name].values for name in COUNTS}
     columns |= {name: pd.array(dataset[name].values, dtype="Int64") for name in WINDOW}
     columns |= dict(zip(dataset["feature"].values, dataset["features"].values.T, strict=True))
     return pd.DataFrame(columns | {name: dataset[name].values for name in names})
@@ -204,8 +213,11 @@ def _numeric(frame: pd.DataFrame, name: str, ids: Array, numbers: Array | None, 
     return as_numbers(column_values(frame[name]), at, expected)
 
 
-def _locate(ids: Array, steps: pd.DataFrame) -> tuple[Array, Array]:
-    """Return the row of its task, and the step number, for every row of steps; refuse gaps and repeats."""
+def _locate(ids: Array, steps: pd.DataFrame, without: Array) -> tuple[Array, Array]:
+    """Return the row of its task, and the step number, for every row of steps; refuse gaps and repeats.
+
+    Tasks `without` a Cheap outcome need no steps.
+    """
     step_ids = as_ids(column_values(steps["episode"]), "steps['episode']")
     index = pd.Index(ids)
     if not index.is_unique:
@@ -231,9 +243,10 @@ def _locate(ids: Array, steps: pd.DataFrame) -> tuple[Array, Array]:
         raise InvalidDataError(expected, episode=plain(step_ids[row]), field="step", value=value)
 
     counts = np.bincount(rows, minlength=len(ids))
-    if not counts.all():
+    empty = (counts == 0) & ~without
+    if empty.any():
         expected = "at least one row in the steps table"
-        raise InvalidDataError(expected, episode=plain(ids[counts.argmin()]), field="n_steps", value=0)
+        raise InvalidDataError(expected, episode=plain(ids[empty.argmax()]), field="n_steps", value=0)
     order = np.lexsort((numbers, rows))
     counted = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
     off = np.flatnonzero(numbers[order] != counted)

@@ -3,8 +3,11 @@
     {"episode": "task-17", "features": {"food": 1, "entities": 12}, "cheap_success": false, "strong_success": true,
      "window": [1, 1], "diagnostics": [{"repeat": 0, "invalid": 1}, {"repeat": 1, "invalid": 0}]}
 
-`window` may be absent or null. Any other key with a number, a boolean, a text or null is carried along by episode; the
-key `steps`, a list as long as `diagnostics`, carries such values by step. Null or absent there means missing.
+`window` may be absent or null. The outcome of a side that was not played is null; without a Cheap
+rollout `diagnostics` are empty. Several rollouts of Strong are `strong_trials` and `strong_successes`, in place of
+`strong_success`. Any other key with a number, a boolean, a text or null is carried along by episode; the
+key `steps`, a list as long as `diagnostics`, carries such values by step. Null or absent there means missing. A first
+line `{"reader": {...}}` holds what diagnostics and features from words were read with (`bayes_tacit.logs.reader`).
 """
 
 from __future__ import annotations
@@ -32,7 +35,9 @@ from pydantic import (
 
 from bayes_tacit.data.frames import check_tabular, dataset_from_columns
 from bayes_tacit.data.layout import (
+    COUNTS,
     MISSING,
+    READER,
     SCHEMA_VERSION,
     Array,
     as_ids,
@@ -41,6 +46,7 @@ from bayes_tacit.data.layout import (
     check_name,
     check_schema_version,
     plain,
+    strong_counts,
 )
 from bayes_tacit.errors import FileFormatError, InvalidDataError
 
@@ -48,23 +54,35 @@ from bayes_tacit.errors import FileFormatError, InvalidDataError
 def read_jsonl(path: Path) -> xr.Dataset:
     """Read one episode from each line that is not blank."""
     columns: _Columns | None = None
+    reader: str | None = None
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
+            if number == 1 and line.startswith(_HEADER):
+                reader = json.dumps((parse_object(line, path, 1) or {})[READER])
+                continue
             record = parse(line, path, number)
             if record is not None:
                 columns = columns or _Columns(path, number, record)
                 columns.add(record, number)
     if columns is None:
         raise FileFormatError(f"{path} has no episode; expected one JSON object on each line")
-    return columns.to_dataset()
+    dataset = columns.to_dataset()
+    return dataset if reader is None else dataset.assign_attrs({READER: reader})
 
 
 def write_jsonl(dataset: xr.Dataset, path: Path) -> None:
     """Write one line for each episode."""
     with path.open("w", encoding="utf-8", newline="\n") as file:
+        if READER in dataset.attrs:
+            file.write(header(dataset.attrs[READER]))
         for block in blocks(dataset):
             for record in _records(dataset.isel(episode=block).compute()):
                 file.write(json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def header(reader: str) -> str:
+    """Return the first line of a file whose episodes were read by a reader."""
+    return f'{{"{READER}": {reader}}}\n'
 
 
 def check_jsonl(dataset: xr.Dataset) -> None:
@@ -103,12 +121,12 @@ class _Columns:
         self._path = path
         self._first = f"episode {first.episode!r} on line {number}"
         self._id_type = type(first.episode)
-        self._features, self._diagnostics = first.features.keys(), first.diagnostics[0].keys()
-        for field, names in (("features", self._features), ("diagnostics", self._diagnostics)):
-            for name in names:
-                check_name(name, f"key of {field}", episode=first.episode, where=f"{path}:{number}")
+        self._features: KeysView[str] = first.features.keys()
+        self._diagnostics: KeysView[str] = {}.keys()
+        self._check_names(first, "features", self._features, number)
         self._lines: dict[str | int, int] = {}
-        self._outcomes: list[tuple[bool, bool]] = []
+        self._outcomes: list[tuple[float, float]] = []
+        self._counts: list[tuple[int, int]] | None = None
         self._windows: list[list[int] | tuple[float, float]] = []
         self._lengths: list[int] = []
         self._feature_values, self._diagnostic_values = array("d"), array("d")
@@ -119,6 +137,9 @@ class _Columns:
 
     def add(self, record: Record, number: int) -> None:
         """Append a record, refusing one that does not go with those before it."""
+        if not self._diagnostics and record.diagnostics:
+            self._diagnostics = record.diagnostics[0].keys()
+            self._check_names(record, "diagnostics", self._diagnostics, number)
         if (
             record.episode in self._lines
             or type(record.episode) is not self._id_type
@@ -130,7 +151,13 @@ class _Columns:
         for step in record.steps or ():
             self._register(step, self._step_carried_names, "key of steps", record, number)
         self._lines[record.episode] = number
-        self._outcomes.append((record.cheap_success, record.strong_success))
+        cheap, strong = record.cheap_success, record.strong_success
+        self._outcomes.append((math.nan if cheap is None else cheap, math.nan if strong is None else strong))
+        if self._counts is None and record.strong_trials is not None:
+            # Those before it had one rollout of Strong, or none.
+            self._counts = [(int(b == 1), int(b == b)) for _, b in self._outcomes[:-1]]
+        if self._counts is not None:
+            self._counts.append(record.counts)
         self._windows.append((math.nan, math.nan) if record.window is None else record.window)
         self._lengths.append(len(record.diagnostics))
         self._feature_values.extend([record.features[name] for name in self._features])
@@ -143,6 +170,7 @@ class _Columns:
         lengths = np.array(self._lengths)
         n, total = len(lengths), int(lengths.sum())
         outcomes, windows = np.array(self._outcomes), np.array(self._windows, dtype=np.float64)
+        counts = {} if self._counts is None else dict(zip(COUNTS, np.array(self._counts).T, strict=True))
         step_carried: dict[str, Array] = {}
         if self._step_carried_names:
             pairs = zip(self._step_carried, self._lengths, strict=True)
@@ -162,10 +190,15 @@ class _Columns:
                 "strong_success": outcomes[:, 1],
                 "window_start": windows[:, 0],
                 "window_end": windows[:, 1],
+                **counts,
             },
             task_carried={name: _objects([row.get(name) for row in self._carried]) for name in self._carried_names},
             step_carried=step_carried,
         )
+
+    def _check_names(self, record: Record, field: str, names: KeysView[str], number: int) -> None:
+        for name in names:
+            check_name(name, f"key of {field}", episode=record.episode, where=f"{self._path}:{number}")
 
     def _register(self, values: dict[str, Any], known: dict[str, None], field: str, record: Record, line: int) -> None:
         """Check names that no record had before."""
@@ -221,14 +254,18 @@ def _records(part: xr.Dataset) -> Iterator[dict[str, Any]]:
     by_step = {name: part[name].values.tolist() for name in names if name not in by_episode}
     core = ("episode", "n_steps", "cheap_success", "strong_success", "window_start", "window_end")
     columns = [part[name].values.tolist() for name in core]
+    columns += [counts.tolist() for counts in strong_counts(part)]
     features, diagnostics = part["features"].values.tolist(), part["diagnostics"].values.tolist()
-    for i, (episode, length, cheap, strong, start, end) in enumerate(zip(*columns, strict=True)):
+    for i, (episode, length, cheap, strong, start, end, successes, trials) in enumerate(zip(*columns, strict=True)):
         record: dict[str, Any] = {
             "episode": episode,
             "features": dict(zip(feature_names, map(_short, features[i]), strict=True)),
-            "cheap_success": cheap,
-            "strong_success": strong,
+            "cheap_success": cheap if length else None,
         }
+        if trials > 1:
+            record |= {"strong_successes": successes, "strong_trials": trials}
+        else:
+            record["strong_success"] = strong if trials else None
         if start == start:
             record["window"] = [int(start), int(end)]
         rows = diagnostics[i][:length]
@@ -252,11 +289,16 @@ type _Scalar = StrictBool | StrictInt | float | StrictStr | None
 type _Diagnostic = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 type _Checkpoint = Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]
 
+_HEADER = f'{{"{READER}"'.encode()
 _STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"')
 
 
 def _flag(value: object) -> object:
     return bool(value) if isinstance(value, int) and value in (0, 1) else value
+
+
+type _Flag = Annotated[bool | None, BeforeValidator(_flag)]
+type _Count = Annotated[int, Field(ge=0, lt=2**31)]
 
 
 class Record(BaseModel):
@@ -267,19 +309,30 @@ class Record(BaseModel):
 
     episode: StrictStr | StrictInt
     features: dict[str, Annotated[float, Field(allow_inf_nan=False)] | bool]
-    cheap_success: Annotated[bool, BeforeValidator(_flag)]
-    strong_success: Annotated[bool, BeforeValidator(_flag)]
+    cheap_success: _Flag
+    strong_success: _Flag = None
+    strong_successes: _Count | None = None
+    strong_trials: _Count | None = None
     window: Annotated[list[_Checkpoint], Field(min_length=2, max_length=2)] | None = None
-    diagnostics: Annotated[list[dict[str, _Diagnostic | bool]], Field(min_length=1)]
+    diagnostics: list[dict[str, _Diagnostic | bool]]
     steps: list[dict[str, _Scalar]] | None = None
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """Successes and rollouts of Strong."""
+        if self.strong_trials is not None:
+            return self.strong_successes or 0, self.strong_trials
+        return int(self.strong_success is True), int(self.strong_success is not None)
 
 
 _EXPECTED = {
     ("episode",): "a text or a whole number",
     ("features",): "an object of numbers",
     ("features", "*"): "a finite number",
-    ("cheap_success",): "true or false, or 1 or 0",
-    ("strong_success",): "true or false, or 1 or 0",
+    ("cheap_success",): "true or false, or 1 or 0, or null if Cheap was not played",
+    ("strong_success",): "true or false, or 1 or 0, or null if Strong was not played",
+    ("strong_successes",): "a whole number >= 0",
+    ("strong_trials",): "a whole number >= 0",
     ("window",): "two whole numbers [start, end], or null",
     ("diagnostics",): "a list of at least one step, each an object of numbers",
     ("diagnostics", "*"): "an object of numbers",
@@ -310,6 +363,7 @@ def parse(line: bytes, path: Path, number: int) -> Record | None:
         except ValidationError as error:
             raise _explained(error, raw, where) from error
     check_schema_version(record.__pydantic_extra__.pop("schema_version", SCHEMA_VERSION), where)
+    _check_sides(record, where)
     if record.steps is not None and len(record.steps) != len(record.diagnostics):
         raise InvalidDataError(
             f"{len(record.diagnostics)}, as many as diagnostics has",
@@ -319,6 +373,23 @@ def parse(line: bytes, path: Path, number: int) -> Record | None:
             where=where,
         )
     return record
+
+
+def _check_sides(record: Record, where: str) -> None:
+    """Refuse an outcome of Cheap without its steps, and the other way round; and counts that say two things."""
+
+    def refuse(expected: str, field: str, value: object) -> None:
+        raise InvalidDataError(expected, episode=record.episode, field=field, value=value, where=where)
+
+    if record.cheap_success is not None and not record.diagnostics:
+        refuse("at least one step, each an object of numbers", "diagnostics", [])
+    if record.cheap_success is None and record.diagnostics:
+        refuse("true or false, since there are diagnostics of a Cheap rollout", "cheap_success", MISSING)
+    if "strong_success" not in record.model_fields_set and record.strong_trials is None:
+        refuse(_EXPECTED[("strong_success",)], "strong_success", MISSING)
+    if (record.strong_trials is None) != (record.strong_successes is None):
+        absent = "strong_trials" if record.strong_trials is None else "strong_successes"
+        refuse("both strong_successes and strong_trials, or neither", absent, MISSING)
 
 
 def parse_object(line: bytes, path: Path, number: int) -> dict[str, Any] | None:

@@ -9,6 +9,16 @@
 | `strong_success`                 | (episode)                     | bool                                    |
 | `window_start`, `window_end`     | (episode)                     | float64, NaN where there is no window   |
 
+Most logs have one rollout of each side. Three more variables, all by episode, are there only where some do not:
+
+| variable                              | dtype | what it says                                                         |
+| ------------------------------------- | ----- | -------------------------------------------------------------------- |
+| `cheap_played`                        | bool  | whether there is a Cheap rollout; without one `n_steps` is 0         |
+| `strong_trials`, `strong_successes`   | int64 | Strong's rollouts of the task, 0 where it was not played             |
+
+`cheap_success` is then False where Cheap was not played, and `strong_success` says whether more than half of Strong's
+rollouts succeeded. A carried `task` names the task of an episode, where some have several rollouts.
+
 The coordinates are `episode` (ids), `step` (0 to the longest rollout), `feature` and `diagnostic` (names). Any other
 variable is carried along. Whatever holds a column (NumPy, pandas nullable, Arrow, Python objects) becomes one of four
 plain dtypes, so that a value means the same in every file format:
@@ -38,6 +48,9 @@ from bayes_tacit.errors import FileFormatError, InvalidDataError
 
 SCHEMA_VERSION = 1
 
+READER = "reader"
+"""Attribute of a dataset: as JSON, what its diagnostics and features from words were read with (`logs.reader`)."""
+
 DIMS = ("episode", "step", "feature", "diagnostic")
 OUTCOMES = ("cheap_success", "strong_success")
 WINDOW = ("window_start", "window_end")
@@ -47,7 +60,10 @@ VARIABLES: dict[str, tuple[str, ...]] = {
     "n_steps": ("episode",),
     **dict.fromkeys((*OUTCOMES, *WINDOW), ("episode",)),
 }
-RESERVED = frozenset({*DIMS, *VARIABLES, "window", "steps", "schema_version"})
+COUNTS = ("strong_successes", "strong_trials")
+SIDES = ("cheap_played", *COUNTS)
+"""By episode, and only where some side was not played, or Strong more than once."""
+RESERVED = frozenset({*DIMS, *VARIABLES, *SIDES, "window", "steps", "schema_version"})
 """Names that a feature, a diagnostic or a carried variable cannot have, because a file format uses them."""
 
 _BLOCK = 8192
@@ -73,6 +89,10 @@ def conform(dataset: xr.Dataset) -> xr.Dataset:
         raise InvalidDataError("an xarray.Dataset", field="dataset", value=dataset)
     check_schema_version(dataset.attrs.get("schema_version", SCHEMA_VERSION))
     dataset = dataset.reset_coords()
+    if set(COUNTS) <= set(dataset.data_vars) and "strong_success" not in dataset:
+        dataset = dataset.assign(
+            strong_success=dataset["strong_trials"].copy(data=np.full(dataset.sizes["episode"], np.nan))
+        )
     if not set(WINDOW) & set(dataset.variables) and "episode" in dataset.dims:
         dataset = dataset.assign({name: ("episode", np.full(dataset.sizes["episode"], np.nan)) for name in WINDOW})
     _check_variables(dataset)
@@ -82,19 +102,28 @@ def conform(dataset: xr.Dataset) -> xr.Dataset:
     names = {dim: _names(dataset, dim) for dim in ("feature", "diagnostic")}
     if not names["diagnostic"].size:
         raise InvalidDataError("at least one diagnostic", field="diagnostics", value=[])
-    n_steps = _n_steps(dataset, ids)
+    played = _cheap_played(dataset, ids)
+    n_steps = _n_steps(dataset, ids, played)
+    strong, counts = _strong(dataset, ids)
+    _check_sides(ids, played, counts)
     dataset = dataset.isel(step=slice(int(n_steps.max())))
 
     core: dict[str, Any] = {
         "features": _floats(dataset, "features", ids, names["feature"]),
         "diagnostics": _floats(dataset, "diagnostics", ids, names["diagnostic"]),
         "n_steps": n_steps,
-        **{name: as_flags(dataset[name].values, ids, name) for name in OUTCOMES},
+        "cheap_success": _cheap_success(dataset, ids, played),
+        "strong_success": strong,
         **{name: _checkpoints(dataset[name].values, ids, name) for name in WINDOW},
     }
     variables = {name: (dims, core[name], dataset[name].attrs) for name, dims in VARIABLES.items()}
     out = xr.Dataset(variables, attrs={**dataset.attrs, "schema_version": SCHEMA_VERSION})
-    carried = {name: _carried(dataset[name]) for name in dataset.data_vars if name not in VARIABLES}
+    own = {**VARIABLES, **dict.fromkeys(SIDES)}
+    carried = {name: _carried(dataset[name]) for name in dataset.data_vars if name not in own}
+    if not played.all():
+        carried["cheap_played"] = xr.DataArray(played, dims="episode")
+    if (counts[1] != 1).any():
+        carried |= {name: xr.DataArray(values, dims="episode") for name, values in zip(COUNTS, counts, strict=True)}
     coords: dict[Any, Array] = {
         dim: as_carried(dataset[dim].values, str(dim)) for dim in dataset.coords if dim not in DIMS
     }
@@ -141,7 +170,28 @@ def padding(dtype: np.dtype[Any]) -> Any:  # noqa: ANN401  a scalar of that dtyp
 
 def carried_variables(dataset: xr.Dataset) -> list[str]:
     """Return the names of the variables that are kept but not interpreted."""
-    return [str(name) for name in dataset.data_vars if name not in VARIABLES]
+    return [str(name) for name in dataset.data_vars if name not in VARIABLES and name not in SIDES]
+
+
+def cheap_played(dataset: xr.Dataset) -> Array:
+    """Return whether there is a Cheap rollout, by episode."""
+    there: Array = dataset["n_steps"].values > 0
+    return there
+
+
+def without_default_sides(dataset: xr.Dataset) -> xr.Dataset:
+    """Drop what says no more than that both sides were played once."""
+    ordinary = ["cheap_played"] if cheap_played(dataset).all() else []
+    if (strong_counts(dataset)[1] == 1).all():
+        ordinary += COUNTS
+    return dataset.drop_vars(ordinary, errors="ignore")
+
+
+def strong_counts(dataset: xr.Dataset) -> tuple[Array, Array]:
+    """Return how many of Strong's rollouts succeeded, and how many there are, by episode."""
+    if "strong_trials" in dataset:
+        return dataset["strong_successes"].values, dataset["strong_trials"].values
+    return dataset["strong_success"].values.astype(np.int64), np.ones(dataset.sizes["episode"], dtype=np.int64)
 
 
 def is_lazy(dataset: xr.Dataset) -> bool:
@@ -225,7 +275,83 @@ def _names(dataset: xr.Dataset, dim: str) -> Array:
     return names
 
 
-def _n_steps(dataset: xr.Dataset, ids: Array) -> Array:
+def _cheap_played(dataset: xr.Dataset, ids: Array) -> Array:
+    """Say which episodes have a Cheap rollout: those that say so, or else all but those without outcome and steps."""
+    if "cheap_played" in dataset:
+        return as_flags(dataset["cheap_played"].values, ids, "cheap_played")
+    outcome = dataset["cheap_success"].values
+    if outcome.dtype.kind in "biu":
+        return np.ones(len(ids), dtype=bool)
+    absent = np.array([_is_missing(value) for value in outcome.tolist()], dtype=bool)
+    lengths = dataset["n_steps"].values
+    return ~(absent & np.array([_is_missing(value) or value == 0 for value in lengths.tolist()], dtype=bool))
+
+
+def _cheap_success(dataset: xr.Dataset, ids: Array, played: Array) -> Array:
+    flags: Array = np.zeros(len(ids), dtype=bool)
+    values = dataset["cheap_success"].values
+    flags[played] = as_flags(values[played], ids[played], "cheap_success")
+    wrong = np.array([not _is_missing(value) and bool(value) for value in values[~played].tolist()], dtype=bool)
+    if wrong.any():
+        first = np.flatnonzero(~played)[wrong.argmax()]
+        expected = "no outcome, since Cheap was not played"
+        raise InvalidDataError(expected, episode=plain(ids[first]), field="cheap_success", value=plain(values[first]))
+    return flags
+
+
+def _strong(dataset: xr.Dataset, ids: Array) -> tuple[Array, tuple[Array, Array]]:
+    """Return B, and the counts of successes and of trials that it stands for; without an outcome there is no trial."""
+    values = dataset["strong_success"].values
+    given = [name for name in COUNTS if name in dataset]
+    if len(given) == 1:
+        expected = "both strong_successes and strong_trials, or neither"
+        raise InvalidDataError(expected, field=next(name for name in COUNTS if name not in given), value=MISSING)
+    if not given:
+        known = (
+            np.ones(len(ids), dtype=bool)
+            if values.dtype.kind in "biu"
+            else ~np.array([_is_missing(value) for value in values.tolist()], dtype=bool)
+        )
+        flags = np.zeros(len(ids), dtype=bool)
+        flags[known] = as_flags(values[known], ids[known], "strong_success")
+        return flags, (flags.astype(np.int64), known.astype(np.int64))
+    successes, trials = (_counted(dataset[name].values, ids, name) for name in COUNTS)
+    above = successes > trials
+    if above.any():
+        first = int(above.argmax())
+        expected = f"at most strong_trials, which is {trials[first]}"
+        value = int(successes[first])
+        raise InvalidDataError(expected, episode=plain(ids[first]), field="strong_successes", value=value)
+    strong: Array = 2 * successes > trials
+    for at, value in enumerate(values.tolist()):
+        if not _is_missing(value) and bool(value) != strong[at] and trials[at]:
+            expected = f"{bool(strong[at])}, or left out, since {successes[at]} of {trials[at]} rollouts succeeded"
+            raise InvalidDataError(expected, episode=plain(ids[at]), field="strong_success", value=plain(value))
+    return strong, (successes, trials)
+
+
+def _counted(values: Array, ids: Array, field: str) -> Array:
+    expected = "a whole number >= 0"
+    counts = as_numbers(values, lambda position: {"episode": plain(ids[position]), "field": field}, expected)
+    counts = np.where(np.isnan(counts), 0.0, counts)
+    wrong = ~((counts >= 0) & (counts == np.floor(counts)) & (counts < 2**31))
+    if wrong.any():
+        first = int(wrong.argmax())
+        raise InvalidDataError(expected, episode=plain(ids[first]), field=field, value=plain(values[first]))
+    return counts.astype(np.int64)
+
+
+def _check_sides(ids: Array, played: Array, counts: tuple[Array, Array]) -> None:
+    neither = ~played & (counts[1] == 0)
+    if neither.any():
+        expected = "an outcome of Cheap or of Strong: neither side was played"
+        raise InvalidDataError(expected, episode=plain(ids[neither.argmax()]), field="outcomes", value=MISSING)
+    if not played.any():
+        expected = "at least one: without a Cheap rollout there are no diagnostics to learn from"
+        raise InvalidDataError(expected, field="Cheap rollouts", value=0)
+
+
+def _n_steps(dataset: xr.Dataset, ids: Array, played: Array) -> Array:
     longest = dataset.sizes["step"]
     expected = f"a whole number from 1 to {longest}, the length of the step dimension"
 
@@ -233,7 +359,12 @@ def _n_steps(dataset: xr.Dataset, ids: Array) -> Array:
         return {"episode": plain(ids[position]), "field": "n_steps"}
 
     values = as_numbers(dataset["n_steps"].values, at, expected)
-    wrong = np.flatnonzero(~((values >= 1) & (values <= longest) & (values == np.floor(values))))
+    values = np.where(~played & np.isnan(values), 0.0, values)
+    unplayed = np.flatnonzero(~played & (values != 0))
+    if unplayed.size:
+        expected = "0, since Cheap was not played"
+        raise InvalidDataError(expected, value=plain(dataset["n_steps"].values[unplayed[0]]), **at(int(unplayed[0])))
+    wrong = np.flatnonzero(played & ~((values >= 1) & (values <= longest) & (values == np.floor(values))))
     if wrong.size:
         raise InvalidDataError(expected, value=plain(dataset["n_steps"].values[wrong[0]]), **at(int(wrong[0])))
     return values.astype(np.int64)
@@ -248,7 +379,7 @@ def _detached(dataset: xr.Dataset, given: xr.Dataset) -> xr.Dataset:
     shared = {
         name: array.copy(data=array.values.copy())
         for name, array in dataset.data_vars.items()
-        if array.chunks is None and np.may_share_memory(array.values, given[name].values)
+        if name in given and array.chunks is None and np.may_share_memory(array.values, given[name].values)
     }
     return dataset.assign(shared)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import xarray as xr
 
-from bayes_tacit.data.layout import MISSING, Array, blocks, carried_variables, plain
+from bayes_tacit.data.layout import MISSING, Array, blocks, carried_variables, cheap_played, plain, strong_counts
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.html import render
 
@@ -27,7 +27,8 @@ def check_episodes(dataset: xr.Dataset) -> tuple[str, ...]:
     ------
     InvalidDataError
         For a diagnostic that is negative, NaN or infinite within the rollout, a feature that is NaN or infinite, a
-        window that is reversed, outside the rollout, half missing, fractional, or on an episode that is not AB = 01,
+        window that is reversed, outside the rollout, half missing, fractional, or on an episode where not Strong alone
+        succeeded (AB = 01; of several rollouts of Strong on the task, one is enough),
         and for a variable with the name of a feature or diagnostic.
     """
     _check_clashes(dataset)
@@ -50,8 +51,9 @@ def _check_clashes(dataset: xr.Dataset) -> None:
 
 def _check_windows(dataset: xr.Dataset) -> None:
     start, end = dataset["window_start"].values, dataset["window_end"].values
-    cheap, strong = dataset["cheap_success"].values, dataset["strong_success"].values
+    cheap, outcomes = dataset["cheap_success"].values, outcome_labels(dataset)
     n_steps = dataset["n_steps"].values
+    strong = strong_ever(dataset)
     no_start, no_end = np.isnan(start), np.isnan(end)
     whole_start, whole_end = start == np.floor(start), end == np.floor(end)
 
@@ -59,7 +61,7 @@ def _check_windows(dataset: xr.Dataset) -> None:
         if wrong.any():
             i = int(wrong.argmax())
             episode = plain(dataset["episode"].values[i])
-            expected = expected.format(last=n_steps[i] - 1, outcome=f"{cheap[i]:d}{strong[i]:d}")
+            expected = expected.format(last=n_steps[i] - 1, outcome=outcomes[i])
             raise InvalidDataError(expected, episode=episode, field=field, value=value(i))
 
     def unset(_: int) -> object:
@@ -76,12 +78,23 @@ def _check_windows(dataset: xr.Dataset) -> None:
 
     refuse(no_start & ~no_end, "window_start", unset, "both window_start and window_end, or neither")
     refuse(no_end & ~no_start, "window_end", unset, "both window_start and window_end, or neither")
+    unplayed = "no window, since there is no Cheap rollout to mark"
+    refuse(~no_start & (n_steps == 0), "window", windows, unplayed)
     inside = "a whole checkpoint from 0 to {last}, the last of the rollout"
     refuse(~no_start & ~(whole_start & (start >= 0) & (start < n_steps)), "window_start", starts, inside)
     refuse(~no_end & ~(whole_end & (end >= 0) & (end < n_steps)), "window_end", ends, inside)
     refuse(start > end, "window", windows, "a window that starts before it ends")
     only_01 = "no window, since the outcome AB is {outcome}: only Strong's success alone (AB = 01) can have one"
     refuse(~no_start & ~(~cheap & strong), "window", windows, only_01)
+
+
+def strong_ever(dataset: xr.Dataset) -> Array:
+    """Return whether Strong succeeded at least once on the task of each episode."""
+    ever: Array = strong_counts(dataset)[0] > 0
+    if "task" in carried_variables(dataset) and dataset["task"].dims == ("episode",):
+        _, codes = np.unique(dataset["task"].values, return_inverse=True)
+        ever = (np.bincount(codes, weights=ever) > 0)[codes]
+    return ever
 
 
 @dataclass
@@ -153,10 +166,14 @@ def _notes(dataset: xr.Dataset, tally: _Tally) -> tuple[str, ...]:
     silent = dataset["diagnostic"].values[~tally.ever_nonzero]
     if silent.size:
         notes.append(f"diagnostics that are zero everywhere: {_listed(silent)}")
-    untimed = ~dataset["cheap_success"] & dataset["strong_success"] & dataset["window_start"].isnull()
+    untimed = (outcome_labels(dataset) == "01") & np.isnan(dataset["window_start"].values)
     if untimed.any():
-        names = dataset["episode"].values[untimed.values]
+        names = dataset["episode"].values[untimed]
         notes.append(f"AB = 01 without a window, so that nobody says when ({len(names)}): {_listed(names)}")
+    for side, absent in (("Cheap", ~cheap_played(dataset)), ("Strong", strong_counts(dataset)[1] == 0)):
+        if absent.any():
+            names = dataset["episode"].values[absent]
+            notes.append(f"{side} was not played ({len(names)}): {_listed(names)}")
     if tally.empty_windows:
         notes.append(
             "windows over which all diagnostics are zero, so that no weights give them any mass "
@@ -175,6 +192,12 @@ def _whole(value: float) -> float | int:
 
 
 OUTCOME_MEANINGS = {"00": "neither succeeds", "01": "only Strong succeeds", "10": "only Cheap succeeds", "11": "both"}
+ONE_SIDED = {
+    "0-": "Cheap fails, Strong not played",
+    "1-": "Cheap succeeds, Strong not played",
+    "-0": "Strong fails, Cheap not played",
+    "-1": "Strong succeeds, Cheap not played",
+}
 
 
 @dataclass(frozen=True)
@@ -225,7 +248,8 @@ class EpisodesSummary:
     steps
         Spread of the number of steps.
     outcomes
-        Number of episodes by AB (Cheap's success, then Strong's), in the order 00, 01, 10, 11.
+        Number of episodes by AB (Cheap's success, then Strong's), in the order 00, 01, 10, 11, and of those where one
+        side was not played ("0-", "-1") if there are some.
     one_step_windows, range_windows
         Number of AB = 01 episodes whose window has one checkpoint, or more.
     without_window
@@ -268,7 +292,7 @@ class EpisodesSummary:
 
     def _tables(self) -> list[tuple[list[str], list[list[str]]]]:
         counted = [
-            [f"{outcome}  {OUTCOME_MEANINGS[outcome]}", str(count), f"{count / self.n_episodes:.1%}"]
+            [f"{outcome}  {(OUTCOME_MEANINGS | ONE_SIDED)[outcome]}", str(count), f"{count / self.n_episodes:.1%}"]
             for outcome, count in self.outcomes.items()
         ]
         width = "" if self.window_width is None else f" (window widths {self.window_width})"
@@ -294,13 +318,14 @@ def summarize(dataset: xr.Dataset, notes: tuple[str, ...]) -> EpisodesSummary:
     start, end = dataset["window_start"].values, dataset["window_end"].values
     widths = (end - start + 1)[~np.isnan(start)]
     counts = {outcome: int((outcomes == outcome).sum()) for outcome in OUTCOME_MEANINGS}
+    counts |= {outcome: count for outcome in ONE_SIDED if (count := int((outcomes == outcome).sum()))}
     return EpisodesSummary(
         n_episodes=len(outcomes),
         steps=Spread.of(dataset["n_steps"].values),
         outcomes=counts,
         one_step_windows=int((widths == 1).sum()),
         range_windows=int((widths > 1).sum()),
-        without_window=counts["01"] - len(widths),
+        without_window=int(((outcomes == "01") & np.isnan(start)).sum()),
         right_censored=counts["11"],
         window_width=Spread.of(widths) if widths.size else None,
         features=_features(dataset),
@@ -310,9 +335,11 @@ def summarize(dataset: xr.Dataset, notes: tuple[str, ...]) -> EpisodesSummary:
 
 
 def outcome_labels(dataset: xr.Dataset) -> Array:
-    """Return AB as text by episode: Cheap's success, then Strong's."""
-    labels: Array = np.array(list(OUTCOME_MEANINGS))
-    out: Array = labels[2 * dataset["cheap_success"].values + dataset["strong_success"].values]
+    """Return AB as text by episode: Cheap's success, then Strong's; "-" for a side that was not played."""
+    labels: Array = np.array([f"{a}{b}" for a in "01-" for b in "01-"])
+    cheap = np.where(cheap_played(dataset), dataset["cheap_success"].values, 2)
+    strong = np.where(strong_counts(dataset)[1] > 0, dataset["strong_success"].values, 2)
+    out: Array = labels[3 * cheap + strong]
     return out
 
 

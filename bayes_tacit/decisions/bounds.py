@@ -295,7 +295,7 @@ def _row(reach: Reach, cost: CostModel) -> dict[str, float]:
 def _logged(episodes: Episodes, strong_steps: str | None) -> Logged:
     if not isinstance(episodes, Episodes):
         raise InvalidDataError("Episodes", field="episodes", value=episodes)
-    dataset = episodes.dataset
+    dataset = episodes.require_pairs("what bounds from logs say").dataset
     return Logged(
         cheap_success=dataset["cheap_success"].values,
         strong_success=dataset["strong_success"].values,

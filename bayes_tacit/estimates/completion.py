@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from importlib.metadata import version
+from math import isqrt
 
 import numpy as np
 import xarray as xr
@@ -15,10 +16,11 @@ from scipy import special
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.estimates.verdict import judge
+from bayes_tacit.model.compiled import FAMILIES, row_masses
 from bayes_tacit.model.design import Grouping, Standardization
 from bayes_tacit.model.evidence import Evidence
 from bayes_tacit.model.families import LOG_SQRT_2PI, NUMPY
-from bayes_tacit.model.likelihood import CrossingSteps, log_bounds, log_mass
+from bayes_tacit.model.likelihood import CrossingSteps, Table, log_bounds, log_mass
 from bayes_tacit.model.memory import PeakGrid
 from bayes_tacit.model.priors import Prior, WeaklyInformativePrior, checked_prior, prior_from_json
 from bayes_tacit.model.spec import COORDINATE, settings_of, spec_of
@@ -87,7 +89,10 @@ def completed(tree: xr.DataTree, episodes: Episodes | None = None) -> xr.DataTre
     if {"strong_success", "threshold"} <= set(given.data_vars):
         groups["replicates"] = given[["strong_success", "threshold"]]
     elif episodes is not None:
-        groups["replicates"] = _replicates(posterior, evidence, CrossingSteps(episodes, evidence))
+        some = thinned(posterior, REPLICATES)
+        groups["replicates"] = replicates(
+            some, evidence, CrossingSteps(episodes, evidence), np.random.default_rng(SEED)
+        )
     groups["posterior_predictive"] = seen_or_not(posterior, evidence, np.random.default_rng(SEED))[["total"]]
     groups["observed_data"] = as_seen(evidence)
     out = xr.DataTree.from_dict({name: group.drop_attrs() for name, group in groups.items()})
@@ -189,27 +194,24 @@ def _given_likelihood(groups: dict[str, xr.Dataset], evidence: Evidence, posteri
     return xr.Dataset({"total": (("chain", "draw", "episode"), total)}, coords=coords)
 
 
-def _replicates(posterior: xr.Dataset, evidence: Evidence, crossing: CrossingSteps) -> xr.Dataset:
-    """Draw outcomes and crossing steps under evenly spaced draws."""
-    every = -(-posterior.sizes["draw"] * posterior.sizes["chain"] // REPLICATES)
-    some = posterior.isel(draw=slice(None, None, every))
+def thinned(posterior: xr.Dataset, most: int) -> xr.Dataset:
+    """Take evenly spaced draws, equally many of every chain; of fewer chains if they outnumber the draws."""
+    chains = min(posterior.sizes["chain"], isqrt(most))
+    every = -(-posterior.sizes["draw"] // (most // chains))
+    return posterior.isel(chain=slice(0, chains), draw=slice(None, None, every))
+
+
+def replicates(some: xr.Dataset, evidence: Evidence, crossing: CrossingSteps, rng: np.random.Generator) -> xr.Dataset:
+    """Draw outcomes and crossing steps under each draw, in as few bytes as they take."""
     logit, location, flat = linear_predictors(some, evidence)
-    rng = np.random.default_rng(SEED)
     strong = (rng.random(logit.shape) < special.expit(logit)).astype("int8")
     fixed = np.ones(len(evidence.diagnostic_names) or 1) if evidence.weights is None else evidence.weights
-    steps = np.stack(
-        [
-            crossing.draw(
-                location[at],
-                flat["s"][at],
-                logit[at],
-                *(flat["w"][at] if flat["w"].size else fixed),
-                *([flat["rho"][at]] if flat["rho"].size else []),
-                rng=rng,
-            )
-            for at in range(len(logit))
-        ]
-    ).astype("int32")
+    steps = np.zeros(location.shape, dtype=np.int64)
+    for at in range(len(logit)):
+        w = flat["w"][at] if flat["w"].size else fixed
+        memory = [flat["rho"][at]] if flat["rho"].size else []
+        steps[at] = crossing.draw(location[at], flat["s"][at], logit[at], *w, *memory, rng=rng)
+    steps = steps.astype(np.promote_types("int8", np.min_scalar_type(-int(steps.max(initial=0)) - 1)))
     shape = (some.sizes["chain"], some.sizes["draw"], -1)
     coords = {"chain": some["chain"].values, "draw": some["draw"].values, "episode": evidence.episode}
     coords["timed"] = evidence.episode[evidence.timed]
@@ -297,13 +299,14 @@ def _by_draw(posterior: xr.Dataset, evidence: Evidence) -> tuple[np.ndarray, np.
     learned = evidence.weights is None and "w" in posterior
     threshold, earlier = np.zeros((2, n_draws, len(evidence.timed)))
     for draw in range(n_draws):
-        bounds = log_bounds(
-            evidence if evidence.grid is None else evidence.at_memory(float(flat["rho"][draw])),
-            flat["w"][draw] if learned else np.ones(1),
-            NUMPY,
-        ).standardized(location[draw], flat["s"][draw], evidence.n_left)
-        threshold[draw] = log_mass(bounds, evidence.n_interval, family, NUMPY)
-        earlier[draw, evidence.n_left :] = family.cdf(bounds.lower)
+        at = evidence if evidence.grid is None else evidence.at_memory(float(flat["rho"][draw]))
+        w = flat["w"][draw] if learned else np.ones(1)
+        if evidence.spec.family in FAMILIES:
+            row_masses(at, w, location[draw], flat["s"][draw], threshold[draw], earlier[draw])
+        else:
+            bounds = log_bounds(at, w, NUMPY).standardized(location[draw], flat["s"][draw], evidence.n_left)
+            threshold[draw] = log_mass(bounds, evidence.n_interval, family, NUMPY)
+            earlier[draw, evidence.n_left :] = family.cdf(bounds.lower)
     return special.log_expit(sign * logit), threshold, earlier
 
 
@@ -399,6 +402,37 @@ def weakly_informative(prior: WeaklyInformativePrior, posterior: xr.Dataset, con
         constant_part = float(special.gammaln(d * prior.concentration) - d * special.gammaln(prior.concentration))
         out["w"] = xr.apply_ufunc(special.xlogy, prior.concentration - 1, w).sum("diagnostic") + constant_part
     return xr.Dataset(out)
+
+
+def prior_draws(
+    prior: WeaklyInformativePrior, evidence: Evidence, table: Table, draws: int, rng: np.random.Generator
+) -> xr.Dataset:
+    """Draw from the prior that comes along, in NumPy: PyMC would have to compile it."""
+    typical, nodes = table["typical_log_threshold"][1], table.get("memory_nodes")
+    p, d, shape = len(evidence.feature_names), len(evidence.diagnostic_names), (1, draws)
+    sample, center = ("chain", "draw"), typical
+    out: dict[str, tuple[tuple[str, ...], np.ndarray]] = {}
+    if nodes is not None:
+        rho = rng.beta(prior.memory_kept, prior.memory_lost, shape)
+        out["rho"], center = (sample, rho), np.interp(rho, nodes[1], typical)
+    out["gamma0"] = (sample, rng.normal(0.0, prior.incidence_intercept, shape))
+    out["beta0"] = (sample, center + rng.normal(0.0, prior.location_intercept, shape))
+    out["s"] = (sample, prior.scale_median * np.exp(rng.normal(0.0, prior.scale_spread, shape)))
+    if p:
+        out["gamma"] = ((*sample, "feature"), rng.normal(0.0, prior.incidence_slope, (*shape, p)))
+        out["beta"] = ((*sample, "feature"), rng.normal(0.0, prior.location_slope, (*shape, p)))
+    if "w" not in table:
+        out["w"] = ((*sample, "diagnostic"), rng.dirichlet(np.full(d, prior.concentration), shape))
+    coords: dict[str, object] = {"chain": [0], "draw": np.arange(draws)}
+    coords |= {"feature": list(evidence.feature_names), "diagnostic": list(evidence.diagnostic_names)}
+    if evidence.grouping is not None:
+        coords["group"] = list(evidence.grouping.names)
+        for name, spread in (("gamma", prior.incidence_spread), ("beta", prior.location_spread)):
+            offsets = rng.normal(size=(*shape, len(evidence.grouping.names)))
+            out[f"{name}_spread"] = (sample, np.abs(rng.normal(0.0, spread, shape)))
+            out[f"{name}_offset"] = ((*sample, "group"), offsets)
+    used = {dim for dims, _ in out.values() for dim in dims}
+    return xr.Dataset(out, coords={dim: values for dim, values in coords.items() if dim in used})
 
 
 def prior_of(tree: xr.DataTree) -> Prior:

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import logging
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import version
-from math import isqrt
-from typing import Any, Literal, Unpack, get_args
+from typing import TYPE_CHECKING, Unpack, get_args
 
 import numpy as np
-import nutpie
-import pymc as pm
 import xarray as xr
-from pymc.initial_point import make_initial_point_fn
 
 from bayes_tacit import validate
 from bayes_tacit.data.episodes import Episodes
@@ -27,22 +21,24 @@ from bayes_tacit.estimates.completion import (
     as_seen,
     kept_statistics,
     pointwise_log_likelihood,
+    prior_draws,
     prior_of,
+    replicates,
     rounded,
     seen_or_not,
+    thinned,
     weakly_informative,
 )
+from bayes_tacit.estimates.samplers import Sampler, draw_samples, quiet_pymc
 from bayes_tacit.estimates.verdict import judge
-from bayes_tacit.model.build import forward_draws, state_model
 from bayes_tacit.model.evidence import Evidence, collect_evidence, warn_if_alike
+from bayes_tacit.model.likelihood import CrossingSteps, Table, model_data
 from bayes_tacit.model.priors import Prior, WeaklyInformativePrior, checked_prior, prior_to_json
-from bayes_tacit.model.spec import COORDINATE, ModelSettings, ModelSpec, settings_of, spec_from, spec_of
+from bayes_tacit.model.spec import ModelSettings, ModelSpec, settings_of, spec_from, spec_of
 from bayes_tacit.progress import watched
 
-Sampler = Literal["nutpie", "pymc"]
-
-QUICK = {"mode": "FAST_COMPILE"}
-"""Forward draws are cheap; compiling them well would take longer than drawing them."""
+if TYPE_CHECKING:
+    import pymc as pm
 
 MOST_DRAWS, MOST_CHAINS = 1_000_000, 1_000
 """More would not fit into the memory of any machine at hand."""
@@ -84,7 +80,10 @@ def sample_posterior(
     target_accept
         Acceptance rate that the step size is tuned to; raise it if there are divergences.
     sampler
-        "nutpie", or "pymc" for PyMC's own.
+        "nutpie"; "nutpie-pymc" for nutpie on what PyMC compiles, always; or "pymc" for PyMC's own NUTS. "nutpie" runs
+        the paper's model on a density that was compiled ahead (the attribute `density` is then "compiled", and "pymc"
+        otherwise), which is the same function and much faster: under a `WeaklyInformativePrior`, with the families
+        "lognormal", "loglogistic" and "weibull", any fixed memory or weights, without groups.
     cores
         How many chains run at a time; by default as many as there are processors.
     predictive_draws
@@ -119,35 +118,51 @@ def sample_posterior(
     validate.choice("sampler", sampler, get_args(Sampler))
     evidence = collect_evidence(episodes, spec_from(spec, settings)).settle_zero_mass()
     warn_if_alike(evidence)
-    model, data = state_model(episodes, evidence, prior)
-    shown = watched() if progress is None else progress
-    lengths: dict[str, Any] = {"draws": draws, "tune": tune, "chains": chains, "cores": cores}
-    if sampler == "nutpie":
-        compiled = compiled_for(model, data, evidence, prior)
-        try:
-            raw = nutpie.sample(
-                compiled, seed=seed, target_accept=target_accept, save_warmup=False, progress_bar=shown, **lengths
-            )
-        except RuntimeError as error:
-            raise ConvergenceError(_stopped(episodes, error)) from error
-    else:
-        with model, _quiet_pymc():
-            raw = pm.sample(
-                random_seed=seed,
-                target_accept=target_accept,
-                progressbar=shown,
-                compute_convergence_checks=False,
-                **lengths,
-            )
-    tree = _assemble(raw, model, evidence, seed, predictive_draws)
-    tree["log_prior"] = xr.DataTree(_log_prior(prior, tree, model))
-    if prior_predictive:
-        tree["prior_predictive"] = xr.DataTree(_prior_predictive(tree, model, evidence, seed))
+    evidence.warn_of_gaps()
+    crossing = CrossingSteps(episodes, evidence)
+    table = model_data(episodes, evidence, crossing)
+
+    @cache
+    def state() -> pm.Model:
+        """State the model in PyMC, where something needs it."""
+        from bayes_tacit.model.build import state_model
+
+        return state_model(evidence, prior, crossing, table)
+
+    try:
+        trace, density = draw_samples(
+            sampler,
+            evidence,
+            prior,
+            table,
+            state,
+            seed=seed,
+            target_accept=target_accept,
+            progress=watched() if progress is None else progress,
+            draws=draws,
+            tune=tune,
+            chains=chains,
+            cores=cores,
+        )
+    except ConvergenceError as error:
+        raise ConvergenceError(_stopped(episodes, error)) from error
+    tree = _assemble(
+        trace,
+        evidence,
+        prior,
+        crossing,
+        table,
+        state,
+        seed=seed,
+        predictive_draws=predictive_draws,
+        prior_predictive=prior_predictive,
+    )
     tree.attrs = {
         "format": FORMAT,
         "schema_version": SCHEMA_VERSION,
         "inference_method": "nuts",
         "sampler": sampler,
+        "density": density,
         **evidence.spec.as_attrs(),
         "prior": prior_to_json(prior),
         "seed": seed,
@@ -198,9 +213,8 @@ def with_paper_memory(tree: xr.DataTree, episodes: Episodes, *, progress: bool |
     )
 
 
-def _stopped(episodes: Episodes, error: RuntimeError) -> str:
+def _stopped(episodes: Episodes, said: ConvergenceError) -> str:
     """Explain that the sampler gave up: mostly because a column is far from the size that the prior expects."""
-    said = str(error).strip().partition("\n")[0]
     diagnostics = episodes.dataset["diagnostics"]
     largest = diagnostics.max([dim for dim in diagnostics.dims if dim != "diagnostic"])
     sizes = {str(name): float(size) for name, size in zip(episodes.diagnostic_names, largest.values, strict=True)}
@@ -211,133 +225,76 @@ def _stopped(episodes: Episodes, error: RuntimeError) -> str:
     )
 
 
-def _assemble(raw: xr.DataTree, model: pm.Model, evidence: Evidence, seed: int, predictive_draws: int) -> xr.DataTree:
+def _assemble(
+    trace: xr.DataTree,
+    evidence: Evidence,
+    prior: Prior,
+    crossing: CrossingSteps,
+    table: Table,
+    state: Callable[[], pm.Model],
+    *,
+    seed: int,
+    predictive_draws: int,
+    prior_predictive: bool,
+) -> xr.DataTree:
     """Put all groups together, under one set of names."""
-    posterior = raw["posterior"].to_dataset()
+    posterior = trace["posterior"].to_dataset()
     # What was compiled may have been compiled for other names.
     names = {"feature": evidence.feature_names, "diagnostic": evidence.diagnostic_names}
     names |= {} if evidence.grouping is None else {"group": evidence.grouping.names}
     posterior = posterior.assign_coords({dim: list(map(str, names[dim])) for dim in names if dim in posterior.dims})
-    thinned = _at_most(predictive_draws, posterior)
-    with model, forward_draws(), _quiet_pymc():
-        forward = pm.sample_prior_predictive(
-            predictive_draws, var_names=_parameters(model), random_seed=seed, compile_kwargs=QUICK
-        )
-        predicted = _predicted(thinned, model, seed)
-    statistics = raw["sample_stats"].to_dataset()
-    constant = forward["constant_data"].to_dataset()
     drawn = seen_or_not(posterior, evidence, np.random.default_rng(seed))
+    some = thinned(posterior, predictive_draws)
+    constant = _constant_data(evidence, table)
+    if type(prior) is WeaklyInformativePrior:
+        from_prior = prior_draws(prior, evidence, table, predictive_draws, np.random.default_rng([seed, 1]))
+        log_prior = weakly_informative(prior, posterior, constant)
+    else:
+        from_prior, log_prior = _by_pymc(state(), posterior, seed, predictive_draws)
     groups = {
         "posterior": posterior,
-        "sample_stats": kept_statistics(statistics),
-        "prior": forward["prior"].to_dataset(),
+        "sample_stats": kept_statistics(trace["sample_stats"].to_dataset()),
+        "prior": from_prior,
         "posterior_predictive": drawn[["total"]],
-        "replicates": predicted,
+        "replicates": replicates(some, evidence, crossing, np.random.default_rng([seed, 2])),
         "log_likelihood": rounded(pointwise_log_likelihood(posterior, evidence)),
+        "log_prior": log_prior,
         "observed_data": as_seen(evidence),
-        # What the model carries for others to read stands in the attributes here.
-        "constant_data": constant.drop_vars(["settings", COORDINATE]),
+        "constant_data": constant,
     }
-    for dataset in groups.values():
-        dataset.attrs = {}
-    return xr.DataTree.from_dict(groups)
+    if prior_predictive:
+        predicted = replicates(from_prior, evidence, crossing, np.random.default_rng([seed, 3]))
+        drawn = seen_or_not(from_prior, evidence, np.random.default_rng(seed))
+        groups["prior_predictive"] = predicted.assign(total=drawn["total"])
+    return xr.DataTree.from_dict({name: dataset.drop_attrs() for name, dataset in groups.items()})
 
 
-def _parameters(model: pm.Model) -> list[str]:
-    return [variable.name for variable in (*model.free_RVs, *model.deterministics)]
-
-
-def _predicted(draws: xr.Dataset, model: pm.Model, seed: int) -> xr.Dataset:
-    """Draw outcomes and crossing steps, in as few bytes as they take."""
-    predicted = pm.sample_posterior_predictive(
-        xr.DataTree.from_dict({"posterior": draws}),
-        freeze_vars=[variable.name for variable in model.free_RVs],
-        random_seed=seed,
-        progressbar=False,
-        compile_kwargs=QUICK,
-    )["posterior_predictive"].to_dataset()
-    return predicted.map(
-        lambda array: array.astype(np.promote_types("int8", np.min_scalar_type(-int(array.max()) - 1)))
+def _constant_data(evidence: Evidence, table: Table) -> xr.Dataset:
+    coords = {"episode": evidence.episode, "timed": evidence.episode[evidence.timed]}
+    coords |= {"feature": list(evidence.feature_names), "diagnostic": list(evidence.diagnostic_names)}
+    coords |= {} if evidence.weights is None else {"risk": ["risk"]}
+    used = {dim for dims, _ in table.values() for dim in dims or ()}
+    return xr.Dataset(
+        {name: (dims or (), value) for name, (dims, value) in table.items()},
+        coords={dim: values for dim, values in coords.items() if dim in used},
     )
 
 
-def _log_prior(prior: Prior, tree: xr.DataTree, model: pm.Model) -> xr.Dataset:
-    posterior = tree["posterior"].to_dataset()
-    if type(prior) is WeaklyInformativePrior:
-        return weakly_informative(prior, posterior, tree["constant_data"].to_dataset())
-    with model, _quiet_pymc():
+def _by_pymc(model: pm.Model, posterior: xr.Dataset, seed: int, predictive_draws: int) -> tuple[xr.Dataset, xr.Dataset]:
+    """Draw from a prior of a user's own, and evaluate it at the draws of the posterior."""
+    import pymc as pm
+
+    parameters = [variable.name for variable in (*model.free_RVs, *model.deterministics)]
+    # Forward draws are cheap; compiling them well would take longer than drawing them.
+    quick = {"mode": "FAST_COMPILE"}
+    with model, quiet_pymc():
+        drawn = pm.sample_prior_predictive(
+            predictive_draws, var_names=parameters, random_seed=seed, compile_kwargs=quick
+        )
         found = pm.stats.compute_log_prior(
             xr.DataTree.from_dict({"posterior": posterior}),
             extend_inferencedata=False,
             progressbar=False,
-            compile_kwargs=QUICK,
+            compile_kwargs=quick,
         )
-    return xr.Dataset(dict(found.data_vars))
-
-
-def _prior_predictive(tree: xr.DataTree, model: pm.Model, evidence: Evidence, seed: int) -> xr.Dataset:
-    """Predict from the prior draws that are kept, as the posterior predictive draws are made."""
-    prior = tree["prior"].to_dataset()
-    with model, forward_draws(), _quiet_pymc():
-        predicted = _predicted(prior, model, seed)
-    drawn = seen_or_not(prior, evidence, np.random.default_rng(seed))
-    return predicted.assign(total=drawn["total"]).drop_attrs()
-
-
-def _at_most(number: int, posterior: xr.Dataset) -> xr.Dataset:
-    """Take evenly spaced draws, equally many of every chain; of fewer chains if they outnumber the draws."""
-    chains = min(posterior.sizes["chain"], isqrt(number))
-    every = -(-posterior.sizes["draw"] // (number // chains))
-    return posterior.isel(chain=slice(0, chains), draw=slice(None, None, every))
-
-
-@contextmanager
-def _quiet_pymc() -> Iterator[None]:
-    """Keep PyMC from announcing what it samples; the verdict says all that matters."""
-    logger = logging.getLogger("pymc")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
-
-
-_kept: dict[tuple[object, ...], Any] = {}
-_compiling = threading.Lock()
-
-
-def compiled_for(model: pm.Model, data: dict[str, np.ndarray], evidence: Evidence, prior: Prior) -> Any:  # noqa: ANN401
-    """Return a model as nutpie runs it; one of the same kind is compiled once in a process, and given these data.
-
-    It is what compiling this very model would return, so that draws do not depend on what was sampled before.
-    """
-    shape = len(evidence.feature_names), len(evidence.diagnostic_names)
-    groups = None if evidence.grouping is None else len(evidence.grouping.names)
-    kind: tuple[object, ...] = (*shape, groups, evidence.weights is None, evidence.grid is None)
-    kind += (type(prior), repr(prior), evidence.family)
-    if type(prior) is not WeaklyInformativePrior:
-        # One that a user wrote may have looked at these when it was stated.
-        kind += (evidence.n, data["typical_log_threshold"].tobytes())
-    with _compiling:
-        if kind not in _kept:
-            _kept[kind] = nutpie.compile_pymc_model(model, freeze_model=False)
-        compiled = _kept[kind]
-    used = {variable.name for variable in compiled.shared_var_keys}
-    compiled = compiled.with_data(**{name: value for name, value in data.items() if name in used})
-    # `with_data` leaves the chains' starts where the data before had them.
-    return replace(compiled, initial_point_func=_starts(model))
-
-
-def _starts(model: pm.Model) -> Callable[[Any], np.ndarray]:
-    """Return where a chain starts, by its seed: around the prior's center, as nutpie has it, with these data."""
-    point_at = make_initial_point_fn(model=model, jitter_rvs=set(model.free_RVs), return_transformed=True)
-    names = [model.rvs_to_values[variable].name for variable in model.free_RVs]
-    one_at_a_time = threading.Lock()
-
-    def start(seed: Any) -> np.ndarray:  # noqa: ANN401
-        with one_at_a_time:
-            point = point_at(seed)
-        return np.concatenate([np.ravel(point[name]) for name in names]).astype("float64")
-
-    return start
+    return drawn["prior"].to_dataset(), xr.Dataset(dict(found.data_vars))

@@ -137,7 +137,7 @@ class TacitMiddleware(AgentMiddleware[TacitState, Any, Any]):
         return self._answered(asked, response)
 
     def look(self, state: Mapping[str, Any]) -> dict[str, Any]:
-        """Give what is known of the session of an agent's state: steps, latch, calls, cost."""
+        """Return what is known of the session of an agent's state: steps, latch, calls, cost."""
         name, kept = _session(state)
         with holding(kept):
             return self.sessions.look("", name) or {}
@@ -190,7 +190,7 @@ class _Asked(NamedTuple):
 
 
 def packed(message: BaseMessage) -> dict[str, Any]:
-    """Give a message of LangChain's as the gateway reads it; the message itself goes along."""
+    """Return a message of LangChain's as the gateway reads it; the message itself goes along."""
     as_read: dict[str, Any] = {"role": _ROLES.get(message.type, getattr(message, "role", message.type))}
     as_read["content"] = message.content
     as_read["message"] = message
@@ -207,7 +207,7 @@ def packed(message: BaseMessage) -> dict[str, Any]:
 
 
 def unpacked(message: Message) -> BaseMessage:
-    """Give the message of LangChain's for one that may have been changed on its way."""
+    """Return the message of LangChain's for one that may have been changed on its way."""
     original: BaseMessage = message["message"]
     if isinstance(original, ToolMessage):
         return original.model_copy(update={"tool_call_id": message["tool_call_id"]})
@@ -246,7 +246,7 @@ def _call(identity: str | None, name: str, arguments: str) -> dict[str, Any]:
 
 
 def _as_reply(message: AIMessage) -> dict[str, Any]:
-    """Give a reply as OpenAI's protocol has it, for all that is read from one."""
+    """Return a reply as OpenAI's protocol has it, for all that is read from one."""
     about, usage = message.response_metadata, message.usage_metadata
     tokens: dict[str, Any] | None = None
     if usage is not None:
@@ -270,7 +270,7 @@ def _session(state: Mapping[str, Any]) -> tuple[str, Kept]:
 
 
 def _thread() -> str | None:
-    """Give the id of the agent's thread, by which a task is found in the log; None where there is none."""
+    """Return the id of the agent's thread, by which a task is found in the log; None where there is none."""
     try:
         found = get_config().get("configurable", {}).get("thread_id")
     except RuntimeError:  # outside of a graph

@@ -264,6 +264,6 @@ def _settings(side: str, given: str | Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _scope(key: object) -> str:
-    """Give the digest of who asks the proxy; the key itself is kept nowhere."""
+    """Return the digest of who asks the proxy; the key itself is kept nowhere."""
     known = cast("str", getattr(key, "token", None) or getattr(key, "api_key", None) or "")
     return blake2b(known.encode(), digest_size=8, person=b"tacit scope").hexdigest()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -21,10 +20,9 @@ from bayes_tacit.gateway import (
     Ticket,
     forwarded,
     identify,
-    read_reply,
 )
+from bayes_tacit.gateway.protocols import pack_items, read_response, unpack_items
 from bayes_tacit.gateway.sessions import checked_id, features_in
-from bayes_tacit.logs.messages import Message
 from bayes_tacit.router import Router
 
 try:
@@ -33,10 +31,6 @@ except ImportError as error:
     raise without("the OpenAI Agents SDK", "openai-agents", error) from error
 
 SOURCE = "openai_agents"
-_STORED = ("id", "provider_data")
-"""What points to things that only the server has stored that made an item."""
-
-_ABOUT = ("id", "call_id", "type", "name", "status", *_STORED)
 
 
 class TacitModel(Model):
@@ -179,10 +173,10 @@ class TacitModel(Model):
             if self._session is None
             else Identity("", self._session, SOURCE)
         )
-        messages = packed(instructions, given)
+        messages = pack_items(instructions, given)
         ticket = self.sessions.begin(identity, messages, [_tool(tool) for tool in tools], features_in(headers))
         sent = forwarded(messages, ticket.ruling)
-        items = given if sent is messages else unpacked(sent, messages)
+        items = given if sent is messages else unpack_items(sent, messages)
         return _Asked(self._models[ticket.ruling.side], items, ticket, time.perf_counter())
 
 
@@ -195,87 +189,15 @@ class _Asked(NamedTuple):
     began: float
 
 
-def packed(instructions: str | None, items: str | list[Any]) -> list[dict[str, Any]]:
-    """Give input items as the gateway reads a conversation: what the model put out in a row is one turn.
-
-    Examples
-    --------
-    >>> call = {"type": "function_call", "call_id": "c1", "name": "sql", "arguments": "{}"}
-    >>> answer = {"type": "function_call_output", "call_id": "c1", "output": "[]"}
-    >>> [message["role"] for message in packed("Be brief.", [{"role": "user", "content": "Hi"}, call, answer])]
-    ['system', 'user', 'assistant', 'tool']
-    """
-    messages: list[dict[str, Any]] = []
-    if instructions is not None:
-        messages.append({"role": "system", "content": instructions, "items": []})
-    if isinstance(items, str):
-        return [*messages, {"role": "user", "content": items, "items": [{"role": "user", "content": items}]}]
-    for item in items:
-        kind, role = str(item.get("type") or "message"), item.get("role")
-        if kind == "message" and role != "assistant":
-            messages.append({"role": role, "content": _text(item.get("content")), "items": [item]})
-        elif kind.endswith("_output") and "call_id" in item:
-            said = {"role": "tool", "tool_call_id": item["call_id"], "content": _text(item.get("output"))}
-            messages.append({**said, "items": [item]})
-        else:
-            if not messages or messages[-1]["role"] != "assistant":
-                messages.append({"role": "assistant", "content": [], "items": []})
-            _add(messages[-1], item, kind)
-    return messages
-
-
-def unpacked(sent: Sequence[Message], before: Sequence[Message]) -> list[Any]:
-    """Give the input items of messages, some of which were changed on their way; the others go as they came."""
-    same = {id(message) for message in before}
-    items: list[Any] = []
-    for message in sent:
-        if id(message) in same:
-            items += message["items"]
-        elif message["role"] == "tool":
-            items += [{**item, "call_id": message["tool_call_id"]} for item in message["items"]]
-        else:
-            parts = message["content"] or ()
-            items += [{key: value for key, value in part.items() if key not in ("text", *_STORED)} for part in parts]
-            for call in message.get("tool_calls", ()):
-                item = {key: value for key, value in call["item"].items() if key not in _STORED}
-                items.append({**item, "call_id": call["id"]})
-    return items
-
-
-def _add(turn: dict[str, Any], item: Mapping[str, Any], kind: str) -> None:
-    """Add an item to the turn of the assistant that it belongs to."""
-    turn["items"].append(item)
-    if kind.endswith("_call") and "call_id" in item:
-        given = item.get("arguments")
-        rest = {key: value for key, value in item.items() if key not in _ABOUT}
-        arguments = given if isinstance(given, str) else json.dumps(rest, sort_keys=True, default=str)
-        function = {"name": item.get("name", kind), "arguments": arguments}
-        turn.setdefault("tool_calls", []).append({"id": item["call_id"], "function": function, "item": item})
-    else:
-        turn["content"].append({**item, "type": kind, "text": _text(item.get("content")) if kind == "message" else ""})
-
-
-def _text(content: object) -> str:
-    if isinstance(content, str):
-        return content
-    if isinstance(content, list):
-        return "".join(str(part.get("text", "")) for part in content if isinstance(part, Mapping))
-    return "" if content is None else json.dumps(content, sort_keys=True, default=str)
-
-
 def _reply(output: Sequence[Any], usage: Any, model: str | None) -> Reply:  # noqa: ANN401  either of two kinds of usage
     """Read what the next request will not show."""
     items = [item if isinstance(item, dict) else item.model_dump(exclude_unset=True) for item in output]
-    turn = next((message for message in packed(None, items) if message["role"] == "assistant"), None)
-    parts = [part for item in items if item.get("type") == "message" for part in item.get("content") or ()]
-    tokens = [token for part in parts for token in part.get("logprobs") or ()]
-    choice = {"message": turn, "logprobs": {"content": tokens}}
-    counted = None
+    spent = None
     if usage is not None:
-        counted = {"prompt_tokens": usage.input_tokens, "completion_tokens": usage.output_tokens}
         details = getattr(usage, "input_tokens_details", None)
-        counted["prompt_tokens_details"] = {"cached_tokens": getattr(details, "cached_tokens", None)}
-    return read_reply({"model": model, "choices": [choice], "usage": counted})
+        spent = {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
+        spent["input_tokens_details"] = {"cached_tokens": getattr(details, "cached_tokens", None)}
+    return read_response({"model": model, "output": items, "usage": spent, "status": "completed"})
 
 
 def _tool(tool: Any) -> str:  # noqa: ANN401  any of the SDK's tools, or another agent to hand to

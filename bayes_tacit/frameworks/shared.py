@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from contextvars import ContextVar
 
 from bayes_tacit.errors import MissingDependencyError
@@ -12,7 +12,7 @@ from bayes_tacit.gateway import Kept, Reply, Sessions, Ticket
 
 
 def without(framework: str, extra: str, error: ImportError) -> MissingDependencyError:
-    """Give the error to raise where a framework cannot be imported.
+    """Return the error to raise where a framework cannot be imported.
 
     Examples
     --------
@@ -43,22 +43,28 @@ class Borrowed:
     Examples
     --------
     >>> store, kept = Borrowed(), Kept()
-    >>> with holding(kept), store.opened("", "any") as same:
-    ...     same is kept
+    >>> with holding(kept):
+    ...     store.get("", "any")[1] is kept
     True
     """
 
-    def opened(self, scope: str, session: str) -> AbstractContextManager[Kept]:  # noqa: ARG002  as `Store` has it
-        """Give the session that is held; a new one if none is."""
-        return nullcontext(_held.get() or Kept())
+    remote = False
 
-    def found(self, scope: str, session: str) -> Kept | None:  # noqa: ARG002
-        """Give the session that is held."""
-        return _held.get()
+    def get(self, scope: str, session: str) -> tuple[int, Kept] | None:  # noqa: ARG002  as `Store` has it
+        """Return the session that is held."""
+        kept = _held.get()
+        return None if kept is None else (0, kept)
 
-    def beginning(self, scope: str, start: str) -> list[tuple[str, Kept]]:  # noqa: ARG002
-        """Give nothing: it is known which session a request belongs to."""
-        return []
+    def put(self, scope: str, session: str, kept: Kept, version: int) -> bool:  # noqa: ARG002
+        """Leave the session with who holds it."""
+        return True
+
+    def offer(self, scope: str, mark: str, session: str) -> None:
+        """Keep nothing: it is known which session a request belongs to."""
+
+    def claim(self, scope: str, mark: str, *, take: bool) -> str | None:  # noqa: ARG002
+        """Return nothing."""
+        return None
 
     def count(self) -> int:
         """Count the sessions that are kept here: none."""

@@ -7,9 +7,10 @@ from bayes_tacit.gateway.engine import Engine, Ruling, default_router
 from bayes_tacit.gateway.forwarding import forwarded
 from bayes_tacit.gateway.kept import Kept
 from bayes_tacit.gateway.log import SessionLog
-from bayes_tacit.gateway.replies import Price, Prices, Reply, Usage, read_reply, read_stream
-from bayes_tacit.gateway.sessions import Identity, Sessions, Ticket, identify
-from bayes_tacit.gateway.store import FileStore, MemoryStore, Store
+from bayes_tacit.gateway.protocols import read_reply, read_stream
+from bayes_tacit.gateway.replies import Price, Prices, Reply, Usage, record
+from bayes_tacit.gateway.sessions import Identity, Plan, Sessions, Ticket, identify
+from bayes_tacit.gateway.store import FileStore, MemoryStore, RedisStore, Store, StoreDownError, open_store
 
 __all__ = [
     "Engine",
@@ -17,18 +18,23 @@ __all__ = [
     "Identity",
     "Kept",
     "MemoryStore",
+    "Plan",
     "Price",
     "Prices",
+    "RedisStore",
     "Reply",
     "Ruling",
     "SessionLog",
     "Sessions",
     "Store",
+    "StoreDownError",
     "Ticket",
     "Usage",
     "default_router",
     "forwarded",
     "identify",
+    "open_store",
     "read_reply",
     "read_stream",
+    "record",
 ]

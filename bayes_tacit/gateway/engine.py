@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -10,7 +11,7 @@ import numpy as np
 from bayes_tacit import validate
 from bayes_tacit.data.timing import DEFAULT_HANDOFF, HANDOFFS, Handoff
 from bayes_tacit.errors import InvalidDataError, TacitError
-from bayes_tacit.gateway.kept import Kept, Side, marks_of, root_of
+from bayes_tacit.gateway.kept import Kept, Side, root_of, turn_marks
 from bayes_tacit.logs.extractor import FLAGS, IDLE, LONGEST_MESSAGE, UNCERTAINTY, StepExtractor
 from bayes_tacit.logs.messages import Message, spelled_out
 from bayes_tacit.router import Decision, HandoffState, Router
@@ -20,7 +21,7 @@ from bayes_tacit.router.state import NLL, OPENING
 
 
 def default_router(signs: int = 4, handoff: Handoff = DEFAULT_HANDOFF) -> Router:
-    """Give a router that counts bad signs: repeated calls, cycles, tool errors and the like, all that messages show.
+    """Return a router that counts bad signs: repeated calls, cycles, tool errors and the like, all that messages show.
 
     It needs no features and no log-probabilities, which calls of tools often lack. Nothing in it was learned; replace
     it by what `bayes-tacit recommend` names as soon as there are logs.
@@ -83,6 +84,7 @@ class Checkpoints:
             expected = f"those that messages give: {', '.join(KNOWN)}"
             raise InvalidDataError(expected, field="diagnostics of the router", value=unknown)
         self.router = router
+        self.fingerprint = router.fingerprint
         self._names = router.diagnostic_names
         self._likelihoods = [name for name in self._names if name not in FLAGS]
         self._flags = [
@@ -100,15 +102,13 @@ class Checkpoints:
         """Whether it looks at the likelihood of Cheap's tokens."""
         return bool(self._likelihoods)
 
-    def latest(self, kept: Kept, slot: str) -> Decision | None:
-        """Give the decision after the last of Cheap's steps; that before the first one if there is none.
+    def latest(self, kept: Kept) -> Decision | None:
+        """Return the decision after the last of Cheap's steps; that before the first one if there is none.
 
         Parameters
         ----------
         kept
-            The session. What its router has seen stays with it, in `kept.live`, and is not shown again.
-        slot
-            Under which name it stays there.
+            The session. What the router has seen stays with it, in `kept.live`, and is not shown again.
 
         Raises
         ------
@@ -116,19 +116,19 @@ class Checkpoints:
             If the session lacks something that the router looks at.
         """
         seen = self._steps(kept)
-        live: _Live | None = kept.live.get(slot)
-        if live is None or live.seen != seen[: len(live.seen)]:
-            live = _Live(self._begin(kept))
+        live: _Live | None = kept.live.get(self.fingerprint)
+        if live is None or live.features != kept.features or live.seen != seen[: len(live.seen)]:
+            live = _Live(self._begin(kept), kept.features)
         for values in seen[len(live.seen) :]:
             live.decision = live.state.observe(values)
             live.seen.append(values)
-        kept.live[slot] = live
+        kept.live[self.fingerprint] = live
         return live.decision
 
-    def finish(self, kept: Kept, slot: str) -> Decision | None:
-        """Give what a policy says that judges the whole episode, which has ended; None if nothing."""
-        self.latest(kept, slot)
-        live: _Live = kept.live.pop(slot)
+    def finish(self, kept: Kept) -> Decision | None:
+        """Return what a policy says that judges the whole episode, which has ended; None if nothing."""
+        self.latest(kept)
+        live: _Live = kept.live.pop(self.fingerprint)
         return live.state.finish()
 
     def diagnostics(self, kept: Kept, step: int) -> dict[str, float]:
@@ -145,7 +145,7 @@ class Checkpoints:
         return self.router.start({name: kept.features[name] for name in names})
 
     def _steps(self, kept: Kept) -> list[list[float]]:
-        """Give the router's diagnostics of each of Cheap's steps, in its order."""
+        """Return the router's diagnostics of each of Cheap's steps, in its order."""
         flags = kept.flags
         steps = [step for step in range(len(flags)) if step not in kept.by_strong] if kept.by_strong else None
         if not self._likelihoods:
@@ -164,23 +164,28 @@ class Checkpoints:
 class _Live:
     """A state of the router, and what it was shown."""
 
-    __slots__ = ("decision", "seen", "state")
+    __slots__ = ("decision", "features", "seen", "state")
 
-    def __init__(self, state: HandoffState) -> None:
+    def __init__(self, state: HandoffState, features: Mapping[str, float]) -> None:
         self.state = state
+        self.features = features
         self.seen: list[list[float]] = []
         self.decision = state.opening
 
 
 def _likelihoods(kept: Kept, step: int) -> dict[str, float] | None:
-    """Give mean and sum over the tokens of a step; of nothing said both are 0, as in imported logs."""
+    """Return mean and sum over the tokens of a step; of nothing said both are 0, as in imported logs."""
     sums = kept.nll.get(step)
     if sums is not None and sums[1]:
         return {UNCERTAINTY: sums[0] / sums[1], NLL: sums[0]}
     return {UNCERTAINTY: 0.0, NLL: 0.0} if kept.flags[step] & IDLE else None
 
 
-ROUTER, SHADOW = "router", "shadow"
+KNOWN_TURNS = "turns"
+"""Under which name a session's turns are in `Kept.live`; states of routers are there by their fingerprint."""
+
+EXPLORED = {"cheap": "explored: Cheap to the end", "strong": "explored: Strong from the start"}
+"""Ways to serve a session in which no router hands off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,8 +198,8 @@ class Ruling:
         "cheap" or "strong".
     step
         How many steps the session has had; the reply is the next.
-    turn
-        The step that the reply is. It differs from `step` only where a client goes back to an earlier request.
+    call
+        The number of this request in the session, from 1 on.
     latched
         Whether the session was handed off, now or before.
     new_handoff
@@ -209,15 +214,19 @@ class Ruling:
         What the router looks at and the session does not have.
     fault
         What went wrong in router or extractor; the request is served all the same.
+    skipped
+        How many messages could not be read, and were passed over.
+    seen
+        The steps that this request shows for the first time, or now in full.
     by_strong
         Which of the conversation's turns Strong made, counted from 0 in this request.
     cut
-        With `restart`, how many of the conversation's turns are cut; None if they are no longer in it.
+        With `restart`, how many of the conversation's turns are cut.
     """
 
     side: Side
     step: int
-    turn: int
+    call: int
     latched: bool
     new_handoff: bool
     restart: bool
@@ -226,8 +235,10 @@ class Ruling:
     shadow: Decision | None = None
     missing: tuple[str, ...] = ()
     fault: str | None = None
+    skipped: int = 0
+    seen: tuple[int, ...] = ()
     by_strong: frozenset[int] = frozenset()
-    cut: int | None = None
+    cut: int = 0
 
 
 class Engine:
@@ -239,9 +250,9 @@ class Engine:
 
     1. `ruling = engine.consider(kept, messages, tools)` says who serves. `kept` is what was kept after the last
        request, a new `Kept()` in the first, and is changed in place; keep it with the task (`Kept.to_json`).
-    2. `forwarded(messages, ruling)` of `bayes_tacit.gateway.forwarding` gives the messages to send.
-    3. `engine.served(kept, ruling, ruling.side)` says who did serve; `record` of `bayes_tacit.gateway.replies` adds
-       what the reply tells (log-probabilities, tokens).
+    2. `forwarded(messages, ruling)` of `bayes_tacit.gateway.forwarding` returns the messages to send.
+    3. `record(kept, ruling, side, reply)` of `bayes_tacit.gateway.replies` says who did serve, and what the reply tells
+       (log-probabilities, its mark).
 
     `bayes_tacit.gateway.Sessions` does all of it for many sessions at once, with a store and a log.
 
@@ -251,6 +262,8 @@ class Engine:
         Any router.
     shadow
         A second one, which decides and is recorded, and hands off nothing.
+    canary
+        A third one, which decides in place of the router for the sessions whose `Kept.arm` is "canary".
     handoff
         "resume" or "restart", in place of what the router file says.
     longest
@@ -263,7 +276,6 @@ class Engine:
     >>> messages = [{"role": "user", "content": "How many rows has t?"}]
     >>> for number in range(3):
     ...     ruling = engine.consider(kept, messages)
-    ...     engine.served(kept, ruling, ruling.side)
     ...     print(ruling.step, ruling.side, "-", ruling.why)
     ...     call = {"id": str(number), "function": {"name": "sql", "arguments": '{"q": "SELECT"}'}}
     ...     messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
@@ -278,21 +290,25 @@ class Engine:
         router: Router,
         shadow: Router | None = None,
         *,
+        canary: Router | None = None,
         handoff: Handoff | None = None,
         longest: int = LONGEST_MESSAGE,
     ) -> None:
         self.router = router
         self.shadow = shadow
+        self.canary = canary
         self.handoff: Handoff = router.handoff if handoff is None else validate.choice("handoff", handoff, HANDOFFS)
         self.checkpoints = Checkpoints(router)
         self._shadowing = None if shadow is None else Checkpoints(shadow)
+        self._canary = self.checkpoints if canary is None else Checkpoints(canary)
         self._longest = longest
 
     @property
     def remarks(self) -> list[str]:
         """What is to be said before the first request: what routers need that requests do not have by themselves."""
         said = []
-        for name, one in ((ROUTER, self.checkpoints), (SHADOW, self._shadowing)):
+        canary = None if self.canary is None else self._canary
+        for name, one in (("router", self.checkpoints), ("shadow", self._shadowing), ("canary", canary)):
             if one is None:
                 continue
             if one.asked:
@@ -328,31 +344,33 @@ class Engine:
         Ruling
             Nothing that is wrong with messages or router raises: `fault` says it then, and nothing is handed off.
         """
+        kept.asked += 1
         try:
-            marks = self._read(kept, messages, tools, features or {})
+            steps, seen, skipped = self._read(kept, messages, tools, features or {})
         except Exception as error:
             return _undecided(kept, fault=f"messages could not be read: {_told(error)}")
-        return self._decide(kept, marks)
-
-    def served(self, kept: Kept, ruling: Ruling, side: Side) -> None:
-        """Keep who made the turn; another side than the ruling's where one has stood in for the other."""
-        if side == "strong":
-            kept.by_strong.add(ruling.turn)
-        else:
-            kept.by_strong.discard(ruling.turn)
+        ruling = self._decide(kept, steps)
+        fault = f"{skipped} messages could not be read and were passed over" if skipped else None
+        # Until the reply is known: the next request may be read elsewhere before that.
+        kept.replies[""] = (kept.asked, ruling.side, 0.0, 0)
+        return replace(ruling, seen=seen, skipped=skipped, fault=ruling.fault or fault)
 
     def finish(self, kept: Kept) -> Ruling:
         """Judge an episode that has ended: a cascade may restart it with Strong, in the session's next request."""
-        if kept.latched:
+        if kept.latched or kept.arm in EXPLORED:
             return _undecided(kept)
         try:
-            decision = self.checkpoints.finish(kept, ROUTER)
+            decision = self.deciding(kept).finish(kept)
         except Exception as error:
             return _undecided(kept, fault=f"the router failed: {_told(error)}")
         if decision is None or not decision.handoff:
             return _undecided(kept, why="the episode stands")
-        self._latch(kept, decision, kept.marks[-1] if kept.marks else b"")
+        self._latch(kept, decision)
         return replace(_undecided(kept, why=decision.reason), decision=decision, new_handoff=True)
+
+    def deciding(self, kept: Kept) -> Checkpoints:
+        """Return the router that decides for a session."""
+        return self._canary if kept.arm == "canary" else self.checkpoints
 
     def diagnostics(self, kept: Kept, step: int) -> dict[str, float]:
         """Name all that is known of a step."""
@@ -360,46 +378,48 @@ class Engine:
 
     def _read(
         self, kept: Kept, messages: Sequence[Message], tools: object, features: Mapping[str, float]
-    ) -> tuple[bytes, ...]:
-        """Bring what is kept up to this request; nothing is changed if that fails."""
+    ) -> tuple[list[int], tuple[int, ...], int]:
+        """Bring what is kept up to this request; return the steps of its turns, the new ones, how much was skipped."""
         # An answer that the client began for the model is no turn yet.
         begun = bool(messages) and messages[-1].get("role") == "assistant" and not messages[-1].get("tool_calls")
         past = messages[:-1] if begun else messages
-        extractor = StepExtractor(names_of(tools), longest=self._longest)
-        extractor.extend(spelled_out(past))
-        marks = marks_of(past)
-        if kept.root is None:
-            kept.root = root_of(past)
-        given = {name: float(value) for name, value in features.items()}
-        kept.features = {**(kept.features or extractor.features()), **given, **kept.features}
-        _count(kept, marks, extractor)
-        return marks
+        extractor, skipped = read_turns(past, names_of(tools), self._longest)
+        if not kept.settled and (extractor.n_steps or names_of(tools) or not kept.features.get("n_tools")):
+            # The first request may be a side call, such as for a title; the conversation that goes on says more.
+            kept.root, kept.settled = root_of(past), extractor.n_steps > 0
+            kept.features = {**kept.features, **extractor.features()}
+        given = {name: float(value) for name, value in features.items() if name not in kept.features}
+        kept.features = {**kept.features, **given}
+        steps, seen = _count(kept, turn_marks(past), extractor)
+        return steps, seen, skipped
 
-    def _decide(self, kept: Kept, marks: tuple[bytes, ...]) -> Ruling:
-        turns = len(marks) - 1
-        turn = kept.offset + turns
-        by_strong = frozenset(step - kept.offset for step in kept.by_strong if kept.offset <= step < turn)
+    def _decide(self, kept: Kept, steps: list[int]) -> Ruling:
         before, fault, decision, why = kept.latched, None, None, ""
         missing: tuple[str, ...] = ()
         shadow = None if before else self._shadow(kept)
         if not before:
             try:
-                decision = self.checkpoints.latest(kept, ROUTER)
+                decision = self.deciding(kept).latest(kept)
                 why = "nothing to judge before the first step" if decision is None else decision.reason
             except NotKnownError as error:
                 missing, why = error.names, f"not decided: {', '.join(error.names)} not known"
             except Exception as error:
                 fault, why = f"the router failed: {_told(error)}", "the router failed"
-        if decision is not None and decision.handoff:
-            self._latch(kept, decision, marks[-1])
-        once = decision is not None and decision.call == "strong_once"
+        explored = kept.arm in EXPLORED
+        if explored and not before:
+            why = EXPLORED[kept.arm]
+            if kept.arm == "strong":
+                kept.handoff_step = OPENING
+        elif decision is not None and decision.handoff:
+            self._latch(kept, decision)
+        once = not explored and decision is not None and decision.call == "strong_once"
         if once and kept.n_steps - 1 in kept.by_strong:
             once, why = False, "Strong has made its one step"
-        cut = marks.index(kept.restarted) if kept.restarted in marks else None
+        cut = 0 if kept.restarted is None else sum(step < kept.restarted for step in steps)
         return Ruling(
             side="strong" if kept.latched or once else "cheap",
             step=kept.n_steps,
-            turn=turn,
+            call=kept.asked,
             latched=kept.latched,
             new_handoff=kept.latched and not before,
             restart=kept.restarted is not None,
@@ -408,19 +428,20 @@ class Engine:
             shadow=shadow,
             missing=missing,
             fault=fault,
-            by_strong=by_strong,
+            by_strong=frozenset(turn for turn, step in enumerate(steps) if step in kept.by_strong),
             cut=cut,
         )
 
-    def _latch(self, kept: Kept, decision: Decision, mark: bytes) -> None:
+    def _latch(self, kept: Kept, decision: Decision) -> None:
         kept.handoff_step = decision.step if decision.handoff_step is None else decision.handoff_step
-        kept.restarted = mark if self.handoff == "restart" else None
+        handoff = self.handoff if kept.arm != "canary" else self._canary.router.handoff
+        kept.restarted = kept.n_steps if handoff == "restart" else None
 
     def _shadow(self, kept: Kept) -> Decision | None:
         if self._shadowing is None:
             return None
         try:
-            decision = self._shadowing.latest(kept, SHADOW)
+            decision = self._shadowing.latest(kept)
         except Exception:
             return None  # what the one in shadow lacks must not touch what is served
         if decision is not None and kept.shadow_step is None:
@@ -447,24 +468,87 @@ def names_of(tools: object) -> list[str] | None:
     return names or None
 
 
-def _count(kept: Kept, marks: tuple[bytes, ...], extractor: StepExtractor) -> None:
-    """Add the steps that this request shows for the first time."""
-    turns, known, before = len(marks) - 1, kept.n_steps, kept.marks
-    if len(before) > turns and before[turns] == marks[-1]:
-        return  # a request that was seen before: a retry, or a step back
-    last = len(before) - 1
-    if before and last <= turns and before[last] == marks[last]:
-        # It goes on from there. The latest step may have had more answers since; earlier ones are over.
-        first = max(0, known - 1 - kept.offset)
-        kept.flags[kept.offset + first :] = extractor.flags[first:]
-    elif turns >= known:
-        kept.offset = 0
-        kept.flags[:] = extractor.flags
-    else:
-        kept.offset = known - turns  # compacted, or begun anew: what was counted stays
-    kept.marks = marks
-    for turn, mean in extractor.nll.items():
-        kept.nll.setdefault(kept.offset + turn, (mean, 1))
+def read_turns(
+    messages: Sequence[Message], tools: list[str] | None, longest: int = LONGEST_MESSAGE
+) -> tuple[StepExtractor, int]:
+    """Return an extractor that has read a conversation, and how many messages it could not read and passed over.
+
+    Each turn of the assistant is a step whatever is in it, so that turns and steps go together.
+
+    Examples
+    --------
+    >>> odd = [{"role": "robot", "content": "Hi"}, {"role": "assistant", "tool_calls": [1]}]
+    >>> extractor, skipped = read_turns(odd, None)
+    >>> extractor.n_steps, skipped
+    (1, 2)
+    """
+    extractor = StepExtractor(tools, longest=longest)
+    plain = spelled_out(messages)
+    try:
+        extractor.extend(plain)
+    except InvalidDataError:
+        extractor, skipped = StepExtractor(tools, longest=longest), 0
+        for message in plain:
+            try:
+                extractor.extend((_with_functions(message),))
+            except InvalidDataError:
+                skipped += 1
+                if message.get("role") == "assistant":
+                    extractor.extend(({"role": "assistant", "content": "?"},))
+        return extractor, skipped
+    return extractor, 0
+
+
+def _with_functions(message: Message) -> Message:
+    """Return a message whose calls of `type: custom`, with a text for input, are calls of functions."""
+    calls = message.get("tool_calls")
+    if not isinstance(calls, list):
+        return message
+    plain = []
+    for call in calls:
+        custom = call.get("custom") if isinstance(call, Mapping) else None
+        if isinstance(custom, Mapping):
+            arguments = json.dumps({"input": custom.get("input")})
+            call = {"id": call.get("id"), "function": {"name": custom.get("name"), "arguments": arguments}}
+        plain.append(call)
+    return {**message, "tool_calls": plain}
+
+
+def _count(kept: Kept, marks: list[tuple[str, bytes]], extractor: StepExtractor) -> tuple[list[int], tuple[int, ...]]:
+    """Return the step of each turn, after adding those that no request has shown before, and which these are."""
+    known: dict[bytes, int] = kept.live.get(KNOWN_TURNS) or {mark: step for step, mark in enumerate(kept.turns)}
+    steps, seen, latest = [], [], kept.n_steps - 1
+    for turn, (said, mark) in enumerate(marks):
+        step = known.get(mark)
+        if step is None:
+            step = known[mark] = kept.n_steps
+            kept.turns.append(mark)
+            kept.flags.append(extractor.flags[turn])
+            seen.append(step)
+            _made(kept, step, said, last=turn == len(marks) - 1)
+            if turn in extractor.nll:
+                kept.nll.setdefault(step, (extractor.nll[turn], 1))
+        elif step == latest and kept.flags[step] != extractor.flags[turn] and (turn == 0) == (step == 0):
+            # It may have had more answers since; earlier ones are over.
+            kept.flags[step] = extractor.flags[turn]
+            seen.append(step)
+        steps.append(step)
+    kept.live[KNOWN_TURNS] = known
+    return steps, tuple(seen)
+
+
+def _made(kept: Kept, step: int, said: str, *, last: bool) -> None:
+    """Keep which call made a step: the one whose reply it is, or for the last turn, the latest that is known."""
+    made = kept.replies.pop(said, None)
+    if made is None and last and kept.replies:
+        made = kept.replies.pop("") if "" in kept.replies else kept.replies.popitem()[1]
+    if made is None:
+        return
+    kept.made_by[step] = made[0]
+    if made[1] == "strong":
+        kept.by_strong.add(step)
+    if made[3]:
+        kept.nll[step] = (made[2], made[3])
 
 
 def _undecided(kept: Kept, *, why: str = "", fault: str | None = None) -> Ruling:
@@ -472,7 +556,7 @@ def _undecided(kept: Kept, *, why: str = "", fault: str | None = None) -> Ruling
     return Ruling(
         side="strong" if kept.latched else "cheap",
         step=kept.n_steps,
-        turn=kept.n_steps,
+        call=kept.asked,
         latched=kept.latched,
         new_handoff=False,
         restart=kept.restarted is not None,

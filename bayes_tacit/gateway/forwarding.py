@@ -27,7 +27,7 @@ _USUAL_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 def forwarded(messages: Sequence[Message], ruling: Ruling, side: Side | None = None) -> Sequence[Message]:
-    """Give the messages for the side that serves; the very same list where nothing has to be changed.
+    """Return the messages for the side that serves; the very same list where nothing has to be changed.
 
     What the other side thought is taken out of its turns: reasoning and signatures. Its calls and the answers to them
     stay, under ids that any server takes and that still belong together. Where a handoff restarts the task, the turns
@@ -87,7 +87,7 @@ def _without(messages: Sequence[Message], foreign: set[int]) -> list[Message]:
 
 
 def _plain(message: Message, calls: list[Any], used: set[str]) -> tuple[Message, dict[str, str]]:
-    """Give a turn without thoughts, and the new ids of its calls where the old ones could not stay."""
+    """Return a turn without thoughts, and the new ids of its calls where the old ones could not stay."""
     plain = {key: value for key, value in message.items() if key not in FOREIGN_KEYS}
     content = plain.get("content")
     if isinstance(content, list):

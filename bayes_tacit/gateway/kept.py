@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, Literal
@@ -12,13 +14,40 @@ from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.logs.messages import Message
 
 MARK = 8
-"""Bytes of a mark: enough to tell the beginnings of one session apart."""
+"""Bytes of a mark: enough to tell the turns of one session apart."""
+
+SHORT_ID = 9
+"""Letters below which the id of a call may be one that a server counts anew, such as call_0."""
 
 _encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), check_circular=False).encode
 
 
-def marks_of(messages: Sequence[Message]) -> tuple[bytes, ...]:
-    """Give the marks of a conversation: one of all that stands before each turn of the assistant, and one of all of it.
+def turn_marks(messages: Sequence[Message]) -> list[tuple[str, bytes]]:
+    """Return, for each turn of the assistant, the mark of what it says, and one by which the turn is known again.
+
+    The second is the same in whatever conversation the turn stands. Of turns that say the same, each has its own.
+
+    Examples
+    --------
+    >>> first = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}]
+    >>> compacted = [{"role": "user", "content": "Summary: none."}, first[1]]
+    >>> turn_marks(first) == turn_marks(compacted), len(set(turn_marks([*first, *first])))
+    (True, 2)
+    """
+    seen: Counter[str] = Counter()
+    marks = []
+    for message in messages:
+        if message.get("role") == "assistant":
+            said = reply_mark(message)
+            seen[said] += 1
+            again = b"" if seen[said] == 1 else str(seen[said]).encode()
+            mark = bytes.fromhex(said)
+            marks.append((said, blake2b(mark + again, digest_size=MARK).digest() if again else mark))
+    return marks
+
+
+def conversation_marks(messages: Sequence[Message]) -> tuple[str, str]:
+    """Return marks of what stands before the last turn of the assistant, and of the whole conversation.
 
     Marks are of what was said and called. What moves from request to request without changing the conversation, such as
     a mark where a prompt is to be cached, does not count.
@@ -27,19 +56,19 @@ def marks_of(messages: Sequence[Message]) -> tuple[bytes, ...]:
     --------
     >>> first = [{"role": "user", "content": "Hi"}]
     >>> later = [*first, {"role": "assistant", "content": "Hello."}, {"role": "user", "content": "Bye"}]
-    >>> marks_of(first)[0] == marks_of(later)[0], len(marks_of(later))
-    (True, 2)
+    >>> conversation_marks(first)[1] == conversation_marks(later)[0]
+    True
     """
-    running, marks = blake2b(digest_size=MARK), []
+    running, before = blake2b(digest_size=MARK), ""
     for message in messages:
         if message.get("role") == "assistant":
-            marks.append(running.digest())
+            before = running.hexdigest()
         running.update(_said(message))
-    return (*marks, running.digest())
+    return before, running.hexdigest()
 
 
 def root_of(messages: Sequence[Message]) -> str:
-    """Give what a task is known by where nobody named it: its system prompts and its first message of the user.
+    """Return what a task is known by where nobody named it: its system prompts and its first message of the user.
 
     Examples
     --------
@@ -58,22 +87,35 @@ def root_of(messages: Sequence[Message]) -> str:
 
 
 def reply_mark(message: Message) -> str:
-    """Give what an answer of the assistant is known by when it comes back in the next request.
+    """Return what an answer of the assistant is known by when it comes back in a later request.
 
-    Clients may trim its text and write a call's arguments anew; the ids of calls stay.
+    Clients may trim its text and write a call's arguments anew; the ids of calls stay. An id that is so short that it
+    may come again goes with what it calls.
     """
     running = blake2b(digest_size=MARK)
     calls = message.get("tool_calls")
     named = [call for call in calls if isinstance(call, Mapping)] if isinstance(calls, list) else []
     for call in named:
-        running.update(_bytes(call.get("id") or _encode(call.get("function"))))
+        identity = call.get("id")
+        running.update(_bytes(identity))
+        if not isinstance(identity, str) or len(identity) < SHORT_ID:
+            running.update(_bytes(_canonical(call.get("function"))))
     if not named:
         running.update(_bytes("".join(_texts(message.get("content"))).strip()))
     return running.hexdigest()
 
 
+def _canonical(function: object) -> str:
+    if not isinstance(function, Mapping):
+        return _encode(function)
+    arguments = function.get("arguments")
+    with suppress(ValueError, RecursionError):
+        arguments = json.loads(arguments) if isinstance(arguments, str) else arguments
+    return _encode([function.get("name"), arguments])
+
+
 def _said(message: Message) -> bytes:
-    """Give what a message says and calls as bytes, such that different ones differ."""
+    """Return what a message says and calls as bytes, such that different ones differ."""
     content = message.get("content")
     if content.__class__ is not str:
         content = "" if content is None else "".join(_texts(content))
@@ -83,10 +125,7 @@ def _said(message: Message) -> bytes:
         text += "".join(map(_called, calls)) if isinstance(calls, list) else _encode(calls)
     if answered is not None:
         text += f"\x01{answered}"
-    try:
-        return text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-8", "surrogatepass")
+    return _bytes(text)
 
 
 def _called(call: object) -> str:
@@ -108,7 +147,7 @@ def _texts(content: object) -> Iterator[str]:
         elif isinstance(part, Mapping) and isinstance(part.get("text"), str):
             yield part["text"]
         elif isinstance(part, Mapping):
-            yield _encode({key: value for key, value in part.items() if key != "cache_control"})
+            yield _encode({key: value for key, value in part.items() if key not in ("cache_control", "native")})
         else:
             yield _encode(part)
 
@@ -121,6 +160,8 @@ Side = Literal["cheap", "strong"]
 """Who makes a turn."""
 
 VERSION = 1
+MOST_REPLIES = 8
+"""Replies that may be waiting to be seen as turns; side calls, such as that for a title, never are."""
 
 
 @dataclass
@@ -135,36 +176,45 @@ class Kept:
     flags
         One byte a step with the bits of `bayes_tacit.logs.extractor.FLAGS`; its length is the number of steps, which
         never falls.
+    turns
+        The mark of each step's turn, see `turn_marks`: whatever conversation shows it, it is one step.
+    made_by
+        By step, the number of the call that made it; None where nobody knows.
     nll
         By step, the sum of negative log-likelihoods of its tokens and how many tokens have one.
     by_strong
         The steps that Strong made.
-    offset
-        The step of the first turn in the conversation as it is sent now; above 0 once a client has compacted it.
-    marks
-        Marks of the last request, see `bayes_tacit.gateway.kept`.
-    reply
-        The mark of what was answered last.
+    replies
+        Calls whose turn was not seen yet, by the mark of the reply ("" while there is none): number, side, nll.
     features
         The task's features, as far as they are known.
+    settled
+        Whether features and root are those of a conversation that went on; a first request may be a side call.
     handoff_step
         The latch: the checkpoint at which it was handed off, -1 for before the first step, None for not at all.
     restarted
-        The mark of the conversation at a handoff that restarts the task; None for one that resumes.
+        How many steps there were at a handoff that restarts the task; None for one that resumes.
     shadow_step
-        The same for the router in shadow, which hands off nothing.
+        The same as `handoff_step` for the router in shadow, which hands off nothing.
+    arm
+        Which of the ways to serve was drawn for it: "router", "canary", "cheap" or "strong".
+    asked
+        How many requests were decided: the number of the last call.
     prompts
         By side, the tokens of the last prompt it was sent: what its cache may hold.
     calls
-        By side, how many turns it made.
+        By side, how many calls it answered.
     cost, strong_cost
-        What was spent, and what the same turns would have cost with Strong alone.
+        What was spent, and what the same calls would have cost with Strong alone.
     outcome
         What was posted back of it.
     task
         The task's name, if it was given one.
     root
         What the task is known by else: a digest of how its conversation begins.
+    said
+        Of an answer that a client may name in place of the conversation (`previous_response_id`), and of nothing else:
+        `items`, those that were new in it, and `before`, the answer that it went on from.
     live
         What can be made again from the rest: states of routers that have seen all steps. Never written.
 
@@ -177,15 +227,18 @@ class Kept:
     """
 
     flags: bytearray = field(default_factory=bytearray)
+    turns: list[bytes] = field(default_factory=list)
+    made_by: dict[int, int] = field(default_factory=dict)
     nll: dict[int, tuple[float, int]] = field(default_factory=dict)
     by_strong: set[int] = field(default_factory=set)
-    offset: int = 0
-    marks: tuple[bytes, ...] = ()
-    reply: str | None = None
+    replies: dict[str, tuple[int, Side, float, int]] = field(default_factory=dict)
     features: dict[str, float] = field(default_factory=dict)
+    settled: bool = False
     handoff_step: int | None = None
-    restarted: bytes | None = None
+    restarted: int | None = None
     shadow_step: int | None = None
+    arm: str = "router"
+    asked: int = 0
     prompts: dict[str, int] = field(default_factory=dict)
     calls: dict[str, int] = field(default_factory=dict)
     cost: float = 0.0
@@ -193,6 +246,7 @@ class Kept:
     outcome: dict[str, Any] | None = None
     task: str | None = None
     root: str | None = None
+    said: dict[str, Any] | None = None
     live: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property
@@ -206,48 +260,40 @@ class Kept:
         return self.handoff_step is not None
 
     def to_json(self) -> str:
-        """Give all of it as one line of JSON."""
-        return json.dumps(
-            {
-                "version": VERSION,
-                "flags": self.flags.hex(),
-                "nll": [[step, *sums] for step, sums in self.nll.items()],
-                "by_strong": sorted(self.by_strong),
-                "offset": self.offset,
-                "marks": b"".join(self.marks).hex(),
-                "reply": self.reply,
-                "features": self.features,
-                "handoff_step": self.handoff_step,
-                "restarted": None if self.restarted is None else self.restarted.hex(),
-                "shadow_step": self.shadow_step,
-                "prompts": self.prompts,
-                "calls": self.calls,
-                "cost": self.cost,
-                "strong_cost": self.strong_cost,
-                "outcome": self.outcome,
-                "task": self.task,
-                "root": self.root,
-            },
-            separators=(",", ":"),
-        )
+        """Return all of it as one line of JSON."""
+        plain = {name: getattr(self, name) for name in _PLAIN}
+        steps = {
+            "flags": self.flags.hex(),
+            "turns": b"".join(self.turns).hex(),
+            "made_by": list(self.made_by.items()),
+            "nll": [[step, *sums] for step, sums in self.nll.items()],
+            "by_strong": sorted(self.by_strong),
+        }
+        return json.dumps({"version": VERSION, **steps, **plain}, separators=(",", ":"), check_circular=False)
 
     @classmethod
     def from_json(cls, text: str) -> Kept:
-        """Read what `to_json` gave."""
+        """Read what `to_json` wrote."""
         try:
             content = json.loads(text)
             if content.pop("version") != VERSION:
                 raise ValueError
-            marks = bytes.fromhex(content.pop("marks"))
-            restarted = content.pop("restarted")
+            marks = bytes.fromhex(content.pop("turns"))
             return cls(
                 flags=bytearray.fromhex(content.pop("flags")),
+                turns=[marks[start : start + MARK] for start in range(0, len(marks), MARK)],
+                made_by=dict(content.pop("made_by")),
                 nll={step: (total, count) for step, total, count in content.pop("nll")},
                 by_strong=set(content.pop("by_strong")),
-                marks=tuple(marks[start : start + MARK] for start in range(0, len(marks), MARK)),
-                restarted=None if restarted is None else bytes.fromhex(restarted),
+                replies={mark: tuple(call) for mark, call in content.pop("replies").items()},
                 **content,
             )
         except (ValueError, TypeError, KeyError, AttributeError):
             expected = f"a session of version {VERSION}, as `Kept.to_json` writes it"
             raise InvalidDataError(expected, field="session", value=text) from None
+
+
+_PLAIN = (
+    *("replies", "features", "settled", "handoff_step", "restarted", "shadow_step", "arm", "asked", "prompts", "calls"),
+    *("cost", "strong_cost", "outcome", "task", "root", "said"),
+)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from bayes_tacit.events import EventLog, LogFormat
 
@@ -23,13 +24,16 @@ class SessionLog:
     event      what the line holds besides
     =========  =========================================================================================================
     start      the first request: format, schema_version, source of the id, task (its name, or a digest of how the
-               conversation begins), features by name, router and shadow (fingerprint, policy, alpha, rule, timing,
-               handoff; null without one), handoff
-    step       a decision: step (how many steps there have been), turn (the step that the reply will be), side, latched,
-               new_handoff, restart, why, decision and shadow (as a `Decision` has them, or null), missing, fault,
-               diagnostics by name of the step before (null at the first)
-    reply      what came of it: turn, side (who did serve), status, model, finish_reason, usage (prompt, completion,
-               cached), nll (sum and tokens), cost, strong_cost (the same turn with Strong alone), seconds, fault
+               conversation begins), features by name; router, shadow and canary (fingerprint, policy, alpha, rule,
+               timing, handoff; null without one), handoff; arm (the way to serve that was drawn) and arms (the
+               probability of each)
+    step       a decision: step (how many steps there have been), call (the number of the request), router (the
+               fingerprint of the one that decided), side, latched, new_handoff, restart, why, decision and shadow (as a
+               `Decision` has them, or null), missing, fault, skipped (messages that could not be read), steps (those
+               that this request shows for the first time: step, call and side that made it, diagnostics by name),
+               about (task and features where they are others than at the start)
+    reply      what came of it: call, side (who did serve), status, model, finish_reason, usage (prompt, completion,
+               cached, estimated), nll (sum and tokens), cost, strong_cost (the same with Strong alone), seconds, fault
     outcome    success, score, task: what was posted back
     end        closing: what a policy says that judges the whole episode
     =========  =========================================================================================================
@@ -46,7 +50,7 @@ class SessionLog:
     >>> import tempfile
     >>> from pathlib import Path
     >>> path = Path(tempfile.mkdtemp()) / "gateway.jsonl"
-    >>> SessionLog(path, clock=lambda: 0.0).append("outcome", "d1", "task-1", {"success": True})
+    >>> SessionLog(path, clock=lambda: 0.0).append("d1", "task-1", [("outcome", {"success": True})])
     >>> path.read_text()
     '{"event": "outcome", "episode": "task-1", "time": 0.0, "scope": "d1", "success": true}\n'
     """
@@ -56,23 +60,26 @@ class SessionLog:
         self._events = EventLog(path, LOG, shared=True, mode=0o600)
         self.path = self._events.path
 
-    def append(self, event: str, scope: str, session: str, content: Mapping[str, object]) -> None:
-        """Write one line.
+    def append(self, scope: str, session: str, lines: Sequence[tuple[str, Mapping[str, object]]]) -> None:
+        """Write lines of one session at once, each an event and what it holds.
 
         Raises
         ------
         OSError
-            If there is no room for it.
+            If there is no room for them.
         """
         named = {"time": self._clock(), "scope": scope}
-        self._events.append(event, session, {**named, **{key: _finite(value) for key, value in content.items()}})
+        try:
+            self._events.extend((event, session, {**named, **content}) for event, content in lines)
+        except ValueError:  # NaN and infinity, which JSON does not have
+            self._events.extend((event, session, {**named, **_finite(content)}) for event, content in lines)
 
     def close(self) -> None:
         """Close the file."""
         self._events.close()
 
 
-def _finite(value: object) -> object:
+def _finite(value: Any) -> Any:  # noqa: ANN401
     """Return a value as JSON has it: NaN and infinity are null."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None

@@ -5,17 +5,21 @@ from __future__ import annotations
 import json
 import math
 import secrets
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from random import Random, SystemRandom
+from threading import RLock
+from typing import Any, NamedTuple, TypeVar
 
+from bayes_tacit import validate
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.gateway.engine import Engine, Ruling
-from bayes_tacit.gateway.kept import Kept, Side, marks_of, reply_mark, root_of
+from bayes_tacit.gateway.kept import Kept, Side, conversation_marks, reply_mark, root_of
 from bayes_tacit.gateway.log import SessionLog
 from bayes_tacit.gateway.replies import Prices, Reply, record
-from bayes_tacit.gateway.store import MemoryStore, Store
+from bayes_tacit.gateway.store import MemoryStore, Store, StoreDownError
 from bayes_tacit.logs.messages import Message
 from bayes_tacit.router import Decision
 
@@ -34,8 +38,8 @@ HEADERS = (
 )
 """Headers that name the session, the first that is there counts. `x-session-id` is meant for our own clients."""
 
-FIELDS = (("session_id",), ("litellm_session_id",), ("metadata", "session_id"), ("prompt_cache_key",))
-"""Fields of the body that name it, after the headers. `user` is a person, not a task, and is not among them."""
+FIELDS = (("session_id",), ("litellm_session_id",), ("metadata", "session_id"))
+"""Fields of the body that name it, after the headers. `user` is a person and `prompt_cache_key` a place in a cache."""
 
 AGENT = "x-claude-code-agent-id"
 TASK = "x-tacit-task"
@@ -63,7 +67,7 @@ class Identity(NamedTuple):
 
 
 def scope_of(headers: Mapping[str, str]) -> str:
-    """Give the digest of the key in a request's headers; the key itself is kept nowhere.
+    """Return the digest of the key in a request's headers; the key itself is kept nowhere.
 
     Examples
     --------
@@ -148,6 +152,9 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
+_Line = tuple[str, Mapping[str, object]]
+
+
 class Ticket(NamedTuple):
     """One request that was decided: what `Sessions.replied` needs to know of it.
 
@@ -157,30 +164,86 @@ class Ticket(NamedTuple):
         Who asked; its `session` is known now, also where it was inferred.
     ruling
         Who serves.
+    marks
+        Of a session that had to be inferred, the marks of its conversation.
     """
 
     identity: Identity
     ruling: Ruling
+    marks: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How sessions are drawn to be served: most by the router, some otherwise, with a probability that is logged.
+
+    Attributes
+    ----------
+    explore
+        Share of sessions that are served by Cheap to the end, or by Strong from the start, half of them each.
+    canary
+        Share of sessions that another router decides.
+
+    Examples
+    --------
+    >>> Plan(explore=0.05, canary=0.1).arms
+    {'router': 0.85, 'canary': 0.1, 'cheap': 0.025, 'strong': 0.025}
+    """
+
+    explore: float = 0.0
+    canary: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Check the shares."""
+        for name in ("explore", "canary"):
+            validate.number(name, getattr(self, name), "a share from 0 to 1", least=0, most=1)
+        validate.number("explore and canary", self.explore + self.canary, "at most 1 together", most=1)
+
+    @property
+    def arms(self) -> dict[str, float]:
+        """The probability of each way to serve a session."""
+        half = self.explore / 2
+        arms = {"canary": self.canary, "cheap": half, "strong": half}
+        return {"router": round(1 - self.explore - self.canary, 12), **{name: p for name, p in arms.items() if p}}
+
+    def draw(self, rng: Random) -> str:
+        """Draw a way to serve one session."""
+        arms = self.arms
+        return rng.choices(list(arms), list(arms.values()))[0] if len(arms) > 1 else "router"
+
+
+T = TypeVar("T")
+TRIES = 50
+"""How often a change of a session is tried that others change at the same time."""
+
+CACHED = 4_096
+"""Sessions that a process remembers beside a store, so as not to read them again."""
 
 
 class Sessions:
-    """Sessions in a store, decided by an engine, with a log.
+    """Sessions in a store, decided by an engine, with a log. It may be used by several threads.
 
     Parameters
     ----------
     engine
-        Decides.
+        Decides. Another one may be put in its place at any time.
     store
         Keeps sessions; in memory by default.
     log
         Where decisions, replies and outcomes are written.
     prices
         What calls cost.
+    plan
+        Which sessions are served otherwise than by the router.
+    rng
+        Draws them; by default from the system, which no client can foresee.
 
     Attributes
     ----------
     lost_lines
         Lines that the log could not take.
+    log_failure
+        Why it could not take the last ones; None if it did.
 
     Examples
     --------
@@ -202,16 +265,19 @@ class Sessions:
         store: Store | None = None,
         log: SessionLog | None = None,
         prices: Prices | None = None,
+        plan: Plan | None = None,
+        rng: Random | None = None,
     ) -> None:
         self.engine = engine
         self.store: Store = MemoryStore() if store is None else store
         self.log = log
         self.prices = Prices() if prices is None else prices
+        self.plan = Plan() if plan is None else plan
         self.lost_lines = 0
-        self._routers = {
-            "router": engine.router.settings(),
-            "shadow": None if engine.shadow is None else engine.shadow.settings(),
-        }
+        self.log_failure: str | None = None
+        self._rng = SystemRandom() if rng is None else rng
+        self._known: OrderedDict[tuple[str, str], tuple[int, Kept]] = OrderedDict()
+        self._locks = [RLock() for _ in range(64)]
 
     def begin(
         self,
@@ -231,26 +297,36 @@ class Sessions:
             As for `Engine.consider`.
         task
             A name for the task, by which the log pairs sessions.
+
+        Raises
+        ------
+        StoreDownError
+            If the session can be neither read nor written.
         """
+        marks: tuple[str, str] | None = None
         if identity.session is None:
-            identity = identity._replace(session=self._inferred(identity.scope, messages))
-        session = str(identity.session)
-        with self.store.opened(identity.scope, session) as kept:
-            fresh = kept.root is None
+            marks = conversation_marks(messages)
+            identity = identity._replace(session=self._inferred(identity.scope, messages, marks))
+        session, engine = str(identity.session), self.engine
+
+        def consider(kept: Kept) -> tuple[Ruling, list[_Line]]:
+            fresh, about = not kept.asked, (kept.features, kept.task or kept.root)
+            if fresh:
+                kept.arm = self.plan.draw(self._rng)
             if task is not None and kept.task is None:
                 kept.task = task
-            ruling = self.engine.consider(kept, messages, tools, features)
-            # Until the reply is known: the next request may be read elsewhere before that.
-            self.engine.served(kept, ruling, ruling.side)
-            kept.reply = None
-            begun = fresh and kept.root is not None
-            content = self._first(kept, identity) if begun else {}
-            last = self._last_step(kept)
-        if self.log is not None:
-            if begun:
-                self._write("start", identity.scope, session, content)
-            self._write("step", identity.scope, session, {**_told(ruling), "diagnostics": last})
-        return Ticket(identity, ruling)
+            ruling = engine.consider(kept, messages, tools, features)
+            if self.log is None:
+                return ruling, []
+            lines: list[_Line] = [("start", self._first(kept, identity, engine))] if fresh else []
+            changed = not fresh and about != (kept.features, kept.task or kept.root)
+            return ruling, [*lines, ("step", self._step(kept, ruling, engine, about=changed))]
+
+        ruling, lines = self._change(identity.scope, session, consider)
+        if marks is not None:
+            self.store.offer(identity.scope, f"asked {marks[1]}", session)
+        self._write(identity.scope, session, lines)
+        return Ticket(identity, ruling, marks)
 
     def replied(
         self,
@@ -262,16 +338,16 @@ class Sessions:
         seconds: float | None = None,
         fault: str | None = None,
     ) -> float:
-        """Keep and log what came of a request; give its cost.
+        """Keep and log what came of a request; return its cost.
 
         Parameters
         ----------
         ticket
-            What `begin` gave.
+            What `begin` returned.
         side
             Who did serve.
         reply
-            What is kept of the reply; None if there was none.
+            What is kept of the reply, or of what came of it before it was cut; None if there was none.
         status
             The answer's status, as HTTP has it.
         seconds
@@ -279,37 +355,37 @@ class Sessions:
         fault
             What went wrong with the one who should have served.
         """
-        identity, ruling = ticket
+        identity, ruling, marks = ticket
         cost = alone = 0.0
         if reply is not None:
-            with self.store.opened(identity.scope, str(identity.session)) as kept:
-                self.engine.served(kept, ruling, side)
-                record(kept, ruling, reply)
-                cost, alone = self.prices.charge(kept, side, reply.usage)
-        if self.log is not None:
-            known = Reply() if reply is None else reply
-            self._write(
-                "reply",
-                identity.scope,
-                str(identity.session),
-                {
-                    "turn": ruling.turn,
-                    "side": side,
-                    "status": status,
-                    "model": known.model,
-                    "finish_reason": known.finish_reason,
-                    "usage": None if known.usage is None else asdict(known.usage),
-                    "nll": known.nll,
-                    "cost": cost,
-                    "strong_cost": alone,
-                    "seconds": seconds,
-                    "fault": fault,
-                },
-            )
+            known = reply
+
+            def charge(kept: Kept) -> tuple[float, float]:
+                record(kept, ruling, side, known)
+                return self.prices.charge(kept, side, known.usage)
+
+            cost, alone = self._change(identity.scope, str(identity.session), charge)
+            if marks is not None and reply.mark is not None:
+                self.store.offer(identity.scope, f"answered {marks[1]} {reply.mark}", str(identity.session))
+        said = Reply() if reply is None else reply
+        line = {
+            "call": ruling.call,
+            "side": side,
+            "status": status,
+            "model": said.model,
+            "finish_reason": said.finish_reason,
+            "usage": None if said.usage is None else asdict(said.usage),
+            "nll": said.nll,
+            "cost": cost,
+            "strong_cost": alone,
+            "seconds": seconds,
+            "fault": fault,
+        }
+        self._write(identity.scope, str(identity.session), [("reply", line)])
         return cost
 
     def outcome(self, scope: str, session: str, content: object) -> dict[str, Any] | None:
-        """Keep and log how a session ended; give what is known of it, None if there is no such session.
+        """Keep and log how a session ended; return what is known of it, None if there is no such session.
 
         Parameters
         ----------
@@ -320,95 +396,148 @@ class Sessions:
             with `finished` (true) alone, which asks a policy that judges whole episodes, such as a cascade.
         """
         known = _outcome(content)
-        if self.store.found(scope, session) is None:
+        finished = known.pop("finished", False)
+        if self.store.get(scope, session) is None:
             return None
-        closing: Ruling | None = None
-        with self.store.opened(scope, session) as kept:
-            if known.pop("finished", False):
-                closing = self.engine.finish(kept)
+
+        def close(kept: Kept) -> tuple[dict[str, Any], Ruling | None]:
+            closing = self.engine.finish(kept) if finished else None
             if known:
                 kept.outcome = known
                 kept.task = known.get("task") or kept.task
-            seen = described(kept)
-        if self.log is not None:
-            if closing is not None:
-                decision = None if closing.decision is None else closing.decision._asdict()
-                self._write("end", scope, session, {"closing": decision, "new_handoff": closing.new_handoff})
-            if known:
-                self._write("outcome", scope, session, {"task": None, "success": None, "score": None, **known})
+            return described(kept), closing
+
+        seen, closing = self._change(scope, session, close)
+        lines: list[_Line] = []
+        if closing is not None:
+            lines.append(("end", {"closing": _fields(closing.decision), "new_handoff": closing.new_handoff}))
+        if known:
+            lines.append(("outcome", {"task": None, "success": None, "score": None, **known}))
+        self._write(scope, session, lines)
         return {**seen, "why": closing.why} if closing is not None else seen
 
     def look(self, scope: str, session: str) -> dict[str, Any] | None:
-        """Give what is known of a session; None if there is no such session."""
-        kept = self.store.found(scope, session)
-        return None if kept is None else described(kept)
+        """Return what is known of a session; None if there is no such session."""
+        found = self.store.get(scope, session)
+        return None if found is None else described(found[1])
 
-    def _write(self, event: str, scope: str, session: str, content: Mapping[str, object]) -> None:
-        """Log a line; a full disk does not keep a request from being served."""
+    def is_latched(self, identity: Identity) -> bool:
+        """Return whether this process remembers a session as handed off, without asking the store."""
+        known = self._known.get((identity.scope, str(identity.session)))
+        return known is not None and known[1].latched
+
+    def _change(self, scope: str, session: str, change: Callable[[Kept], T]) -> T:
+        """Change a session and write it; where another has written it meanwhile, on what that one has left."""
+        key = scope, session
+        with self._locks[hash(key) % len(self._locks)]:
+            known = self._known.get(key)
+            for number in range(TRIES):
+                found = self.store.get(scope, session) if known is None or number else known
+                if known is not None and (found is None or found[0] < known[0]):
+                    # A store that knows less than was written has lost it: a handoff that is known here stands.
+                    found = (0 if found is None else found[0], known[1]) if known[1].latched else found
+                version, kept = (0, Kept()) if found is None else found
+                try:
+                    result = change(kept)
+                    written = self.store.put(scope, session, kept, version)
+                except StoreDownError:
+                    self._remember(key, version, kept)
+                    raise
+                if written:
+                    self._remember(key, version + 1, kept)
+                    return result
+        raise StoreDownError(f"the session was changed by others {TRIES} times while it was to be written")
+
+    def _remember(self, key: tuple[str, str], version: int, kept: Kept) -> None:
+        if self.store.remote:
+            self._known[key] = (version, kept)
+            self._known.move_to_end(key)
+            if len(self._known) > CACHED:
+                self._known.popitem(last=False)
+
+    def _write(self, scope: str, session: str, lines: Sequence[_Line]) -> None:
+        """Log lines; a full disk does not keep a request from being served."""
+        if self.log is None or not lines:
+            return
         try:
-            if self.log is not None:
-                self.log.append(event, scope, session, content)
-        except OSError:
-            self.lost_lines += 1
+            self.log.append(scope, session, lines)
+            self.log_failure = None
+        except OSError as error:
+            self.lost_lines += len(lines)
+            self.log_failure = error.strerror or str(error)
 
-    def _inferred(self, scope: str, messages: Sequence[Message]) -> str:
-        """Find the one session that this conversation goes on; a new one if there is none, or it has only begun."""
-        root, marks = root_of(messages), marks_of(messages)
+    def _inferred(self, scope: str, messages: Sequence[Message], marks: tuple[str, str]) -> str:
+        """Find the one session that this conversation goes on; a new one if there is none, or it has only begun.
+
+        That is the session whose reply it shows; of several that said the same, the one that waits longest. Else it is
+        the session that sent the same request before, or the one before this, whose reply nobody could read.
+        """
         turns = [message for message in messages if message.get("role") == "assistant"]
-        best, rank = f"{root}-{secrets.token_hex(6)}", 0
-        for name, kept in self.store.beginning(scope, root) if turns else ():
-            last = len(kept.marks) - 1
-            if last < 0 or last >= len(marks) or kept.marks[last] != marks[last]:
-                continue
-            found = 2  # the same request once more
-            if last < len(turns):
-                found = 1 if kept.reply is None else 3 if kept.reply == reply_mark(turns[last]) else 0
-            if found and found >= rank:  # of several, the one that waits longest
-                best, rank = name, found
-        return best
+        if turns:
+            found = self.store.claim(scope, f"answered {marks[0]} {reply_mark(turns[-1])}", take=True)
+            found = found or self.store.claim(scope, f"asked {marks[1]}", take=False)
+            if found is None and (waiting := self.store.claim(scope, f"asked {marks[0]}", take=False)) is not None:
+                kept = self.store.get(scope, waiting)
+                found = waiting if kept is not None and "" in kept[1].replies else None
+            if found is not None:
+                return found
+        return f"{root_of(messages)}-{secrets.token_hex(6)}"
 
-    def _first(self, kept: Kept, identity: Identity) -> dict[str, object]:
+    def _first(self, kept: Kept, identity: Identity, engine: Engine) -> dict[str, object]:
+        routers = {"router": engine.router, "shadow": engine.shadow, "canary": engine.canary}
         return {
             "source": identity.source,
             "task": kept.task or kept.root,
             "features": kept.features,
-            **self._routers,
-            "handoff": self.engine.handoff,
+            **{name: None if one is None else one.settings() for name, one in routers.items()},
+            "handoff": engine.handoff,
+            "arm": kept.arm,
+            "arms": self.plan.arms,
         }
 
-    def _last_step(self, kept: Kept) -> dict[str, float] | None:
-        return self.engine.diagnostics(kept, kept.n_steps - 1) if kept.n_steps else None
+    def _step(self, kept: Kept, ruling: Ruling, engine: Engine, *, about: bool) -> dict[str, object]:
+        steps = [
+            {
+                "step": step,
+                "call": kept.made_by.get(step),
+                "side": "strong" if step in kept.by_strong else "cheap",
+                "diagnostics": engine.diagnostics(kept, step),
+            }
+            for step in ruling.seen
+        ]
+        return {
+            "step": ruling.step,
+            "call": ruling.call,
+            "router": engine.deciding(kept).fingerprint,
+            "side": ruling.side,
+            "latched": ruling.latched,
+            "new_handoff": ruling.new_handoff,
+            "restart": ruling.restart,
+            "why": ruling.why,
+            "decision": _fields(ruling.decision),
+            "shadow": _fields(ruling.shadow),
+            "missing": ruling.missing,
+            "fault": ruling.fault,
+            "skipped": ruling.skipped,
+            "steps": steps,
+            "about": {"task": kept.task or kept.root, "features": kept.features} if about else None,
+        }
 
 
 def described(kept: Kept) -> dict[str, Any]:
-    """Say what is known of a session, as JSON has it."""
+    """Tell what is known of a session, as JSON has it."""
     return {
         "steps": kept.n_steps,
         "latched": kept.latched,
         "handoff_step": kept.handoff_step,
         "shadow_step": kept.shadow_step,
+        "arm": kept.arm,
         "calls": kept.calls,
         "cost": kept.cost,
         "strong_cost": kept.strong_cost,
         "features": kept.features,
         "task": kept.task or kept.root,
         "outcome": kept.outcome,
-    }
-
-
-def _told(ruling: Ruling) -> dict[str, object]:
-    return {
-        "step": ruling.step,
-        "turn": ruling.turn,
-        "side": ruling.side,
-        "latched": ruling.latched,
-        "new_handoff": ruling.new_handoff,
-        "restart": ruling.restart,
-        "why": ruling.why,
-        "decision": _fields(ruling.decision),
-        "shadow": _fields(ruling.shadow),
-        "missing": ruling.missing,
-        "fault": ruling.fault,
     }
 
 

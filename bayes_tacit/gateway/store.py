@@ -1,48 +1,69 @@
-"""Where sessions are kept: in memory, or in a file that several processes share and that outlives them."""
+"""Where sessions are kept: in memory, in a file that processes share, or in a data base that hosts share.
+
+A store is five verbs. What makes it safe is one of them: `put` writes a session only if it still is what was read, so
+that of two hosts that change it at once, the second reads it anew, and no handoff is ever lost.
+"""
 
 from __future__ import annotations
 
 import sqlite3
 import threading
 import time
-from collections import OrderedDict
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections import OrderedDict, deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
+from urllib.parse import urlsplit
 
 from bayes_tacit import validate
-from bayes_tacit.errors import FileFormatError, MissingFileError
+from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingDependencyError, MissingFileError, TacitError
 from bayes_tacit.gateway.kept import Kept
 
 IDLE = 24 * 3600.0
 """Seconds without a request after which a session is forgotten."""
 
 MOST = 100_000
-"""Sessions that are kept at a time; beyond, those that were idle longest are forgotten."""
+"""Sessions that are kept of one API key; beyond, those of this key that were idle longest are forgotten."""
+
+PATIENCE = 1.0
+"""Seconds that a store may take to answer."""
 
 BETWEEN = 512
-"""Openings between two looks for sessions to forget in a file."""
-
-LIVE = 2_048
-"""States of routers that a process keeps beside a file, so as not to compute them anew."""
+"""Sessions that are written between two looks for some to forget."""
 
 Clock = Callable[[], float]
 
 
+class StoreDownError(TacitError):
+    """The store of sessions does not answer, or is locked or full."""
+
+
 class Store(Protocol):
-    """What keeps sessions. A session is opened by one request at a time."""
+    """What keeps sessions, by the scope of an API key and a name.
 
-    def opened(self, scope: str, session: str) -> AbstractContextManager[Kept]:
-        """Give what is kept of a session, a new one if nothing is; what it is after the block is kept."""
+    Attributes
+    ----------
+    remote
+        Whether it takes time to read a session, so that a process does well to remember it.
+    """
+
+    remote: bool
+
+    def get(self, scope: str, session: str) -> tuple[int, Kept] | None:
+        """Return what is kept of a session, and how often it was written; None if nothing is."""
         ...
 
-    def found(self, scope: str, session: str) -> Kept | None:
-        """Give what is kept of a session, to be read only."""
+    def put(self, scope: str, session: str, kept: Kept, version: int) -> bool:
+        """Write a session if it was written `version` times so far, and return whether it was."""
         ...
 
-    def beginning(self, scope: str, start: str) -> list[tuple[str, Kept]]:
-        """Give the sessions whose ids begin so, to be read only, the latest first, at most a hundred."""
+    def offer(self, scope: str, mark: str, session: str) -> None:
+        """Say by which mark a later request of a session without a name will be known."""
+        ...
+
+    def claim(self, scope: str, mark: str, *, take: bool) -> str | None:
+        """Return the session that waits longest for a mark and take it off; or, without taking, the latest."""
         ...
 
     def count(self) -> int:
@@ -54,81 +75,220 @@ class Store(Protocol):
         ...
 
 
+def open_store(place: str | None, most: int = MOST, idle: float = IDLE, patience: float = PATIENCE) -> Store:
+    """Open the store at a place: None for memory, redis://..., postgresql://..., or the path of an SQLite file.
+
+    Examples
+    --------
+    >>> type(open_store(None)).__name__
+    'MemoryStore'
+    """
+    if place is None:
+        return MemoryStore(most, idle)
+    scheme = urlsplit(place).scheme
+    if scheme in ("redis", "rediss", "unix"):
+        return RedisStore(place, most, idle, patience)
+    if scheme in ("postgresql", "postgres"):
+        return SQLStore(_postgres(place, patience), "%s", most, idle, table="tacit_session")
+    if "://" in place:
+        expected = "the path of a file, redis://... or postgresql://..."
+        raise InvalidDataError(expected, field="state", value=f"{scheme}://...")
+    return FileStore(Path(place), most, idle, patience=patience)
+
+
 class MemoryStore:
     """Sessions of one process, for as long as it runs.
 
     Parameters
     ----------
     most, idle
-        How many sessions are kept, and for how many idle seconds.
+        How many sessions are kept of one key, and for how many idle seconds.
     clock
-        Gives the time.
+        Returns the time.
 
     Examples
     --------
     >>> store = MemoryStore(most=2)
-    >>> for name in ("a", "b", "c"):
-    ...     with store.opened("", name) as kept:
-    ...         kept.handoff_step = 3
-    >>> store.count(), store.found("", "a"), store.found("", "c").latched
+    >>> [store.put("key", name, Kept(handoff_step=3), 0) for name in ("a", "b", "c", "c")]
+    [True, True, True, False]
+    >>> store.count(), store.get("key", "a"), store.get("key", "c")[1].latched
     (2, None, True)
     """
 
+    remote = False
+
     def __init__(self, most: int = MOST, idle: float = IDLE, clock: Clock = time.time) -> None:
         self._most, self._idle, self._clock = validate.whole("sessions", most, 1), idle, clock
-        self._kept: OrderedDict[tuple[str, str], tuple[float, Kept]] = OrderedDict()
-        self._starts: dict[tuple[str, str], list[str]] = {}
+        self._scopes: dict[str, OrderedDict[str, tuple[float, int, Kept]]] = {}
+        self._marks: OrderedDict[tuple[str, str], deque[str]] = OrderedDict()
         self._lock = threading.RLock()
 
-    @contextmanager
-    def opened(self, scope: str, session: str) -> Iterator[Kept]:
-        """Give what is kept of a session; after an error in the block, all of what was done to it stands."""
+    def get(self, scope: str, session: str) -> tuple[int, Kept] | None:
+        """Return what is kept of a session."""
         with self._lock:
-            self._forget()
-            _, kept = self._kept.pop((scope, session), (0.0, None))
-            if kept is None:
-                kept = Kept()
-                self._starts.setdefault((scope, _start(session)), []).append(session)
-            self._kept[scope, session] = (self._clock(), kept)
-            self._forget()
-            yield kept
+            found = self._scopes.get(scope, OrderedDict()).get(session)
+            return None if found is None or found[0] <= self._clock() - self._idle else found[1:]
 
-    def found(self, scope: str, session: str) -> Kept | None:
-        """Give what is kept of a session."""
+    def put(self, scope: str, session: str, kept: Kept, version: int) -> bool:
+        """Write a session if it was written so many times."""
         with self._lock:
-            self._forget()
-            return self._kept.get((scope, session), (0.0, None))[1]
+            found = self.get(scope, session)
+            if (0 if found is None else found[0]) != version:
+                return False
+            now, own = self._clock(), self._scopes.setdefault(scope, OrderedDict())
+            own[session] = (now, version + 1, kept)
+            own.move_to_end(session)
+            while len(own) > self._most or next(iter(own.values()))[0] <= now - self._idle:
+                own.popitem(last=False)
+            return True
 
-    def beginning(self, scope: str, start: str) -> list[tuple[str, Kept]]:
-        """Give the sessions whose ids begin so."""
+    def offer(self, scope: str, mark: str, session: str) -> None:
+        """Say by which mark a later request will be known."""
         with self._lock:
-            self._forget()
-            names = self._starts.get((scope, start), [])[-100:]
-            return [(name, self._kept[scope, name][1]) for name in reversed(names)]
+            self._marks.setdefault((scope, mark), deque()).append(session)
+            self._marks.move_to_end((scope, mark))
+            if len(self._marks) > 4 * self._most:
+                self._marks.popitem(last=False)
+
+    def claim(self, scope: str, mark: str, *, take: bool) -> str | None:
+        """Return a session that waits for a mark."""
+        with self._lock:
+            waiting = self._marks.get((scope, mark))
+            if not waiting:
+                return None
+            return waiting.popleft() if take else waiting[-1]
 
     def count(self) -> int:
         """Count the sessions."""
-        return len(self._kept)
+        return sum(map(len, self._scopes.values()))
 
     def close(self) -> None:
         """Forget everything."""
-        self._kept.clear()
-        self._starts.clear()
-
-    def _forget(self) -> None:
-        oldest = self._clock() - self._idle
-        while self._kept:
-            (scope, session), (seen, _) = next(iter(self._kept.items()))
-            if seen > oldest and len(self._kept) <= self._most:
-                return
-            del self._kept[scope, session]
-            names = self._starts[scope, _start(session)]
-            names.remove(session)
-            if not names:
-                del self._starts[scope, _start(session)]
+        self._scopes.clear()
+        self._marks.clear()
 
 
-class FileStore:
+class SQLStore:
+    """Sessions in a data base, of which each thread has a connection of its own.
+
+    Parameters
+    ----------
+    connect
+        Opens a connection that commits each statement.
+    sign
+        How a statement marks a value: "?" or "%s".
+    most, idle, clock
+        As for `MemoryStore`.
+    table
+        Name of the table of sessions; that of marks is called after it.
+    """
+
+    remote = True
+
+    def __init__(
+        self,
+        connect: Callable[[], Any],
+        sign: str = "?",
+        most: int = MOST,
+        idle: float = IDLE,
+        clock: Clock = time.time,
+        table: str = "session",
+    ) -> None:
+        self._most, self._idle, self._clock = validate.whole("sessions", most, 1), idle, clock
+        self._connect, self._sign, self._table = connect, sign, table
+        self._held = threading.local()
+        self._open: list[Any] = []
+        self._written = 0
+        postgres = sign == "%s"
+        number = "BIGSERIAL" if postgres else "INTEGER"
+        self._skip = " FOR UPDATE SKIP LOCKED" if postgres else ""
+        self._all = "" if postgres else "LIMIT -1"
+        self._run(
+            "CREATE TABLE IF NOT EXISTS {t} (scope TEXT, session TEXT, version BIGINT, seen DOUBLE PRECISION,"
+            " kept TEXT, PRIMARY KEY (scope, session))"
+        )
+        self._run("CREATE INDEX IF NOT EXISTS {t}_by_time ON {t} (scope, seen)")
+        self._run(
+            f"CREATE TABLE IF NOT EXISTS {{t}}_mark (id {number} PRIMARY KEY, scope TEXT, mark TEXT, session TEXT,"
+            " seen DOUBLE PRECISION)"
+        )
+        self._run("CREATE INDEX IF NOT EXISTS {t}_mark_by_mark ON {t}_mark (scope, mark, id)")
+
+    def get(self, scope: str, session: str) -> tuple[int, Kept] | None:
+        """Return what is kept of a session."""
+        query = "SELECT version, kept FROM {t} WHERE scope = ? AND session = ? AND seen > ?"
+        row = self._run(query, scope, session, self._clock() - self._idle)[1]
+        return None if row is None else (int(row[0]), Kept.from_json(row[1]))
+
+    def put(self, scope: str, session: str, kept: Kept, version: int) -> bool:
+        """Write a session if it was written so many times."""
+        now, text = self._clock(), kept.to_json()
+        self._written += 1
+        if self._written % BETWEEN == 1:
+            self._forget(scope, now)
+        if version:
+            query = "UPDATE {t} SET version = version + 1, seen = ?, kept = ? WHERE scope = ? AND session = ?"
+            return self._run(f"{query} AND version = ?", now, text, scope, session, version)[0] == 1
+        query = "INSERT INTO {t} VALUES (?, ?, 1, ?, ?) ON CONFLICT (scope, session) DO UPDATE"
+        change = "SET version = 1, seen = excluded.seen, kept = excluded.kept WHERE {t}.seen <= ?"
+        return self._run(f"{query} {change}", scope, session, now, text, now - self._idle)[0] == 1
+
+    def offer(self, scope: str, mark: str, session: str) -> None:
+        """Say by which mark a later request will be known."""
+        query = "INSERT INTO {t}_mark (scope, mark, session, seen) VALUES (?, ?, ?, ?)"
+        self._run(query, scope, mark, session, self._clock())
+
+    def claim(self, scope: str, mark: str, *, take: bool) -> str | None:
+        """Return a session that waits for a mark."""
+        found = "FROM {t}_mark WHERE scope = ? AND mark = ?"
+        if take:
+            query = f"DELETE FROM {{t}}_mark WHERE id = (SELECT id {found} ORDER BY id LIMIT 1{self._skip})"
+            row = self._run(f"{query} RETURNING session", scope, mark)[1]
+        else:
+            row = self._run(f"SELECT session {found} ORDER BY id DESC LIMIT 1", scope, mark)[1]
+        return None if row is None else str(row[0])
+
+    def count(self) -> int:
+        """Count the sessions."""
+        return int(self._run("SELECT count(*) FROM {t}")[1][0])
+
+    def close(self) -> None:
+        """Close all connections."""
+        while self._open:
+            with suppress(Exception):
+                self._open.pop().close()
+
+    def _forget(self, scope: str, now: float) -> None:
+        self._run("DELETE FROM {t} WHERE seen <= ?", now - self._idle)
+        self._run("DELETE FROM {t}_mark WHERE seen <= ?", now - self._idle)
+        over = f"SELECT session FROM {{t}} WHERE scope = ? ORDER BY seen DESC {self._all} OFFSET ?"
+        self._run(f"DELETE FROM {{t}} WHERE scope = ? AND session IN ({over})", scope, scope, self._most)
+
+    def _run(self, query: str, *values: object) -> tuple[int, Any]:
+        """Run a statement; return how many rows it changed, and its first row."""
+        statement = query.replace("{t}", self._table).replace("?", self._sign)
+        try:
+            if getattr(self._held, "connection", None) is None:
+                self._held.connection = self._connect()
+                self._open.append(self._held.connection)
+            cursor = self._held.connection.execute(statement, values)
+            row = cursor.fetchone() if cursor.description else None
+            return cursor.rowcount, row
+        except Exception as error:
+            self._let_go()
+            raise StoreDownError(f"{type(error).__name__}: {' '.join(str(error).split())[:120]}") from error
+
+    def _let_go(self) -> None:
+        """Close a connection after an error: the next statement opens another."""
+        connection, self._held.connection = getattr(self._held, "connection", None), None
+        if connection is not None:
+            with suppress(Exception):
+                connection.close()
+            with suppress(ValueError):
+                self._open.remove(connection)
+
+
+class FileStore(SQLStore):
     """Sessions in an SQLite file (WAL): of several processes, and after a restart still there.
 
     What a request changes is in the file before it is served: a process that is killed between two requests loses
@@ -148,101 +308,139 @@ class FileStore:
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "sessions.sqlite"
     >>> one, other = FileStore(path), FileStore(path)
-    >>> with one.opened("", "a") as kept:
-    ...     kept.handoff_step = 3
-    >>> other.found("", "a").handoff_step
+    >>> one.put("", "a", Kept(handoff_step=3), 0), other.put("", "a", Kept(), 0)
+    (True, False)
+    >>> other.get("", "a")[1].handoff_step
     3
     """
 
     def __init__(
-        self, path: Path, most: int = MOST, idle: float = IDLE, clock: Clock = time.time, patience: float = 10.0
+        self, path: Path, most: int = MOST, idle: float = IDLE, clock: Clock = time.time, patience: float = PATIENCE
     ) -> None:
         if not path.absolute().parent.is_dir():
             raise MissingFileError(f"{path.parent}: no such folder; expected the folder in which to keep sessions")
         self.path = path
-        self._most, self._idle, self._clock = validate.whole("sessions", most, 1), idle, clock
-        self._lock = threading.RLock()
-        self._live: OrderedDict[tuple[str, str], dict[str, Any]] = OrderedDict()
-        self._opened = 0
+
+        def connect() -> sqlite3.Connection:
+            base = sqlite3.connect(path, timeout=patience, isolation_level=None, check_same_thread=False)
+            base.execute("PRAGMA journal_mode=WAL")
+            base.execute("PRAGMA synchronous=NORMAL")
+            return base
+
         try:
-            self._base = sqlite3.connect(path, timeout=patience, isolation_level=None, check_same_thread=False)
-            self._base.execute("PRAGMA journal_mode=WAL")
-            self._base.execute("PRAGMA synchronous=NORMAL")
-            self._base.execute(
-                "CREATE TABLE IF NOT EXISTS session (scope TEXT, session TEXT, seen REAL, kept TEXT,"
-                " PRIMARY KEY (scope, session)) WITHOUT ROWID"
-            )
-            self._base.execute("CREATE INDEX IF NOT EXISTS by_time ON session (seen)")
-        except sqlite3.DatabaseError as error:
+            super().__init__(connect, "?", most, idle, clock)
+        except StoreDownError as error:
+            if isinstance(error.__cause__, sqlite3.OperationalError):
+                raise
             raise FileFormatError(f"{path}: {error}; expected sessions in an SQLite file, or no such file") from None
 
-    @contextmanager
-    def opened(self, scope: str, session: str) -> Iterator[Kept]:
-        """Give what is kept of a session, while no other process can; after an error in the block nothing is."""
-        with self._lock:
-            self._base.execute("BEGIN IMMEDIATE")
-            try:
-                self._forget_some()
-                kept = self._read(scope, session) or Kept()
-                kept.live = self._live.pop((scope, session), {})
-                yield kept
-                self._base.execute(
-                    "INSERT OR REPLACE INTO session VALUES (?, ?, ?, ?)",
-                    (scope, session, self._clock(), kept.to_json()),
-                )
-            except BaseException:
-                self._base.execute("ROLLBACK")
-                raise
-            self._base.execute("COMMIT")
-            self._live[scope, session] = kept.live
-            if len(self._live) > LIVE:
-                self._live.popitem(last=False)
 
-    def found(self, scope: str, session: str) -> Kept | None:
-        """Give what is kept of a session."""
-        with self._lock:
-            return self._read(scope, session)
+def _postgres(place: str, patience: float) -> Callable[[], Any]:
+    try:
+        import psycopg
+    except ModuleNotFoundError:
+        raise MissingDependencyError("sessions in PostgreSQL need bayes_tacit[postgres]") from None
+    wait = max(1, round(patience))
+    options = f"-c statement_timeout={round(1000 * patience)} -c lock_timeout={round(1000 * patience)}"
 
-    def beginning(self, scope: str, start: str) -> list[tuple[str, Kept]]:
-        """Give the sessions whose ids begin so."""
-        with self._lock:
-            rows = self._base.execute(
-                "SELECT session, kept FROM session WHERE scope = ? AND session >= ? AND session < ? AND seen > ?"
-                " ORDER BY seen DESC LIMIT 100",
-                (scope, f"{start}-", f"{start}.", self._clock() - self._idle),
-            ).fetchall()
-        return [(name, Kept.from_json(text)) for name, text in rows]
+    def connect() -> Any:  # noqa: ANN401
+        return psycopg.connect(place, autocommit=True, connect_timeout=wait, options=options)
+
+    return connect
+
+
+_PUT = """
+local version = tonumber(redis.call('HGET', KEYS[1], 'version') or '0')
+if version ~= tonumber(ARGV[1]) then return 0 end
+redis.call('HSET', KEYS[1], 'version', version + 1, 'kept', ARGV[2])
+redis.call('PEXPIRE', KEYS[1], ARGV[4])
+redis.call('ZADD', KEYS[2], ARGV[3], ARGV[6])
+redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', ARGV[3] - ARGV[4] / 1000)
+redis.call('PEXPIRE', KEYS[2], ARGV[4])
+for _ = 1, redis.call('ZCARD', KEYS[2]) - tonumber(ARGV[5]) do
+  redis.call('DEL', ARGV[7] .. redis.call('ZPOPMIN', KEYS[2])[1])
+end
+return 1
+"""
+
+
+class RedisStore:
+    """Sessions in Redis, which several hosts share; they are as safe as its file is (`appendonly yes`).
+
+    Parameters
+    ----------
+    place
+        Its address, such as redis://host:6379/0, or the path of its socket, unix:///path.
+    most, idle
+        As for `MemoryStore`.
+    patience
+        Seconds to wait for an answer.
+    clock
+        Returns the time.
+    client
+        What speaks to it in place of a client made from the address.
+    """
+
+    remote = True
+
+    def __init__(
+        self,
+        place: str,
+        most: int = MOST,
+        idle: float = IDLE,
+        patience: float = PATIENCE,
+        clock: Clock = time.time,
+        client: Any = None,  # noqa: ANN401
+    ) -> None:
+        try:
+            import redis
+        except ModuleNotFoundError:
+            raise MissingDependencyError("sessions in Redis need bayes_tacit[redis]") from None
+        self._most, self._idle, self._clock = validate.whole("sessions", most, 1), idle, clock
+        self._error = (redis.RedisError, OSError)
+        self._client = client or redis.Redis.from_url(
+            place, socket_timeout=patience, socket_connect_timeout=patience, decode_responses=True
+        )
+        self._put = self._client.register_script(_PUT)
+        self._ask(self._client.ping)
+
+    def get(self, scope: str, session: str) -> tuple[int, Kept] | None:
+        """Return what is kept of a session."""
+        version, text = self._ask(self._client.hmget, f"tacit:{{{scope}}}:s:{session}", "version", "kept")
+        return None if text is None else (int(version), Kept.from_json(text))
+
+    def put(self, scope: str, session: str, kept: Kept, version: int) -> bool:
+        """Write a session if it was written so many times."""
+        prefix = f"tacit:{{{scope}}}:s:"
+        keys = [f"{prefix}{session}", f"tacit:{{{scope}}}:seen"]
+        values: Sequence[object] = (version, kept.to_json(), self._clock(), round(1000 * self._idle))
+        return bool(self._ask(self._put, keys, [*values, self._most, session, prefix]))
+
+    def offer(self, scope: str, mark: str, session: str) -> None:
+        """Say by which mark a later request will be known."""
+        key = f"tacit:{{{scope}}}:m:{mark}"
+        asked = self._client.pipeline(transaction=False)
+        asked.rpush(key, session)
+        asked.pexpire(key, round(1000 * self._idle))
+        self._ask(asked.execute)
+
+    def claim(self, scope: str, mark: str, *, take: bool) -> str | None:
+        """Return a session that waits for a mark."""
+        key = f"tacit:{{{scope}}}:m:{mark}"
+        found = self._ask(self._client.lpop, key) if take else self._ask(self._client.lindex, key, -1)
+        return None if found is None else str(found)
 
     def count(self) -> int:
         """Count the sessions."""
-        with self._lock:
-            return int(self._base.execute("SELECT count(*) FROM session").fetchone()[0])
+        keys = self._ask(lambda: list(self._client.scan_iter("tacit:{*}:seen", count=1000)))
+        return sum(int(self._ask(self._client.zcard, key)) for key in keys)
 
     def close(self) -> None:
-        """Close the file."""
-        with self._lock:
-            self._base.close()
+        """Close the connections."""
+        self._client.close()
 
-    def _read(self, scope: str, session: str) -> Kept | None:
-        oldest = self._clock() - self._idle
-        row = self._base.execute(
-            "SELECT kept FROM session WHERE scope = ? AND session = ? AND seen > ?", (scope, session, oldest)
-        ).fetchone()
-        return None if row is None else Kept.from_json(row[0])
-
-    def _forget_some(self) -> None:
-        self._opened += 1
-        if self._opened % BETWEEN != 1:
-            return
-        self._base.execute("DELETE FROM session WHERE seen <= ?", (self._clock() - self._idle,))
-        over = self.count() - self._most
-        if over > 0:
-            self._base.execute(
-                "DELETE FROM session WHERE (scope, session) IN"
-                " (SELECT scope, session FROM session ORDER BY seen LIMIT ?)",
-                (over,),
-            )
-
-
-def _start(session: str) -> str:
-    return session.rpartition("-")[0]
+    def _ask(self, ask: Callable[..., Any], *values: Any) -> Any:  # noqa: ANN401
+        try:
+            return ask(*values)
+        except self._error as error:
+            raise StoreDownError(f"{type(error).__name__}: {' '.join(str(error).split())[:120]}") from error

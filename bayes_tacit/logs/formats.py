@@ -396,10 +396,10 @@ def _swe_agent(document: Document) -> Iterator[Found]:
     yield "", rollout
 
 
-# Logs of the gateway: sessions with outcomes that were posted back, as rollouts of who served them. A session that
-# Cheap served alone is one of Cheap's, by Strong alone one of Strong's. Where a handoff restarted the task, what
-# Strong did then is a rollout of Strong's, as if it had begun. All other sessions that were handed over in mid-task
-# say what comes of a handoff there, which is a rollout of neither: they are counted and left out.
+# Logs of the gateway: sessions with outcomes that were posted back, as rollouts of who served them. Which sessions
+# Cheap served to the end is the router's choice: it keeps those that went well, and to learn from them as if they were
+# drawn would flatter Cheap. So a session counts only where its side did not depend on how it went: it was explored
+# (drawn for Cheap to the end or Strong from the start), or its router always chooses the same side.
 
 GATEWAY = "bayes_tacit.gateway"
 """What the first line of a session in a gateway's log says its format is."""
@@ -434,21 +434,22 @@ def _add_line(found: dict[tuple[str, str], dict[str, Any]], line: Document) -> N
             version = [content["format"], content["schema_version"]]
             if version != [GATEWAY, 1]:
                 raise InvalidDataError(f"{GATEWAY!r} of version 1", field="format", value=version, where=line.place)
-            known = {name: content[name] for name in ("format", "episode", "task", "features")}
-            parts: dict[str, Any] = {"sides": {}, "steps": {}, "replies": {}, "outcome": None, "restart": False}
-            found.setdefault(key, {**known, **parts, "path": line.path, "line": line.line})
+            known = {name: content[name] for name in ("format", "episode", "task", "features", "arm", "arms")}
+            routers = {name: content[name] for name in ("router", "canary")}
+            parts: dict[str, Any] = {"sides": {}, "steps": {}, "replies": {}, "outcome": None}
+            found.setdefault(key, {**known, **routers, **parts, "path": line.path, "line": line.line})
         session = found.get(key)
         if session is None:
             return  # its beginning is in a log that is not here
         if event == "step":
-            session["restart"] = session["restart"] or content["restart"]
-            session["sides"][content["turn"]] = content["side"]
-            if content["diagnostics"] is not None:
-                session["steps"][content["step"] - 1] = content["diagnostics"]
+            session["sides"][content["call"]] = content["side"]
+            session |= content["about"] or {}
+            for step in content["steps"]:
+                session["steps"][step["step"]] = (step["call"], step["diagnostics"])
         elif event == "reply" and content["status"] < 300 and content["cost"] is not None:
-            session["sides"][content["turn"]] = content["side"]
+            session["sides"][content["call"]] = content["side"]
             reply = {name: content[name] for name in ("model", "usage", "cost", "finish_reason", "nll")}
-            session["replies"][content["turn"]] = reply
+            session["replies"][content["call"]] = reply
         elif event == "outcome":
             session["outcome"] = {name: content[name] for name in ("success", "score", "task")}
     except (KeyError, TypeError, AttributeError):
@@ -460,8 +461,8 @@ def _gateway(document: Document) -> Iterator[Found]:
     """Yield the rollout of a session, if it is one and its outcome is known."""
     session = document.content
     outcome, features = session["outcome"], session["features"]
-    side, first = _side_of(session)
-    steps = [] if side is None or outcome is None else _session_steps(session, first)
+    side = _side_of(session)
+    steps = [] if side is None or outcome is None else _session_steps(session)
     if not steps:
         return
     rollout = {
@@ -477,29 +478,29 @@ def _gateway(document: Document) -> Iterator[Found]:
     yield f"session {session['episode']!r}", {**rollout, **({"features": more} if more else {})}
 
 
-def _side_of(session: Mapping[str, Any]) -> tuple[str | None, int]:
-    """Return whose rollout a session is, and from which turn on; None if it is of neither."""
-    sides = [session["sides"][turn] for turn in sorted(session["sides"])]
-    if len(set(sides)) == 1:
-        return sides[0], 0
-    handoff = sides.index("strong") if "strong" in sides else len(sides)
-    if session["restart"] and "cheap" not in sides[handoff:]:
-        return "strong", sorted(session["sides"])[handoff]
-    return None, 0
+def _side_of(session: Mapping[str, Any]) -> str | None:
+    """Return whose rollout a session is; None if it was served by both, or by one because of how it went."""
+    arm = session["arm"]
+    router = (session["canary"] if arm == "canary" else session["router"]) or {}
+    chosen = {"pure_cheap": "cheap", "pure_strong": "strong"}.get(str(router.get("policy")))
+    side = arm if arm in ("cheap", "strong") else chosen
+    return side if set(session["sides"].values()) == {side} else None
 
 
-def _session_steps(session: Mapping[str, Any], first: int) -> list[dict[str, Any]]:
-    """Return the steps from a turn on; the last turn, which no request followed, only where it ended the task."""
+def _session_steps(session: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the steps of a session; the last reply, which no request followed, only where it ended the task."""
     seen, replies = session["steps"], session["replies"]
-    last = max(seen, default=-1) + 1
     steps = []
-    for number in range(first, last):
+    for number in range(len(seen)):
         if number not in seen:
             return []
+        call, diagnostics = seen[number]
         # `nll` is the sum beside the mean, which episodes do not carry.
-        values = {name: value for name, value in seen[number].items() if name != "nll"}
-        steps.append({"diagnostics": values, **_reply_spent(replies.get(number))})
-    end = replies.get(last)
+        values = {name: value for name, value in diagnostics.items() if name != "nll"}
+        steps.append({"diagnostics": values, **_reply_spent(replies.get(call))})
+    last = max(session["sides"], default=0)
+    made = max((call for call, _ in seen.values() if call is not None), default=0)
+    end = replies.get(last) if last > made else None
     if end is not None and end["finish_reason"] in ("stop", "length"):
         values = {**_QUIET, "no_action": int(end["finish_reason"] == "length")}
         if end["nll"] is not None and end["nll"][1]:
@@ -525,22 +526,26 @@ def _is_session(content: object) -> bool:
 def left_out_of_gateway(path: Path) -> tuple[str, ...]:
     """Return which sessions of a gateway's log are no rollouts, one sentence each."""
     counts: Counter[str] = Counter()
+    shares = set()
     for document in _gateway_sessions(path, None):
         session = document.content
-        outcome = session["outcome"]
-        if outcome is None:
+        side = _side_of(session)
+        if session["outcome"] is None:
             counts["without"] += 1
-        elif _side_of(session)[0] is None:
-            counts["between"] += 1
-            counts["won"] += bool(outcome.get("success"))
+        elif side is None:
+            counts["chosen"] += 1
+        else:
+            shares.add(session["arms"].get(session["arm"]))
     said = []
     if counts["without"]:
         said.append(f"{counts['without']} sessions have no outcome and were left out")
-    if counts["between"]:
+    if counts["chosen"]:
         said.append(
-            f"{counts['between']} sessions were served by both models ({counts['won']} of them with success) and were "
-            "left out: they tell what comes of a handoff there, not what either does alone"
+            f"{counts['chosen']} sessions were left out whose side the router chose by how they went: those that Cheap "
+            "ended are the easy ones; serve --explore 0.05 draws some that tell what either does alone"
         )
+    if len(shares) > 1:
+        said.append("sessions were explored at different rates: times of much exploring count more")
     return tuple(said)
 
 

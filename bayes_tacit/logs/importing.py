@@ -23,7 +23,19 @@ from bayes_tacit.files import as_path, atomic_path, parse_json, regular_file
 from bayes_tacit.logs.documents import LINES, Document, ImportFormat, Progress, lines_of
 from bayes_tacit.logs.extractor import FLAGS, LONGEST_MESSAGE, UNCERTAINTY
 from bayes_tacit.logs.formats import FORMATS, is_generic, left_out_of_gateway
-from bayes_tacit.logs.pairing import CHEAP, OWN_NAMES, SIDES, STRONG, Columns, ImportReport, Plan, Store, write_episodes
+from bayes_tacit.logs.pairing import (
+    CHEAP,
+    OWN_NAMES,
+    SIDES,
+    STRONG,
+    Columns,
+    ImportReport,
+    Plan,
+    Store,
+    learn_words,
+    write_episodes,
+)
+from bayes_tacit.logs.reader import DIAGNOSTICS as READ
 from bayes_tacit.logs.rollout import Reading, Rollout, Row, row_of
 from bayes_tacit.processes import submit, tied_pool
 
@@ -56,6 +68,9 @@ def import_logs(
     strong_results: str | os.PathLike[str] | None = None,
     diagnostics: Sequence[str] | None = None,
     longest: int = LONGEST_MESSAGE,
+    words: bool = True,
+    group: str | None = None,
+    seed: int = 0,
     workers: int = 1,
     progress: Callable[[str, int], None] | None = None,
 ) -> ImportReport:
@@ -86,6 +101,14 @@ def import_logs(
         Those to keep; by default all that the logs give.
     longest
         Most characters of one message.
+    words
+        Whether to learn a reader from the words of the conversations, where there are enough tasks: it gives more
+        diagnostics and features, each task read by one that did not see its outcome, and goes along in the file.
+    group
+        A column of `tasks`: tasks that are alike are left out together while the reader is learned. By default each
+        task is alone.
+    seed
+        Draws which tasks are left out together.
     workers
         Processes that read a large log of the generic format. With more than one, a script that calls this needs
         `if __name__ == "__main__":`, as for all that starts processes.
@@ -108,10 +131,12 @@ def import_logs(
     validate.whole("workers", workers, 1, 1000)  # more is a slip of the pen
     reading = Reading(validate.number("threshold", threshold), validate.whole("longest", longest, 1))
     for name in diagnostics or ():
-        validate.choice("diagnostics", name, (*FLAGS, UNCERTAINTY))
+        validate.choice("diagnostics", name, (*FLAGS, UNCERTAINTY, *(READ if words else ())))
     if diagnostics is not None:
         validate.names("diagnostics", list(diagnostics))
     columns = {} if tasks is None else _read_columns(as_path(tasks))
+    if group is not None:
+        validate.choice("group", group, tuple(next(iter(columns.values()), {})))
     results = [None if path is None else _read_results(as_path(path)) for path in (cheap_results, strong_results)]
     formats: list[str] = []
     with ExitStack() as stack:
@@ -124,7 +149,7 @@ def import_logs(
             used, rollouts = read_rollouts(log, format, read)
             if strong is None and used != _GATEWAY:
                 raise InvalidDataError("Strong's log too: only a gateway's log has both", field="strong", value=None)
-            how = replace(reading, diagnose=side == CHEAP)
+            how = replace(reading, diagnose=side == CHEAP, words=words and side == CHEAP)
             if results[side] is None and workers > 1 and _can_be_shared(log, used):
                 rows = _rows_in_parallel(log, how, side, pool(), workers, read)
             else:
@@ -133,15 +158,16 @@ def import_logs(
             store.add(side, _with_same_features(rows))
         store.pair(number_trials=trials == "number")
         plan = Plan.of(store, diagnostics, columns)
+        notes, found = learn_words(store, plan, group, seed) if words else ([], None)
         if target.suffix.lower() == ".jsonl":
             with atomic_path(target) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as file:
-                tally = write_episodes(store, plan, file)
+                tally = write_episodes(store, plan, file, found)
         else:
             lines = folder / "episodes.jsonl"
             with lines.open("w", encoding="utf-8", newline="\n") as file:
-                tally = write_episodes(store, plan, file)
+                tally = write_episodes(store, plan, file, found)
             _episodes(lines).write(target)
-        notes = [
+        notes += [
             note
             for log, used in dict(zip(logs, formats, strict=True)).items()
             if used == _GATEWAY
@@ -237,7 +263,10 @@ def _rollouts(used: ImportFormat, found: Iterator[Document]) -> Iterator[tuple[s
         except InvalidDataError as error:
             raise _at(error, error.where or place) from None
     if empty:
-        raise FileFormatError(f"no rollout in the log; expected at least one of the format {used.name}")
+        more = (
+            "" if used.name != _GATEWAY else ", explored or of a router that always chooses one side, with an outcome"
+        )
+        raise FileFormatError(f"no rollout in the log; expected at least one of the format {used.name}{more}")
 
 
 def _but(content: object, used: ImportFormat) -> str:

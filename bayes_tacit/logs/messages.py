@@ -36,6 +36,15 @@ _ANSWERS = ("Observation:", "Error:", "Call id:")
 _RETRY = "\nNow let's retry: take care not to repeat previous errors!"
 _LONGEST_CALLS = 200_000
 
+# How agents without calls write what is to be done, the likeliest first: in tags, as ReAct's action, in a fence.
+_ACTIONS = (
+    re.compile(
+        r"<(execute|solution|action|bash|python|code|command|tool_call)\b[^>]*>(?P<action>.*?)</\1\s*>", re.DOTALL
+    ),
+    re.compile(r"^\s*Action(?: \d+)?:\s*(?P<action>.+(?:\n\s*Action Input(?: \d+)?:.*)?)", re.MULTILINE),
+    re.compile(r"```[\w-]*[ \t]*\n(?P<action>.*?)\n?```", re.DOTALL),
+)
+
 
 def text_of(content: object) -> str:
     """Return the text of a message's content: a text, null, or a list of parts, some of which have no text.
@@ -135,7 +144,8 @@ def _complains(seen: str) -> bool:
 def spelled_out(messages: Sequence[Message]) -> Sequence[Message]:
     r"""Return a conversation with its calls as calls, where a client sends them back in words.
 
-    Where no call is in words, the very same list comes back.
+    What agents without calls do is recognized where the turns that do it are answered by a user: text in tags such as
+    <execute>, ReAct's "Action:", a fence. Where no call is in words, the very same list comes back.
 
     Examples
     --------
@@ -147,16 +157,22 @@ def spelled_out(messages: Sequence[Message]) -> Sequence[Message]:
     plain = list(messages)
     calls: list[dict[str, Any]] = []
     found = False
+    if not all(isinstance(message, Mapping) for message in messages):
+        return messages  # whoever reads the conversation says what is wrong with it
     for place, message in enumerate(messages):
         role = message.get("role")
         if role == "assistant":
             if message.get("tool_calls"):
                 return messages  # who makes calls as calls makes all of them so
-            calls = _calls_in_words(_text(message))
+            said = _text(message)
+            calls = _calls_in_words(said)
+            if not calls and place + 1 < len(messages) and (action := _action(said)) is not None:
+                arguments = json.dumps({"text": action})
+                calls = [{"id": f"act-{place}", "function": {"name": "act", "arguments": arguments}}]
             if calls:
                 found = True
                 plain[place] = {**message, "tool_calls": calls}
-        elif role == "user" and calls and (text := _text(message)).startswith(_ANSWERS):
+        elif role == "user" and calls and ((text := _text(message)).startswith(_ANSWERS) or "act-" in calls[-1]["id"]):
             plain[place] = {
                 "role": "tool",
                 "tool_call_id": calls[-1]["id"],
@@ -171,6 +187,13 @@ def _text(message: Message) -> str:
         return text_of(message.get("content"))
     except InvalidDataError:
         return ""  # whoever reads the conversation says what is wrong with it
+
+
+def _action(text: str) -> str | None:
+    """Return what a turn without calls does, as it is written; None if it only talks."""
+    hits = (pattern.search(text[:_LONGEST_CALLS]) for pattern in _ACTIONS)
+    hit = next(filter(None, hits), None)
+    return None if hit is None else hit["action"].strip()
 
 
 def _calls_in_words(text: str) -> list[dict[str, Any]]:

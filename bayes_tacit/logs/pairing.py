@@ -6,14 +6,18 @@ import json
 import math
 import sqlite3
 from array import array
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
+import numpy as np
+
 from bayes_tacit.errors import InvalidDataError
+from bayes_tacit.logs import reader
 from bayes_tacit.logs.extractor import FLAGS, UNCERTAINTY
+from bayes_tacit.logs.reader import Reader, Script
 from bayes_tacit.logs.rollout import Row
 
 CHEAP, STRONG = 0, 1
@@ -25,7 +29,11 @@ Columns = Mapping[str, Mapping[str, float | str]]
 _SPENT = ("input_tokens", "output_tokens", "cost")
 _CARRIED = tuple(f"{side}_{name}" for name in ("score", *_SPENT) for side in SIDES)
 _STEPS = tuple(f"step_{name}" for name in _SPENT)
-OWN_NAMES = ("prompt_length", "n_tools", "strong_steps", "task", "trial", *_CARRIED, *_STEPS, *FLAGS, UNCERTAINTY)
+OWN_NAMES = (
+    *("prompt_length", "n_tools", "strong_steps", "task", "trial"),
+    *(*_CARRIED, *_STEPS, *FLAGS, UNCERTAINTY),
+    *(*reader.FEATURES, *reader.DIAGNOSTICS),
+)
 """Names that the importer gives, and a user's columns cannot have."""
 
 _JOINED = "FROM pair JOIN cheap c ON c.id = pair.cheap JOIN strong s ON s.id = pair.strong"
@@ -185,10 +193,13 @@ class Plan:
         Whether a task has several episodes.
     columns
         The user's table.
+    read
+        The diagnostics from words, where there is a reader.
     """
 
     flags: tuple[str, ...]
     uncertainty: bool
+    read: tuple[str, ...]
     n_tools: bool
     carried: tuple[str, ...]
     steps: tuple[str, ...]
@@ -207,6 +218,7 @@ class Plan:
         return cls(
             flags=tuple(name for name in FLAGS if name in names),
             uncertainty=UNCERTAINTY in names and have["nll"] == total,
+            read=tuple(name for name in reader.DIAGNOSTICS if wanted is None or name in wanted),
             n_tools=have["n_tools"] == total,
             carried=tuple(name for name in _CARRIED if have[name]),
             steps=tuple(name for name in _STEPS if have[name]),
@@ -248,7 +260,8 @@ class Tally:
     flags: Counter[int] = field(default_factory=Counter)
     episodes_with: Counter[int] = field(default_factory=Counter)
     uncertainty: Range = field(default_factory=Range)
-    features: dict[str, Range] = field(default_factory=dict)
+    read: dict[str, Range] = field(default_factory=lambda: defaultdict(Range))
+    features: dict[str, Range] = field(default_factory=lambda: defaultdict(Range))
     cheap_steps: int = 0
     strong_steps: int = 0
 
@@ -263,14 +276,64 @@ class Tally:
             present |= flag
         self.episodes_with[present] += 1
         for name, value in features.items():
-            if name not in self.features:
-                self.features[name] = Range()
             self.features[name].add((value,))
 
 
-def write_episodes(store: Store, plan: Plan, file: TextIO) -> Tally:
+@dataclass(frozen=True)
+class Words:
+    """A reader, and what it says of each pair.
+
+    Attributes
+    ----------
+    reader
+        The reader.
+    held
+        Log-odds of pairs by one that did not see their tasks; what is not here, the reader did not see.
+    """
+
+    reader: Reader
+    held: Mapping[int, np.ndarray]
+
+    def odds(self, pair: int, script: bytes) -> np.ndarray:
+        """Return the log-odds of both sides before the first step of a pair and after each."""
+        held = self.held.get(pair)
+        return self.reader.odds(Script.from_bytes(script)) if held is None else held
+
+
+def learn_words(store: Store, plan: Plan, group: str | None, seed: int) -> tuple[list[str], Words | None]:
+    """Learn a reader from the pairs of a store; without enough words None. A sentence says what came of it."""
+    from bayes_tacit.logs.learning import FEWEST, MOST_WORDS, learn
+
+    if store.value(f"SELECT count(*) {_JOINED} WHERE c.words IS NULL"):
+        return [], None
+    pairs, scripts, outcomes, groups, words = [], [], [], [], 0
+    # A long log is learned from in part, drawn by a hash of the row's number, so that the same is drawn again.
+    query = f"SELECT pair.rowid, c.task, c.success, s.success, c.words {_JOINED} ORDER BY (pair.rowid * 40503) % 65536"
+    for pair, task, cheap, strong, script in store.rows(query):
+        pairs.append(pair)
+        scripts.append(Script.from_bytes(script))
+        outcomes.append((cheap, strong))
+        groups.append(task if group is None else plan.columns.get(task, {}).get(group, task))
+        words += scripts[-1].n_words
+        if words > MOST_WORDS:
+            break
+    if len(set(groups)) < FEWEST:
+        return [f"words were not read: a reader is learned from {FEWEST} tasks on"], None
+    both = np.array(outcomes, dtype=float)
+    learned = learn(scripts, both[:, 0], both[:, 1], groups, seed=seed)
+    read = Words(learned.reader, dict(zip(pairs, learned.odds, strict=True)))
+    kind, (cheap_gain, strong_gain) = "tasks" if group is None else "groups", learned.gains
+    return [
+        f"words: a reader was learned from {learned.reader.tasks} {kind}; in {kind} left out it takes {cheap_gain:.0%} "
+        f"off the log loss of Cheap's success, {strong_gain:.0%} off that of Strong's"
+    ], read
+
+
+def write_episodes(store: Store, plan: Plan, file: TextIO, words: Words | None = None) -> Tally:
     """Write the pairs in the order of Cheap's log, and count."""
     tally = Tally()
+    if words is not None:
+        file.write(json.dumps({reader.READER: words.reader.to_dict()}) + "\n")
     bits = [(FLAGS.index(name), json.dumps(name)) for name in plan.flags]
     # The flags of a step as members of a JSON object, for each value that the byte can have.
     members = [", ".join([f"{name}: {mask >> bit & 1}" for bit, name in bits]) for mask in range(1 << len(FLAGS))]
@@ -279,9 +342,10 @@ def write_episodes(store: Store, plan: Plan, file: TextIO) -> Tally:
     more_columns = "".join(f", {name}" for name in (*map(_column, plan.carried), *(f"c.{name}" for name in plan.steps)))
     query = (
         "SELECT c.task, pair.rank, c.success, s.success, c.flags, length(s.flags), c.nll, c.prompt_length, c.n_tools, "
-        f"c.features, c.place {more_columns} {_JOINED} ORDER BY pair.rowid"
+        f"c.features, c.place, pair.rowid, c.words {more_columns} {_JOINED} ORDER BY pair.rowid"
     )
-    for task, rank, cheap, strong, flags, strong_steps, nll, length, n_tools, logged, place, *more in store.rows(query):
+    for row in store.rows(query):
+        task, rank, cheap, strong, flags, strong_steps, nll, length, n_tools, logged, place, pair, script, *more = row
         features: dict[str, float] = {"prompt_length": length}
         if plan.n_tools:
             features["n_tools"] = n_tools
@@ -297,6 +361,14 @@ def write_episodes(store: Store, plan: Plan, file: TextIO) -> Tally:
                     extra[name] = value
                 else:
                     features[name] = value
+        read: list[dict[str, float]] = []
+        if words is not None:
+            odds = words.odds(pair, script)
+            features |= zip(reader.FEATURES, odds[0].round(6).tolist(), strict=True)
+            seen = reader.diagnostics_of(odds[:-1], odds[1:]).round(6).tolist()
+            read = [{name: values[reader.DIAGNOSTICS.index(name)] for name in plan.read} for values in seen]
+            for name in plan.read:
+                tally.read[name].add([values[name] for values in read])
         extra |= zip(plan.carried, more[:n_carried], strict=True)
         episode = task
         if plan.trials:
@@ -309,6 +381,11 @@ def write_episodes(store: Store, plan: Plan, file: TextIO) -> Tally:
             steps = [f'{{{members[flag]}{separator}"{UNCERTAINTY}": {value!r}}}' for flag, value in pairs]
         else:
             steps = [f"{{{members[flag]}}}" for flag in flags]
+        if read and plan.read:
+            steps = [
+                f"{step[:-1]}{', ' if len(step) > 2 else ''}{_members(values)}}}"
+                for step, values in zip(steps, read, strict=True)
+            ]
         if plan.steps:
             extra["steps"] = _by_step(plan.steps, more[n_carried:], len(flags))
         file.write(
@@ -382,6 +459,7 @@ class ImportReport:
         diagnostics = [_shape_of_flag(name, tally, n) for name in plan.flags]
         if plan.uncertainty:
             diagnostics.append(tally.uncertainty.shape(UNCERTAINTY))
+        diagnostics += [seen.shape(name) for name, seen in tally.read.items()]
         report = cls(
             episodes=n,
             outcomes={outcome: tally.outcomes[outcome] for outcome in ("00", "01", "10", "11")},

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 from bayes_tacit import validate
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.logs.extractor import FLAGS, IDLE, LONGEST_MESSAGE, UNCERTAINTY, StepExtractor
-from bayes_tacit.logs.messages import Message
+from bayes_tacit.logs.messages import Message, spelled_out
+from bayes_tacit.logs.reader import Script
 
 Rollout = Mapping[str, Any]
 """A rollout in the generic format: `task`, `messages`, `success` or `score`, and whatever else the log knows.
@@ -48,15 +49,18 @@ class Reading:
         Most characters of one message.
     diagnose
         Whether the diagnostics are needed, or only the number of steps.
+    words
+        Whether the words are kept, hashed, for a reader.
     """
 
     threshold: float = 1.0
     longest: int = LONGEST_MESSAGE
     diagnose: bool = True
+    words: bool = False
 
 
 class Row(NamedTuple):
-    """What is kept of a rollout: a few dozen bytes.
+    """What is kept of a rollout: a few dozen bytes, and its words as numbers where a reader is to be learned.
 
     Attributes
     ----------
@@ -68,6 +72,8 @@ class Row(NamedTuple):
         Features that every conversation has, and those of the log.
     input_tokens, output_tokens, cost
         What the rollout used; with `step_` before them, what each step used. Numbers by step are bytes of doubles.
+    words
+        A `bayes_tacit.logs.reader.Script`.
     """
 
     task: str
@@ -86,6 +92,7 @@ class Row(NamedTuple):
     step_input_tokens: bytes | None
     step_output_tokens: bytes | None
     step_cost: bytes | None
+    words: bytes | None
 
 
 def row_of(rollout: Rollout, reading: Reading) -> Row:
@@ -130,6 +137,7 @@ def _row(rollout: Rollout, task: str, reading: Reading) -> Row:
         extractor.prompt_length = validate.whole("prompt_length", rollout.get("prompt_length"), 0)
         n_tools = validate.whole("n_tools", rollout.get("n_tools"), 0)
     else:
+        messages = spelled_out(messages)
         extractor.extend(messages)
     if not extractor.flags:
         raise InvalidDataError("at least one turn of the assistant", field="messages", value=len(messages))
@@ -137,6 +145,7 @@ def _row(rollout: Rollout, task: str, reading: Reading) -> Row:
     if usage is not None or cost is not None:
         whole = _spent({"usage": usage, "cost": cost}, "")
     by_step: list[bytes | None] = [None, None, None]
+    words = Script.of(messages, extractor.flags).to_bytes() if reading.words and not recorded else None
     if extractor.spent:
         each = [_spent(extractor.spent.get(step) or {}, f" of turn {step}") for step in range(extractor.n_steps)]
         whole = list(whole)
@@ -161,7 +170,10 @@ def _row(rollout: Rollout, task: str, reading: Reading) -> Row:
         input_tokens,
         output_tokens,
         total,
-        *by_step,
+        by_step[0],
+        by_step[1],
+        by_step[2],
+        words,
     )
 
 

@@ -18,9 +18,9 @@ from scipy import special
 
 from bayes_tacit import validate
 from bayes_tacit.data.episodes import Episodes
-from bayes_tacit.errors import InvalidDataError, TacitWarning
-from bayes_tacit.model.evidence import Evidence, collect_evidence, typical_log_threshold
-from bayes_tacit.model.likelihood import CrossingSteps, threshold_log_likelihood
+from bayes_tacit.errors import InvalidDataError
+from bayes_tacit.model.evidence import Evidence, collect_evidence
+from bayes_tacit.model.likelihood import CrossingSteps, Table, model_data, threshold_log_likelihood
 from bayes_tacit.model.memory import between_nodes
 from bayes_tacit.model.priors import Prior, RidgePrior, Site, WeaklyInformativePrior, checked_prior, prior_to_json
 from bayes_tacit.model.spec import COORDINATE, ModelSettings, ModelSpec, spec_from
@@ -81,21 +81,19 @@ def build_model(
     evidence = collect_evidence(episodes, spec_from(spec, settings)).settle_zero_mass(floor)
     if not prior.proper:
         evidence.refuse_gaps()
-    return state_model(episodes, evidence, prior, floor)[0]
+    evidence.warn_of_gaps()
+    crossing = CrossingSteps(episodes, evidence)
+    return state_model(evidence, prior, crossing, model_data(episodes, evidence, crossing), floor)
 
 
 def state_model(
-    episodes: Episodes, evidence: Evidence, prior: Prior, floor: float | None = None
-) -> tuple[pm.Model, dict[str, np.ndarray]]:
-    """Return the model of evidence that was collected already, and all of its data that depend on the episodes.
+    evidence: Evidence, prior: Prior, crossing: CrossingSteps, table: Table, floor: float | None = None
+) -> pm.Model:
+    """Return the model of evidence that was collected already, and of its data as `model_data` returns them.
 
     A model compiled for some episodes serves any others with the same features and diagnostics once these are replaced.
     """
-    for gap in evidence.gaps():
-        warnings.warn(f"{gap}; what is not learned stays as the prior has it", TacitWarning, stacklevel=3)
     settings = evidence.spec.as_attrs() | {"prior": prior_to_json(prior), "data_fingerprint": evidence.fingerprint()}
-    crossing = CrossingSteps(episodes, evidence)
-    table = _data_of(episodes, evidence, crossing)
     coords = {
         "episode": evidence.episode,
         "timed": evidence.episode[evidence.timed],
@@ -116,15 +114,12 @@ def state_model(
         gamma, beta = (
             prior.state(Site(name, evidence.n, p, "feature")) if p else pt.zeros(0) for name in ("gamma", "beta")
         )
-        if evidence.weights is not None or d == 1:
-            w = pm.Data("w", np.ones(1) if evidence.weights is None else evidence.weights, dims="diagnostic")
-        else:
-            w = prior.state(Site("w", evidence.n, d, "diagnostic"))
+        w = data["w"] if "w" in data else prior.state(Site("w", evidence.n, d, "diagnostic"))
         logit = gamma0 + data["features"] @ gamma + _by_group("gamma", prior, evidence, data)
         location = (beta0 + data["features"] @ beta + _by_group("beta", prior, evidence, data))[data["timed_position"]]
         _observe_strong_success(evidence, data, logit, floor)
         _observe_threshold(evidence, data, crossing, location, s, w, rho, logit, floor)
-    return model, {name: value for name, (_, value) in table.items()}
+    return model
 
 
 @contextmanager
@@ -135,38 +130,6 @@ def forward_draws() -> Iterator[None]:
             "ignore", message="Numba will use object mode to run CustomDist_(threshold|strong_success)_rv"
         )
         yield
-
-
-def _data_of(
-    episodes: Episodes, evidence: Evidence, crossing: CrossingSteps
-) -> dict[str, tuple[tuple[str, ...] | None, np.ndarray]]:
-    """Return what depends on the episodes, with its dims."""
-    bounds, spec, scale = evidence.grid or evidence, evidence.spec, evidence.standardization
-    by_node = () if evidence.grid is None else ("node",)
-    by_row = (*by_node, "timed", "diagnostic" if evidence.weights is None else "risk")
-    table: dict[str, tuple[tuple[str, ...] | None, np.ndarray]] = {
-        "features": (("episode", "feature"), evidence.features),
-        "feature_mean": (("feature",), scale.mean),
-        "feature_scale": (("feature",), scale.scale),
-        "strong_outcome": (("episode",), evidence.strong_success.astype("int64")),
-        "timed_position": (("timed",), evidence.timed),
-        "window_start": (("timed",), crossing.first_checkpoint),
-        "window_end": (("timed",), crossing.last_checkpoint),
-        "diagnostics_before": (by_row, bounds.before),
-        "diagnostics_within": (by_row, bounds.within),
-    }
-    if evidence.grid is None:
-        typical = typical_log_threshold(episodes, evidence.weights, float(spec.memory), clock=spec.clock)
-        at = np.array(typical)
-    else:
-        table["memory_nodes"], at = (by_node, evidence.grid.nodes), evidence.grid.typical
-    if evidence.grouping is not None:
-        table["group_position"] = (("episode",), evidence.grouping.position)
-    return table | {
-        "n_left": (None, np.array(evidence.n_left)),
-        "n_interval": (None, np.array(evidence.n_interval)),
-        "typical_log_threshold": (by_node, at),
-    }
 
 
 def _by_group(name: str, prior: Prior, evidence: Evidence, data: dict[str, TensorVariable]) -> TensorVariable | float:

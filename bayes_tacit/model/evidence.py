@@ -213,6 +213,11 @@ class Evidence:
             raise EvidenceError(gap)
         return self
 
+    def warn_of_gaps(self, stacklevel: int = 3) -> None:
+        """Warn of what is lacking: under a proper prior it is no reason to refuse."""
+        for gap in self.gaps():
+            warnings.warn(f"{gap}; what is not learned stays as the prior has it", TacitWarning, stacklevel=stacklevel)
+
     def settle_zero_mass(self, floor: float | None = None) -> Evidence:
         """Deal with windows that have no mass, as the spec says: by default floor them if there is a floor."""
         choice, clock, memory = self.spec.zero_mass, self.spec.clock, self.spec.memory
@@ -271,6 +276,7 @@ def collect_evidence(episodes: Episodes, spec: ModelSpec | None = None, **settin
     """
     if not isinstance(episodes, Episodes):
         raise InvalidDataError("Episodes; see Episodes.from_frames and Episodes.read", field="episodes", value=episodes)
+    episodes.require_pairs("the model")
     spec = spec_from(spec, settings)
     if spec.memory == "profile":
         raise InvalidDataError("a number from 0 to 1, or 'learned'", field="memory", value=spec.memory)
@@ -428,6 +434,13 @@ def typical_log_threshold(
     risks = totals @ (np.full(totals.shape[1], 1 / totals.shape[1]) if weights is None else weights)
     risks = risks[risks > 0]
     return float(np.log(np.median(risks) / 2)) if len(risks) else 0.0
+
+
+def final_sums(episodes: Episodes, evidence: Evidence, memory: float = 1.0) -> np.ndarray:
+    """Return what the timed episodes have summed by the end of their rollouts, in the evidence's columns."""
+    n_steps = episodes.dataset["n_steps"].values[evidence.timed]
+    sums, _ = _bounding_sums(episodes, evidence.timed, n_steps, n_steps, memory, clock=evidence.spec.clock)
+    return sums if evidence.weights is None else sums @ evidence.weights[:, None]
 
 
 LARGEST = 1e250

@@ -20,7 +20,7 @@ import numpy as np
 
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.data.timing import marked_checkpoints
-from bayes_tacit.model.evidence import Evidence
+from bayes_tacit.model.evidence import Evidence, typical_log_threshold
 from bayes_tacit.model.families import Array, Family
 from bayes_tacit.model.memory import peaks, rates, with_clock
 
@@ -166,3 +166,39 @@ class CrossingSteps:
 
     def _peaks_at(self, memory: float) -> np.ndarray:
         return peaks(self._diagnostics, rates(memory, self._diagnostics.shape[-1], clock=self._spec.clock))
+
+
+Table = dict[str, tuple[tuple[str, ...] | None, np.ndarray]]
+"""Arrays by name, each with its dims; a single number has none."""
+
+
+def model_data(episodes: Episodes, evidence: Evidence, crossing: CrossingSteps) -> Table:
+    """Return all data of a model that depend on the episodes."""
+    bounds, spec, scale = evidence.grid or evidence, evidence.spec, evidence.standardization
+    by_node = () if evidence.grid is None else ("node",)
+    by_row = (*by_node, "timed", "diagnostic" if evidence.weights is None else "risk")
+    table: Table = {
+        "features": (("episode", "feature"), evidence.features),
+        "feature_mean": (("feature",), scale.mean),
+        "feature_scale": (("feature",), scale.scale),
+        "strong_outcome": (("episode",), evidence.strong_success.astype("int64")),
+        "timed_position": (("timed",), evidence.timed),
+        "window_start": (("timed",), crossing.first_checkpoint),
+        "window_end": (("timed",), crossing.last_checkpoint),
+        "diagnostics_before": (by_row, bounds.before),
+        "diagnostics_within": (by_row, bounds.within),
+    }
+    if evidence.grid is None:
+        typical = typical_log_threshold(episodes, evidence.weights, float(spec.memory), clock=spec.clock)
+        at = np.array(typical)
+    else:
+        table["memory_nodes"], at = (by_node, evidence.grid.nodes), evidence.grid.typical
+    if evidence.weights is not None or len(evidence.diagnostic_names) == 1:
+        table["w"] = (("diagnostic",), np.ones(1) if evidence.weights is None else evidence.weights)
+    if evidence.grouping is not None:
+        table["group_position"] = (("episode",), evidence.grouping.position)
+    return table | {
+        "n_left": (None, np.array(evidence.n_left)),
+        "n_interval": (None, np.array(evidence.n_interval)),
+        "typical_log_threshold": (by_node, at),
+    }

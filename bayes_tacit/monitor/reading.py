@@ -57,9 +57,8 @@ class Record:
     missing: int = 0
     errors: int = 0
     fallbacks: int = 0
-    # The last step whose diagnostics were counted, and the last one that Strong made.
+    # The last step whose diagnostics were counted.
     counted: int = -1
-    by_strong: int = -1
 
 
 NAMES = tuple(field.name for field in fields(Record))
@@ -499,15 +498,15 @@ def _decided(record: Record, event: Event, training: Training | None) -> None:
     record.handed = int(record.handed or latched)
     if shadow is not None and record.shadow_step is None and shadow.content.get("handoff_step") is not None:
         record.shadow_step = int(shadow.number("handoff_step") or 0)
-    # What a request shows is the step before it; once, though it may be sent again, and only if Cheap made it.
-    last = step - 1
     if training is None or record.router != training.fingerprint or (latched and not new):
         return
-    if last > record.counted and last != record.by_strong:
-        values = event.numbers("diagnostics")
-        training.add("diagnostic", values)
-        training.diagnostic_sessions += record.counted < 0 and bool(values)
-        record.counted = last
+    for number, one in enumerate(event.content.get("steps") or ()):
+        inner = Event(f"{event.where}, steps[{number}]", event.kind, event.scope, event.session, event.time, one)
+        if inner.count("step") > record.counted and inner.text("side") != "strong":
+            values = inner.numbers("diagnostics")
+            training.add("diagnostic", values)
+            training.diagnostic_sessions += record.counted < 0 and bool(values)
+            record.counted = inner.count("step")
 
 
 def _scored(record: Record, decision: Event) -> None:
@@ -523,13 +522,13 @@ def _replied(record: Record, event: Event) -> None:
     failed = event.count("status") >= ERRORS
     record.errors += failed
     record.fallbacks += not failed and event.text("fault") is not None
-    if failed:
-        return
+    # What was cut short was paid for as well.
     record.cost += event.number("cost") or 0.0
     record.strong_cost += event.number("strong_cost") or 0.0
+    if failed:
+        return
     if side == "strong":
         record.strong_calls += 1
-        record.by_strong = event.count("turn")
     else:
         record.cheap_calls += 1
 

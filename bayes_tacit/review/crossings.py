@@ -298,7 +298,7 @@ def judge_structure(seen: TimedEpisodes) -> CheckResult:
         table,
         _structure_sentence(worst, len(table), p_value),
         "" if passed else _structure_advice(table, limit, seen.fitted),
-        lazily(figures.draw_structure, table, limit),
+        lazily(figures.draw_structure, table, limit, "crossings less those expected, by bin, in standard errors"),
         decisive=True,
         p_value=p_value,
     )

@@ -189,8 +189,8 @@ def draw_comparison(table: pd.DataFrame) -> Figure:
     return figure
 
 
-def draw_structure(table: pd.DataFrame, limit: float) -> Figure:
-    """Draw how far the crossings of each bin are from those expected, one row a covariate."""
+def draw_structure(table: pd.DataFrame, limit: float, label: str) -> Figure:
+    """Draw the totals of a check with the limit for the worst of them, one row a covariate."""
     names = list(table["by"].unique())
     figure, (axis,), position = style.dot_rows(names)
     height = dict(zip(names, position, strict=True))
@@ -199,10 +199,10 @@ def draw_structure(table: pd.DataFrame, limit: float) -> Figure:
     for chosen, color in ((~beyond, SCORE), (beyond, DECISION)):
         axis.plot(table["z"][chosen], rows[chosen], "o", color=color, markersize=5, alpha=0.8)
     for side in (-1, 1):
-        label = "limit for the worst of all" if side > 0 else None
-        axis.axvline(side * limit, color=DECISION, linewidth=1.2, linestyle="--", label=label)
+        named = "limit for the worst of all" if side > 0 else None
+        axis.axvline(side * limit, color=DECISION, linewidth=1.2, linestyle="--", label=named)
     axis.axvline(0, color=CEILING, linewidth=1, zorder=0)
-    axis.set(xlabel="crossings less those expected, by bin, in standard errors")
+    axis.set(xlabel=label)
     axis.legend(loc="lower right", bbox_to_anchor=(1, 1), borderaxespad=0)
     return figure
 

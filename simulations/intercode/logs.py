@@ -119,7 +119,7 @@ def load(source: Source) -> Episodes:
         tasks = Path(folder) / "tasks.csv"
         _write_tasks(source, tasks)
         logs = source.folder / source.cheap, source.folder / source.strong
-        episodes, _ = episodes_from_logs(*logs, format="intercode", tasks=tasks)
+        episodes, _ = episodes_from_logs(*logs, format="intercode", tasks=tasks, words=False)
         return marked(_with_varying_diagnostics(episodes))
 
 

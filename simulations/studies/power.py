@@ -188,6 +188,8 @@ CHECKS = {
     "Sampler": "sampler",
     "Crossing steps": "crossing steps",
     "Crossings by covariate": "by covariate",
+    "Trends in residuals": "trends",
+    "Dependence between tasks": "dependence",
     "Incidence calibration": "incidence",
     "Leave-one-out": "LOO",
     "Prior sensitivity": "prior",

@@ -21,8 +21,15 @@ from strategies import dataset, datasets, episodes, quietly, steps_frame, tasks_
 
 from bayes_tacit.data import jsonl
 from bayes_tacit.data.episodes import Episodes
-from bayes_tacit.data.layout import RESERVED
-from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingDependencyError, MissingFileError, TacitError
+from bayes_tacit.data.layout import COUNTS, RESERVED
+from bayes_tacit.errors import (
+    FileFormatError,
+    InvalidDataError,
+    MissingDependencyError,
+    MissingFileError,
+    TacitError,
+    TacitWarning,
+)
 
 SUFFIXES = [".jsonl", ".parquet", ".nc", ".zarr"]
 RECORD = {
@@ -213,7 +220,23 @@ BAD_RECORDS = {
     "feature too many": ({"features": {"food": 1, "entities": 1, "x": 4}}, ["features['x'] is 4", "same keys"]),
     "outcome as text": ({"cheap_success": "yes"}, ["cheap_success is 'yes'", "true or false"]),
     "outcome 2": ({"strong_success": 2}, ["strong_success is 2", "true or false"]),
-    "outcome null": ({"strong_success": None}, ["strong_success is None", "true or false"]),
+    "neither side": ({"strong_success": None, "cheap_success": None, "diagnostics": []}, ["neither side was played"]),
+    "success without steps": ({"diagnostics": []}, ["diagnostics is []", "at least one step"]),
+    "steps without an outcome": ({"cheap_success": None}, ["cheap_success is missing", "since there are diagnostics"]),
+    "more successes than trials": (
+        {"strong_successes": 4, "strong_trials": 3, "strong_success": True},
+        ["strong_successes is 4", "at most strong_trials, which is 3"],
+    ),
+    "negative trials": ({"strong_successes": 0, "strong_trials": -1}, ["strong_trials is -1", "a whole number >= 0"]),
+    "trials alone": ({"strong_trials": 3}, ["strong_successes is missing", "both"]),
+    "counts that say otherwise": (
+        {"strong_successes": 3, "strong_trials": 3, "strong_success": False},
+        ["strong_success is False", "3 of 3 rollouts succeeded"],
+    ),
+    "mark without a rollout": (
+        {"cheap_success": None, "diagnostics": [], "strong_success": True, "window": [0, 0]},
+        ["window is [0, 0]", "no Cheap rollout"],
+    ),
     "window of one": ({"window": [1]}, ["window is [1]", "two whole numbers"]),
     "window of text": ({"window": ["0", "1"]}, ["window is ['0', '1']", "two whole numbers"]),
     "window fractional": ({"window": [0.5, 1]}, ["window is [0.5, 1]", "two whole numbers"]),
@@ -258,7 +281,7 @@ def test_json_record_without_a_required_key_is_refused(key, tmp_path):
         Episodes.read(path)
 
 
-@pytest.mark.parametrize("name", sorted(RESERVED - set(RECORD) - {"steps", "schema_version"}))
+@pytest.mark.parametrize("name", sorted(RESERVED - set(RECORD) - {"steps", "schema_version", *COUNTS}))
 def test_reserved_key_of_a_record_is_refused(name, tmp_path):
     path = write_lines(tmp_path / "e.jsonl", RECORD, OTHER | {name: 0})
     with pytest.raises(InvalidDataError) as caught:
@@ -431,12 +454,42 @@ def test_parquet_without_a_column_is_refused_with_its_name(tmp_path):
         Episodes.read(tmp_path / "e.parquet")
 
 
-def test_null_outcome_in_parquet_is_refused_with_its_episode(tmp_path):
+def test_null_outcome_in_parquet_is_a_side_that_was_not_played(tmp_path):
     tasks = tasks_frame().astype({"strong_success": "boolean"})
     tasks.loc[2, "strong_success"] = pd.NA
     path = write_tables(tmp_path / "e.parquet", tasks, steps_frame())
-    with pytest.raises(InvalidDataError, match=r"episode 'c'.*strong_success is missing; expected 0 or 1"):
-        Episodes.read(path)
+    with pytest.warns(TacitWarning, match=r"Strong was not played \(1\): 'c'"):
+        assert Episodes.read(path).outcomes.tolist() == ["01", "00", "1-", "10"]
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_one_sided_and_repeated_rollouts_come_back_from_every_format(suffix, tmp_path):
+    tasks = pd.DataFrame(
+        {
+            "episode": list("abcde"),
+            "cheap_success": [0, 1, None, 0, 1],
+            "strong_success": [1, None, 0, 1, 1],
+            "strong_successes": [1, 0, 0, 2, 5],
+            "strong_trials": [1, 0, 1, 3, 5],
+            "window_start": [1, None, None, 0, None],
+            "window_end": [1, None, None, 0, None],
+            "task": list("ttuvw"),
+            "food": [1.0, 1.0, 0.0, 2.0, 3.0],
+        }
+    )
+    steps = pd.DataFrame({"episode": list("aabde"), "step": [0, 1, 0, 0, 0], "repeat": [0.0, 1, 2, 1, 1]})
+    written = quietly(Episodes.from_frames, tasks, steps, features=["food"])
+    written.write(tmp_path / f"e{suffix}")
+    back = quietly(Episodes.read, tmp_path / f"e{suffix}")
+    assert back.identical(written)
+    assert back.outcomes.tolist() == ["01", "1-", "-0", "01", "11"]
+    assert back.cheap_played.tolist() == [True, True, False, True, True]
+    assert [counts.tolist() for counts in back.strong_counts] == [[1, 0, 0, 2, 5], [1, 0, 1, 3, 5]]
+    again = quietly(Episodes.from_frames, *back.to_frames(), features=["food"], diagnostics=["repeat"])
+    assert again.identical(written)
+    assert back.pairs().ids.tolist() == ["a", "d", "e"]
+    single = quietly(Episodes.from_frames, tasks.iloc[[1, 2]], steps.iloc[[2]], features=["food"])
+    assert written.select(["b", "c"]).identical(single)
 
 
 def test_dictionary_encoded_and_wide_types_in_parquet_are_read(tmp_path):

@@ -158,9 +158,23 @@ BAD_DATASETS = {
     ),
     "outcome 2": (put("cheap_success", 1, 2, int), "episode 'b': cheap_success is 2; expected 0 or 1 (False or True)"),
     "outcome 0.5": (put("strong_success", 2, 0.5, float), "episode 'c': strong_success is 0.5; expected 0 or 1"),
-    "missing outcome": (
-        put("strong_success", 3, np.nan, float),
-        "episode 'd': strong_success is missing; expected 0 or 1",
+    "neither side": (
+        lambda data: put("strong_success", 3, np.nan, float)(
+            put("n_steps", 3, 0)(put("cheap_success", 3, np.nan, float)(data))
+        ),
+        "episode 'd': outcomes is missing; expected an outcome of Cheap or of Strong: neither side was played",
+    ),
+    "success of a side that was not played": (
+        replaced("cheap_played", "episode", [True, True, False, True]),
+        "episode 'c': n_steps is 4; expected 0, since Cheap was not played",
+    ),
+    "counts without trials": (
+        replaced("strong_successes", "episode", [1, 0, 1, 0]),
+        "strong_trials is missing; expected both strong_successes and strong_trials, or neither",
+    ),
+    "negative successes": (
+        lambda data: data.assign(strong_trials=("episode", [1, 1, 1, 1]), strong_successes=("episode", [1, 0, 1, -1])),
+        "episode 'd': strong_successes is -1; expected a whole number >= 0",
     ),
     "outcome None": (put("cheap_success", 0, None, object), "episode 'a': cheap_success is missing; expected 0 or 1"),
     "outcome as text": (put("cheap_success", 0, "yes", object), "episode 'a': cheap_success is 'yes'; expected 0 or 1"),

@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import re
 import shutil
@@ -13,6 +14,7 @@ import nutpie
 import pymc as pm
 import pytest
 import xarray as xr
+from scipy import stats
 from simulate import TRUTH, quietly, simulate_model
 
 from bayes_tacit import (
@@ -28,10 +30,14 @@ from bayes_tacit import (
 )
 from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileError, TacitWarning
 from bayes_tacit.estimates import posterior as sampling
-from bayes_tacit.estimates.completion import RESOLUTION, pointwise_log_likelihood
+from bayes_tacit.estimates import samplers
+from bayes_tacit.estimates.completion import RESOLUTION, pointwise_log_likelihood, prior_draws
 from bayes_tacit.estimates.training import warn_of_other_data
 from bayes_tacit.model import build
+from bayes_tacit.model.compiled import compiles
+from bayes_tacit.model.design import Grouping
 from bayes_tacit.model.evidence import collect_evidence
+from bayes_tacit.model.likelihood import CrossingSteps, model_data
 from bayes_tacit.model.priors import prior_from_json
 from bayes_tacit.review.checks import check_prior_sensitivity
 from simulations.studies import sbc
@@ -50,6 +56,12 @@ def episodes() -> Episodes:
 def tree(episodes: Episodes) -> xr.DataTree:
     """Sampled here and not kept: that it can be sampled once more is what some tests are about."""
     return sample_posterior(episodes, **SHORT)
+
+
+@pytest.fixture(scope="module")
+def by_pymc(episodes: Episodes) -> xr.DataTree:
+    """The same on the density that PyMC compiles."""
+    return sample_posterior(episodes, sampler="nutpie-pymc", **SHORT)
 
 
 def draws_of(tree: xr.DataTree, name: str) -> np.ndarray:
@@ -78,7 +90,7 @@ def test_groups_dims_and_names_are_those_of_the_design(posterior, example):
 
 def test_provenance_says_where_the_draws_came_from(posterior, example):
     attrs = posterior.attrs
-    assert attrs["seed"] == 1
+    assert attrs["seed"] == 5
     assert prior_from_json(attrs["prior"]) == WeaklyInformativePrior()
     assert attrs["data_fingerprint"] == collect_evidence(example).fingerprint()
     warn_of_other_data(posterior, example)
@@ -97,37 +109,81 @@ def test_the_example_samples_well_and_agrees_with_the_map(posterior, example):
         assert np.abs(z).max() < 0.5, name
 
 
+@pytest.mark.parametrize("sampler", ["nutpie", "nutpie-pymc"])
 def test_the_same_seed_gives_the_same_draws_whatever_was_sampled_before_and_another_seed_others(
-    episodes, tree, monkeypatch
+    episodes, tree, by_pymc, monkeypatch, sampler
 ):
     """To the bit, and in all that is kept: a model compiled for other episodes must not start where these would."""
-    few = SHORT | {"draws": 30, "tune": 30}
-    monkeypatch.setattr(sampling, "_kept", {})
+    settings = SHORT | {"sampler": sampler}
+    few = settings | {"draws": 30, "tune": 30}
+    monkeypatch.setattr(samplers, "_kept", {})
     dataset = simulate_model(np.random.default_rng(23), 90).dataset
     sample_posterior(quietly(dataset.assign(diagnostics=5 * dataset["diagnostics"])), **few)
-    again = sample_posterior(episodes, **SHORT)
+    again = sample_posterior(episodes, **settings)
+    before = tree if sampler == "nutpie" else by_pymc
     for group in tree.children:
-        xr.testing.assert_identical(again[group].to_dataset(), tree[group].to_dataset())
+        xr.testing.assert_identical(again[group].to_dataset(), before[group].to_dataset())
     other = sample_posterior(episodes, **(few | {"seed": 6}))
-    assert not np.isin(draws_of(other, "beta0"), draws_of(tree, "beta0")).any()
+    assert not np.isin(draws_of(other, "beta0"), draws_of(before, "beta0")).any()
 
 
-@pytest.mark.usefixtures("tree")
+@pytest.mark.usefixtures("by_pymc")
 def test_nothing_is_compiled_twice_for_the_same_shape_of_model(monkeypatch, example):
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("compiled again")
 
     monkeypatch.setattr(nutpie, "compile_pymc_model", refuse)
+    settings = SHORT | {"sampler": "nutpie-pymc"}
     more = simulate_model(np.random.default_rng(22), 250)
-    swapped = sample_posterior(more, **SHORT)
+    swapped = sample_posterior(more, **settings)
     fit = fit_map(more, ridge=0.0)
     for name in ("gamma", "beta", "s", "w"):
         z = (draws_of(swapped, name).mean(axis=0) - getattr(fit, name)) / fit.standard_errors[name]
         assert np.abs(z).max() < 1.2, name
-    named = sample_posterior(example.take(slice(0, 300)), **SHORT)
+    named = sample_posterior(example.take(slice(0, 300)), **settings)
     for group in ("posterior", "prior"):
         assert named[group]["diagnostic"].values.tolist() == list(example.diagnostic_names)
         assert named[group]["feature"].values.tolist() == list(example.feature_names)
+
+
+def test_the_paper_s_model_is_sampled_without_pymc_and_others_with_it(tree, by_pymc, episodes):
+    assert (tree.attrs["density"], by_pymc.attrs["density"]) == ("compiled", "pymc")
+    program = (
+        "import sys; from bayes_tacit import load_example, sample_posterior; "
+        "sample_posterior(load_example().take(slice(0, 60)), draws=30, tune=30, chains=1, family='weibull'); "
+        "sys.exit(bool({'pymc', 'pytensor'} & set(sys.modules)))"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=240)
+    assert not compiles(collect_evidence(episodes, memory="learned", clock=True), WeaklyInformativePrior())
+    assert not compiles(collect_evidence(episodes, family="loggamma"), WeaklyInformativePrior())
+    assert not compiles(collect_evidence(episodes), RidgePrior(0.01))
+
+
+def test_prior_draws_follow_the_prior(example):
+    prior, rng = (
+        WeaklyInformativePrior(concentration=2.0, memory_kept=3.0, incidence_spread=0.4),
+        np.random.default_rng(1),
+    )
+    evidence = collect_evidence(example, memory="learned", clock=True)
+    grouping = Grouping("kind", ("a", "b"), np.zeros(len(example), dtype=int))
+    table = model_data(example, evidence, CrossingSteps(example, evidence))
+    drawn = prior_draws(prior, dataclasses.replace(evidence, grouping=grouping), table, 4000, rng)
+    rho = drawn["rho"].values[0]
+    center = np.interp(rho, table["memory_nodes"][1], table["typical_log_threshold"][1])
+    laws = {
+        "gamma0": (drawn["gamma0"].values[0], stats.norm(0, 1.5)),
+        "beta0": (drawn["beta0"].values[0] - center, stats.norm(0, 1.5)),
+        "s": (drawn["s"].values[0], stats.lognorm(0.5, scale=0.7)),
+        "gamma": (drawn["gamma"].values[0, :, 1], stats.norm(0, 1)),
+        "beta": (drawn["beta"].values[0, :, 2], stats.norm(0, 0.5)),
+        "w": (drawn["w"].values[0, :, 0], stats.beta(2, 2 * 4)),
+        "rho": (rho, stats.beta(3, 1)),
+        "gamma_spread": (drawn["gamma_spread"].values[0], stats.halfnorm(0, 0.4)),
+        "beta_offset": (drawn["beta_offset"].values[0, :, 1], stats.norm(0, 1)),
+    }
+    for name, (values, law) in laws.items():
+        assert stats.kstest(values, law.cdf).pvalue > 0.001, name
+    np.testing.assert_allclose(drawn["w"].sum("diagnostic"), 1.0)
 
 
 def test_pointwise_log_likelihood_is_pymcs(tree, episodes):
@@ -155,17 +211,20 @@ def test_predictions_look_like_the_data(posterior):
     assert predicted["threshold"].mean().item() == pytest.approx(observed["window_end"].mean().item(), rel=0.1)
 
 
-def test_nutpie_agrees_with_pymcs_own_nuts(episodes):
+@pytest.mark.parametrize("sampler", ["nutpie-pymc", "pymc"])
+def test_the_compiled_density_gives_what_pymcs_model_and_its_own_nuts_give(episodes, sampler):
     settings = {"draws": 500, "tune": 500, "chains": 2, "predictive_draws": 20, "progress": False}
     ours = sample_posterior(episodes, seed=1, **settings)
-    theirs = sample_posterior(episodes, seed=2, sampler="pymc", cores=1, **settings)
-    assert theirs.attrs["sampler"] == "pymc"
+    theirs = sample_posterior(episodes, seed=2, sampler=sampler, cores=1, **settings)
+    assert theirs.attrs["sampler"] == sampler
+    # Standard deviations hang on the tails.
+    tail = min(judge(ours).table["ess_tail"].min(), judge(theirs).table["ess_tail"].min())
     effective = min(judge(ours).table["ess_bulk"].min(), judge(theirs).table["ess_bulk"].min())
     for name in ("gamma0", "gamma", "beta0", "beta", "s", "w"):
         one, other = draws_of(ours, name), draws_of(theirs, name)
         sd = one.std(axis=0)
         assert np.abs((one.mean(axis=0) - other.mean(axis=0)) / sd).max() < 4.5 * np.sqrt(2 / effective), name
-        np.testing.assert_allclose(other.std(axis=0), sd, rtol=4.5 / np.sqrt(effective), err_msg=name)
+        np.testing.assert_allclose(other.std(axis=0), sd, rtol=4.5 / np.sqrt(tail), err_msg=name)
         assert np.abs((other.mean(axis=0) - TRUTH[name]) / sd).max() < 4, name
 
 
@@ -423,7 +482,7 @@ def test_a_posterior_whose_prior_is_not_known_loads_and_is_refused_where_the_pri
         ({"chains": 0}, "chains is 0; expected a whole number >= 1"),
         ({"seed": -3}, "seed is -3"),
         ({"target_accept": 1.0}, "target_accept is 1.0; expected a number between 0 and 1"),
-        ({"sampler": "stan"}, "sampler is 'stan'; expected 'nutpie' or 'pymc'"),
+        ({"sampler": "stan"}, "sampler is 'stan'; expected 'nutpie' or 'nutpie-pymc' or 'pymc'"),
         ({"family": "gamma"}, "family is 'gamma'; expected 'lognormal' or 'loglogistic'"),
         ({"predictive_draws": 0}, "predictive_draws is 0"),
     ],

@@ -1,4 +1,4 @@
-"""What the two models say in the tests of adapters: Cheap repeats a wrong query and thinks aloud, Strong mends it."""
+"""What the two models say to adapters: Cheap repeats a wrong query with a word beside it, Strong mends it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ THOUGHT = "only Cheap can read this"
 
 
 def cheap(_: list[dict[str, Any]]) -> dict[str, Any]:
-    return call({"query": "SELECT count(*) FROM rows"}, reasoning_content=THOUGHT)
+    return call({"query": "SELECT count(*) FROM rows"}, content="Let me look.", reasoning_content=THOUGHT)
 
 
 def strong(messages: list[dict[str, Any]]) -> dict[str, Any]:

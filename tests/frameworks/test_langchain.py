@@ -122,7 +122,7 @@ def test_features_and_log_probabilities_reach_the_router(models, tmp_path):
     assert lines[0]["features"]["entities"] == 7
     assert lines[0]["features"]["n_tools"] == 1
     assert [line["nll"] for line in lines if line["event"] == "reply"] == [[0.5, 1]] * 4
-    assert lines[3]["diagnostics"]["uncertainty"] == 0.5
+    assert lines[3]["steps"][0]["diagnostics"]["uncertainty"] == 0.5
 
 
 def test_messages_go_out_as_they_came_but_for_thoughts_and_ids():

@@ -19,8 +19,9 @@ from openai import AsyncOpenAI, InternalServerError
 from scripts import THOUGHT, after_two_errors, calls_belong_together, cheap, sql, strong
 
 from bayes_tacit.errors import InvalidDataError, MissingDependencyError
-from bayes_tacit.frameworks.openai_agents import TacitModel, packed, unpacked
+from bayes_tacit.frameworks.openai_agents import TacitModel
 from bayes_tacit.gateway import SessionLog
+from bayes_tacit.gateway.protocols import pack_items, unpack_items
 from simulations.scripted_model import ScriptedModel
 
 set_tracing_disabled(True)
@@ -168,17 +169,20 @@ def test_items_of_another_model_go_without_thoughts_and_without_what_its_server_
         {"type": "computer_call", "call_id": "c", "action": {"type": "click"}},
         {"type": "computer_call_output", "call_id": "c", "output": {"type": "screenshot"}},
     ]
-    before = packed("Be brief.", items)
+    before = pack_items("Be brief.", items)
     assert [message["role"] for message in before] == ["system", "user", "assistant", "tool", "assistant", "tool"]
     assert before[2]["content"][1]["text"] == "So."
     assert before[4]["tool_calls"][0]["function"] == {
         "name": "computer_call",
         "arguments": '{"action": {"type": "click"}}',
     }
-    assert unpacked(before, before) == items
+    assert unpack_items(before, before) == items
     turn = {**before[2], "content": before[2]["content"][1:]}
     turn["tool_calls"] = [{**turn["tool_calls"][0], "id": "call_1"}]
-    sent = unpacked([*before[:2], turn, {**before[3], "tool_call_id": "call_1"}, *before[4:]], before)
+    sent = unpack_items([*before[:2], turn, {**before[3], "tool_call_id": "call_1"}, *before[4:]], before)
+    said = sent[1].pop("id")
+    assert said.startswith("msg_")
+    assert said != "msg_1"
     assert sent == [
         items[0],
         {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "So."}]},

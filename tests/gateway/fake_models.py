@@ -10,13 +10,15 @@ from typing import Any
 
 import uvicorn
 
+from bayes_tacit.gateway.server.app import Patient
+
 
 class Running:
     """An ASGI application behind uvicorn, in a thread of its own, on a free port of this machine."""
 
     def __init__(self, app: Any) -> None:
         config = uvicorn.Config(
-            app, host="127.0.0.1", port=0, log_level="critical", ws="none", timeout_graceful_shutdown=1
+            app, host="127.0.0.1", port=0, log_level="critical", ws="none", http=Patient, timeout_graceful_shutdown=1
         )
         self.server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -54,6 +56,7 @@ class FakeModel:
     | `say TEXT` | says it |
     | `stall` | says nothing until the test ends |
     | `break` | breaks off in the middle |
+    | `fault` | begins a stream, and ends it with an error |
     | `redirect` | sends elsewhere |
 
     Attributes
@@ -62,6 +65,8 @@ class FakeModel:
         Path, headers and body of all that came.
     failing
         A status for every chat request, while it is set.
+    overflow
+        Letters of a request from which on it is too long for the model's context.
     cancelled
         Set when a client left in the middle.
     """
@@ -71,6 +76,7 @@ class FakeModel:
         self.delay = delay
         self.requests: list[dict[str, Any]] = []
         self.failing: int | None = None
+        self.overflow: int | None = None
         self.cancelled = threading.Event()
         self.release = threading.Event()
 
@@ -91,11 +97,98 @@ class FakeModel:
             body = json.loads(raw) if raw else None
         except ValueError:
             body = None
-        self.requests.append({"path": scope["path"], "headers": headers, "raw": raw, "body": body})
+        query = scope["query_string"].decode()
+        self.requests.append({"path": scope["path"], "query": query, "headers": headers, "raw": raw, "body": body})
+        if (
+            scope["path"].endswith(("/embeddings", "/completions", "/count_tokens", "/models/m"))
+            and "chat" not in (scope["path"])
+        ):
+            await respond(send, 200, {"served": self.name, "path": scope["path"]})
+            return
+        for path, answer in (("/responses", self._responses), ("/messages", self._messages)):
+            if scope["path"].endswith(path):
+                await answer(body, send)
+                return
         if scope["path"].endswith("/models"):
             await respond(send, 200, {"object": "list", "data": [{"id": self.name, "object": "model"}]})
             return
         await self._chat(body, receive, send)
+
+    # The two other protocols say what the first would: a call where there are tools, else words, with a thought before.
+
+    async def _responses(self, body: Any, send) -> None:
+        if self.failing is not None or not isinstance(body, dict) or not body.get("input"):
+            await respond(send, self.failing or 400, {"error": {"message": "input: expected items", "code": None}})
+            return
+        said = self._said(body, body["input"] if isinstance(body["input"], list) else [])
+        thought = {"type": "reasoning", "id": f"rs_{self.name}_{len(self.requests)}", "summary": []}
+        item: dict[str, Any] = {"id": f"fc_{len(self.requests)}", "status": "completed", "type": "function_call"}
+        if said.get("tool_calls"):
+            call = said["tool_calls"][0]
+            item |= {"call_id": call["id"], **call["function"]}
+        else:
+            text = {"type": "output_text", "text": said["content"], "annotations": []}
+            item |= {"id": f"msg_{len(self.requests)}", "type": "message", "role": "assistant", "content": [text]}
+        spent = {"input_tokens": 40, "output_tokens": 7, "total_tokens": 47}
+        spent |= {"input_tokens_details": {"cached_tokens": 8}, "output_tokens_details": {"reasoning_tokens": 0}}
+        whole = {"id": f"resp_{self.name}_{len(self.requests)}", "object": "response", "created_at": 1}
+        whole |= {"model": body.get("model", "?"), "status": "completed", "output": [thought, item], "usage": spent}
+        whole |= {"error": None, "parallel_tool_calls": True, "tool_choice": "auto", "tools": body.get("tools", [])}
+        if not body.get("stream"):
+            await respond(send, 200, whole)
+            return
+        begun = {**whole, "status": "in_progress", "output": [], "usage": None}
+        events = [{"type": "response.created", "response": begun}]
+        for place, one in enumerate(whole["output"]):
+            about = {"output_index": place, "item": one}
+            events += [{"type": f"response.output_item.{what}", **about} for what in ("added", "done")]
+        events.append({"type": "response.completed", "response": whole})
+        await send_events(send, [{"sequence_number": place, **one} for place, one in enumerate(events)])
+
+    async def _messages(self, body: Any, send) -> None:
+        if self.failing is not None or not isinstance(body, dict) or not body.get("messages"):
+            error = {"type": "invalid_request_error", "message": "messages: expected some"}
+            await respond(send, self.failing or 400, {"type": "error", "error": error})
+            return
+        said = self._said(body, body["messages"])
+        blocks: list[dict[str, Any]] = [{"type": "thinking", "thinking": f"{self.name} thinks", "signature": "s"}]
+        if said.get("tool_calls"):
+            call = said["tool_calls"][0]
+            blocks.append({"type": "text", "text": "Let me look."})
+            made = {"id": call["id"], "name": call["function"]["name"]}
+            blocks.append({"type": "tool_use", **made, "input": json.loads(call["function"]["arguments"])})
+        else:
+            blocks.append({"type": "text", "text": said["content"]})
+        spent = {"input_tokens": 32, "cache_read_input_tokens": 8, "cache_creation_input_tokens": 0, "output_tokens": 7}
+        stop = "tool_use" if said.get("tool_calls") else "end_turn"
+        whole = {"id": "m1", "type": "message", "role": "assistant", "model": body.get("model", "?")}
+        whole |= {"content": blocks, "stop_reason": stop, "stop_sequence": None, "usage": spent}
+        if not body.get("stream"):
+            await respond(send, 200, whole)
+            return
+        events = [{"type": "message_start", "message": {**whole, "content": [], "stop_reason": None}}]
+        for place, block in enumerate(blocks):
+            if block["type"] == "tool_use":
+                text = json.dumps(block["input"])
+                deltas = [{"type": "input_json_delta", "partial_json": part} for part in (text[:4], text[4:])]
+                begun = {**block, "input": {}}
+            else:
+                key, kind = ("thinking", "thinking_delta") if block["type"] == "thinking" else ("text", "text_delta")
+                deltas, begun = [{"type": kind, key: block[key]}], {**block, key: ""}
+            events.append({"type": "content_block_start", "index": place, "content_block": begun})
+            events += [{"type": "content_block_delta", "index": place, "delta": one} for one in deltas]
+            events.append({"type": "content_block_stop", "index": place})
+        events.append({"type": "message_delta", "delta": {"stop_reason": stop}, "usage": {"output_tokens": 7}})
+        await send_events(send, [*events, {"type": "message_stop"}])
+
+    def _said(self, body: dict[str, Any], items: list[Any]) -> dict[str, Any]:
+        last = items[-1] if items else {"content": body.get("input")}
+        words = last.get("content")
+        if isinstance(words, list):
+            words = next((one.get("text") for one in words if isinstance(one, dict) and one.get("text")), None)
+        command, _, rest = words.partition(" ") if isinstance(words, str) else ("", "", "")
+        turns = [{"role": "assistant"} for one in items if {"function_call", "assistant"} & {*map(str, one.values())}]
+        return self.message({**body, "messages": turns}, command, rest)
 
     async def _chat(self, body: Any, receive, send) -> None:
         if self.delay:
@@ -105,6 +198,9 @@ class FakeModel:
             return
         if not isinstance(body, dict) or not isinstance(body.get("messages"), list):
             await respond(send, 400, {"error": {"message": "messages: expected a list", "type": "invalid"}})
+            return
+        if self.overflow is not None and len(json.dumps(body)) > self.overflow:
+            await respond(send, 400, {"error": {"message": "too long", "code": "context_length_exceeded"}})
             return
         last = body["messages"][-1] if body["messages"] else {}
         said = last.get("content") if isinstance(last, dict) else None
@@ -161,6 +257,10 @@ class FakeModel:
             await send_event(send, chunk)
             if command == "break" and number == 1:
                 return
+            if command == "fault" and number == 1:
+                await send_event(send, {"error": {"message": "overloaded", "type": "server_error"}})
+                await send({"type": "http.response.body", "body": b""})
+                return
             if command == "say" and rest == "slowly":
                 waiting = asyncio.ensure_future(receive())
                 done, _ = await asyncio.wait({waiting}, timeout=5)
@@ -185,6 +285,16 @@ class FakeModel:
 
 async def send_event(send, chunk: dict[str, Any]) -> None:
     await send({"type": "http.response.body", "body": f"data: {json.dumps(chunk)}\n\n".encode(), "more_body": True})
+
+
+async def send_events(send, found: list[dict[str, Any]]) -> None:
+    """Send a stream whose events have names, as the two other protocols do."""
+    start = [(b"content-type", b"text/event-stream")]
+    await send({"type": "http.response.start", "status": 200, "headers": start})
+    for one in found:
+        text = f"event: {one['type']}\ndata: {json.dumps(one)}\n\n".encode()
+        await send({"type": "http.response.body", "body": text, "more_body": True})
+    await send({"type": "http.response.body", "body": b""})
 
 
 async def respond(send, status: int, content: object, headers: list[tuple[bytes, bytes]] | None = None) -> None:

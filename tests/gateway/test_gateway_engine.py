@@ -15,11 +15,7 @@ ROUTERS = all_routers()
 def run(engine, turns, kept=None):
     """Play a whole conversation, request by request, and give all rulings."""
     kept = Kept() if kept is None else kept
-    rulings = []
-    for end in range(len(turns) + 1):
-        rulings.append(engine.consider(kept, talk(turns[:end]), TOOLS))
-        engine.served(kept, rulings[-1], rulings[-1].side)
-    return rulings
+    return [engine.consider(kept, talk(turns[:end]), TOOLS) for end in range(len(turns) + 1)]
 
 
 def directly(router, turns):
@@ -54,7 +50,7 @@ def test_a_request_that_is_sent_again_counts_once(turns, again):
     for end in range(len(turns) + 1):
         for _ in range(1 + again.count(end)):
             ruling = engine.consider(kept, talk(turns[:end]), TOOLS)
-        assert (ruling.step, ruling.turn) == (end, end)
+        assert ruling.step == end
         if not ruling.latched:
             assert ruling.decision == plain[end]
 
@@ -63,7 +59,7 @@ def test_an_older_request_changes_neither_the_count_nor_what_follows():
     engine, kept = Engine(counting(9)), Kept()
     for turns in ("", ".", "..", "...", "."):
         ruling = engine.consider(kept, talk(turns))
-    assert (ruling.step, ruling.turn) == (3, 1)
+    assert ruling.step == 3
     assert engine.consider(kept, talk("....")).step == 4
 
 
@@ -106,9 +102,9 @@ def test_marks_of_a_prompt_cache_do_not_change_the_conversation():
         "role": "user",
         "content": [{"type": "text", "text": TASK[1]["content"], "cache_control": {"type": "ephemeral"}}],
     }
-    before = kept.marks
+    before = list(kept.turns)
     assert engine.consider(kept, marked).step == 3
-    assert kept.marks[:2] == before[:2]
+    assert kept.turns[:2] == before
 
 
 def test_what_is_kept_survives_as_text_in_the_middle_of_an_episode():
@@ -129,19 +125,100 @@ def test_the_answer_that_a_client_begins_is_no_step():
     assert engine.consider(kept, begun).step == 1
 
 
-def test_messages_that_cannot_be_read_are_a_fault_and_hand_off_nothing():
-    engine, kept = Engine(counting(1)), Kept()
-    answer = {"role": "tool", "tool_call_id": "other", "content": "Error: x"}
-    ruling = engine.consider(kept, [*TASK, answer])
-    assert ruling.side == "cheap"
-    assert "message 2" in ruling.fault
-    assert kept == Kept()
-    assert engine.consider(kept, talk("!")).new_handoff
+def custom(number):
+    """A call with a text for input, as OpenAI's custom tools have it, and its failed answer."""
+    call = {"id": f"call_custom_{number}", "type": "custom", "custom": {"name": "shell", "input": f"ls {number}"}}
+    answer = {"role": "tool", "tool_call_id": call["id"], "content": "Error: no such thing"}
+    return [{"role": "assistant", "content": None, "tool_calls": [call]}, answer]
+
+
+@pytest.mark.parametrize(
+    ("odd", "skipped"),
+    [
+        (custom(0), 0),
+        ([{"role": "robot", "content": "Hi"}], 1),
+        ([{"role": "tool", "tool_call_id": "cut away", "content": "Error: x"}], 1),
+        ([{"role": "assistant", "tool_calls": [{"id": "call_strange", "type": "strange"}]}], 1),
+        ([{"role": "user", "content": 3}], 1),
+    ],
+)
+def test_a_message_that_cannot_be_read_is_passed_over_and_the_rest_is_judged(odd, skipped):
+    engine, kept = Engine(counting(2)), Kept()
+    messages = [*TASK, *odd]
+    for number in range(3):
+        ruling = engine.consider(kept, messages)
+        assert ruling.skipped == skipped
+        messages += turn(number, bad=True)
+    last = engine.consider(kept, messages)
+    assert last.latched
+    assert last.step == sum(one["role"] == "assistant" for one in messages)
+    assert kept.n_steps == len(kept.turns)
+
+
+def test_a_custom_call_that_fails_is_a_sign_as_any_other_is():
+    engine, kept = Engine(counting(2)), Kept()
+    assert not engine.consider(kept, [*TASK, *custom(0)]).latched
+    assert engine.consider(kept, [*TASK, *custom(0), *custom(1)]).new_handoff
+
+
+# One session, several conversations: side calls, sub-agents, compaction.
+
+TITLE = [{"role": "system", "content": "Name this talk."}, {"role": "user", "content": "How many rows has t?"}]
+
+
+def test_a_side_call_under_the_same_id_does_not_blind_the_count():
+    engine, kept = Engine(counting(30)), Kept()
+    run(engine, ".....", kept)
+    compacted = [{"role": "user", "content": "Summary of five turns."}]
+    for number in range(30):
+        engine.consider(kept, TITLE)
+        compacted += turn(100 + number, bad=True)
+        ruling = engine.consider(kept, compacted, TOOLS)
+    assert (ruling.step, ruling.decision.score) == (35, 30)
+    assert ruling.new_handoff
+
+
+def test_a_sub_agent_between_two_requests_counts_for_itself_and_takes_nothing_away():
+    engine, kept = Engine(counting(99)), Kept()
+    for number in range(1, 6):
+        engine.consider(kept, talk("!" * number), TOOLS)
+        sub = [{"role": "user", "content": "Look it up."}]
+        for inner in range(number):
+            sub += turn(0, bad=True, identity=f"call_of_sub_agent_{inner}")
+        ruling = engine.consider(kept, sub, TOOLS)
+    assert ruling.step == 10
+    assert ruling.decision.score == 10
+
+
+def test_turns_that_a_compaction_keeps_are_not_counted_twice():
+    engine, kept = Engine(counting(99)), Kept()
+    run(engine, "!!!!!!", kept)
+    tail = [{"role": "user", "content": "Summary of four turns."}, *turn(4, bad=True), *turn(5, bad=True)]
+    assert engine.consider(kept, tail, TOOLS).step == 6
+    assert engine.consider(kept, [*tail, *turn(6, bad=True)], TOOLS).step == 7
+
+
+def test_the_same_words_said_again_are_another_step():
+    engine, kept = Engine(counting(99)), Kept()
+    said = [{"role": "assistant", "content": "I do not know."}, {"role": "user", "content": "Try again."}]
+    for number in range(5):
+        assert engine.consider(kept, [*TASK, *said * number]).step == number
+
+
+def test_features_are_those_of_the_conversation_that_goes_on():
+    engine, kept = Engine(tacit()), Kept()
+    engine.consider(kept, TITLE)
+    engine.consider(kept, TASK, TOOLS)
+    engine.consider(kept, TITLE)
+    engine.consider(kept, talk("."), TOOLS)
+    engine.consider(kept, [{"role": "user", "content": "Look it up."}], TOOLS)
+    length = sum(len(one["content"]) for one in TASK)
+    assert kept.features == {"prompt_length": float(length), "n_tools": 1.0}
 
 
 def test_a_router_that_fails_is_a_fault_and_hands_off_nothing(monkeypatch):
     engine, kept = Engine(counting(1)), Kept()
-    monkeypatch.setattr(engine.checkpoints, "latest", lambda *_: 1 / 0)
+    monkeypatch.setattr(engine.checkpoints, "latest", lambda _: 1 / 0)
     ruling = engine.consider(kept, talk("!!"))
     assert (ruling.side, ruling.step) == ("cheap", 2)
     assert "ZeroDivisionError" in ruling.fault

@@ -3,7 +3,8 @@
 import pytest
 from talks import TASK, counting, talk, turn
 
-from bayes_tacit.gateway import Engine, Kept, forwarded
+from bayes_tacit.gateway import Engine, Kept, Reply, forwarded, record
+from bayes_tacit.gateway.kept import reply_mark
 
 THOUGHT = {
     "reasoning_content": "Hm.",
@@ -28,7 +29,6 @@ def handed_over(messages, handoff=None):
     """A session of two bad turns of Cheap's, then handed over."""
     engine, kept = Engine(counting(2), handoff=handoff), Kept()
     ruling = engine.consider(kept, messages)
-    engine.served(kept, ruling, ruling.side)
     return engine, kept, ruling
 
 
@@ -81,7 +81,7 @@ def test_cheap_is_sent_the_very_same_list():
 def test_a_turn_that_strong_made_in_between_is_stripped_for_cheap():
     engine, kept = Engine(counting(9)), Kept()
     ruling = engine.consider(kept, TASK)
-    engine.served(kept, ruling, "strong")
+    record(kept, ruling, "strong", Reply(mark=reply_mark(thoughtful(0)[0])))
     messages = [*TASK, *thoughtful(0), *thoughtful(1)]
     sent = forwarded(messages, engine.consider(kept, messages))
     assert "Hm." not in str(sent[2])
@@ -121,7 +121,6 @@ def test_a_restart_cuts_the_history_to_the_task_and_keeps_what_strong_does_then(
     assert forwarded(messages, ruling) == TASK
     first = turn(2)
     assert forwarded([*messages, *first], engine.consider(kept, [*messages, *first])) == [*TASK, *first]
-    engine.served(kept, engine.consider(kept, [*messages, *first]), "strong")
     both = [*messages, *first, *turn(3)]
     assert forwarded(both, engine.consider(kept, both)) == [*TASK, *first, *turn(3)]
 

@@ -1,6 +1,7 @@
 """A gateway's log is training data: sessions whose outcome is known become rollouts of who served them."""
 
 import json
+from random import Random
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from talks import TASK, TOOLS, counting, talk, turn
 
 from bayes_tacit import Episodes
 from bayes_tacit.errors import InvalidDataError, TacitError
-from bayes_tacit.gateway import Engine, Identity, Reply, SessionLog, Sessions, Usage
+from bayes_tacit.gateway import Engine, Identity, Plan, Reply, SessionLog, Sessions, Usage
 from bayes_tacit.logs import episodes_from_logs
 from bayes_tacit.logs.extractor import FLAGS
 from bayes_tacit.router import pure
@@ -71,24 +72,50 @@ def test_the_diagnostics_are_those_of_the_same_conversations_in_a_plain_log(log,
         np.testing.assert_array_equal(ours, theirs)
 
 
-def test_sessions_without_outcome_or_of_both_models_are_left_out_and_counted(log):
+def test_sessions_without_outcome_or_of_a_side_that_was_chosen_are_left_out_and_counted(log):
     serve(log, CHEAP, "open", "..", task="Task 1")
     serve(log, counting(1), "resumed", "!..", task="Task 2", success=True)
+    serve(log, counting(9), "stayed", "...", task="Task 2", success=True)
+    serve(log, counting(1), "restarted", "!..", task="Task 2", success=True, handoff="restart")
     episodes, report = episodes_from_logs(log)
     assert len(episodes) == 3
     told = " ".join(report.notes)
     assert "1 sessions have no outcome" in told
-    assert "1 sessions were served by both models (1 of them with success)" in told
+    assert "3 sessions were left out whose side the router chose" in told
+    assert "--explore" in told
 
 
-def test_what_strong_did_after_a_restart_is_a_rollout_of_strong(tmp_path):
+def test_a_log_of_a_router_alone_is_refused_with_what_is_missing(tmp_path):
     log = tmp_path / "gateway.jsonl"
-    serve(log, CHEAP, "c", "!!.", task="Task", success=False)
-    serve(log, counting(2), "r", "!!...", task="Task", success=True, handoff="restart")
-    episodes, report = episodes_from_logs(log)
-    assert report.outcomes["01"] == 1
-    assert episodes.dataset["strong_steps"].item() == 4
-    assert episodes.dataset["strong_cost"].item() == 40.0
+    for number in range(4):
+        serve(log, counting(2), f"s{number}", "!!." if number % 2 else "..", task=f"Task {number}", success=True)
+    with pytest.raises(TacitError, match="explored or of a router that always chooses one side"):
+        episodes_from_logs(log)
+
+
+def test_what_explored_sessions_say_of_cheap_is_not_flattered_by_the_router(tmp_path):
+    """Cheap solves a task unless it errs twice; a router hands off most of those on which it does."""
+    log, rng, truth = tmp_path / "gateway.jsonl", np.random.default_rng(5), []
+    sessions = Sessions(Engine(counting(1)), log=SessionLog(log), plan=Plan(explore=0.5), rng=Random(1))
+    for number in range(400):
+        turns = "!!." if rng.random() < 0.5 else ".."
+        truth.append(turns == "..")
+        for attempt in range(2):  # a task comes again, as in a test suite
+            begun = [TASK[0], {"role": "user", "content": f"Task {number}"}]
+            for end in range(len(turns) + 1):
+                who = Identity("k", f"{number}/{attempt}", "mine")
+                ticket = sessions.begin(who, talk(turns[:end], begun), TOOLS, task=f"t{number}")
+                ended = Reply(finish_reason="stop" if end == len(turns) else "tool_calls", usage=Usage(1, 1))
+                sessions.replied(ticket, ticket.ruling.side, ended)
+            sessions.outcome("k", who.session, {"success": truth[-1] or ticket.ruling.latched})
+    episodes, _ = episodes_from_logs(log, trials="number")
+    share = float(episodes.dataset["cheap_success"].mean())
+    served = [line for line in map(json.loads, log.read_text().splitlines()) if line["event"] == "start"]
+    assert {line["arm"] for line in served} == {"router", "cheap", "strong"}
+    assert served[0]["arms"] == {"router": 0.5, "cheap": 0.25, "strong": 0.25}
+    error = np.sqrt(0.25 / len(episodes))
+    assert abs(share - np.mean(truth)) < 3 * error
+    assert len(episodes) > 20
 
 
 def test_a_turn_that_was_asked_for_again_is_one_step(log):
@@ -131,7 +158,7 @@ def test_the_command_makes_episodes_that_can_be_fitted(log, tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "what"),
     [
-        ('"turn": 0, "side"', '"turns": 0, "side"', "line is"),
+        ('"call": 1, "side"', '"calls": 1, "side"', "line is"),
         ('"schema_version": 1', '"schema_version": 2', "version 1"),
         ('"tool_error": 1.0', '"tool_error": 0.5', "0 or 1"),
         ('"tool_error": 1.0', '"wrong": 1.0', "diagnostic is 'wrong'"),

@@ -203,13 +203,13 @@ def test_messages_that_cannot_be_judged_are_served_by_cheap_and_counted(served):
     before = served.metric("tacit_faults_total")
     answer = served.ask([*TASK, {"role": "tool", "tool_call_id": "x", "content": "say hi"}], "odd")
     assert (answer.status_code, answer.headers["x-tacit-served"]) == (200, "cheap")
-    assert "message 2" in answer.headers["x-tacit-fault"]
+    assert "1 messages could not be read" in answer.headers["x-tacit-fault"]
     assert served.metric("tacit_faults_total") == before + 1
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])
 def test_strong_stands_in_for_cheap_if_that_is_allowed_and_nothing_is_handed_off(tmp_path, status):
-    with gateway(counting(9), tmp_path, fallback=True) as served:
+    with gateway(counting(9), tmp_path, fallback=("strong",)) as served:
         served.cheap.failing = status
         answer = served.ask(TASK, "f")
         assert (answer.status_code, answer.headers["x-tacit-served"]) == (200, "strong")
@@ -222,7 +222,7 @@ def test_strong_stands_in_for_cheap_if_that_is_allowed_and_nothing_is_handed_off
 
 
 def test_a_cheap_server_that_is_gone_is_stood_in_for_too(tmp_path):
-    with gateway(counting(9), tmp_path, fallback=True, cheap={"url": "http://127.0.0.1:9/v1"}) as served:
+    with gateway(counting(9), tmp_path, fallback=("strong",), cheap={"url": "http://127.0.0.1:9/v1"}) as served:
         answer = served.ask(TASK, "g")
         assert (answer.status_code, answer.headers["x-tacit-served"]) == (200, "strong")
         assert served.metric("tacit_fallbacks_total") == 1
@@ -235,7 +235,7 @@ def test_without_leave_the_error_of_cheap_is_passed_on(served):
 
 
 def test_an_error_of_strong_after_the_handoff_is_passed_on(tmp_path):
-    with gateway(counting(1), tmp_path, fallback=True) as served:
+    with gateway(counting(1), tmp_path, fallback=("strong",)) as served:
         assert sides(served, "!", "s")[-1] == "strong"
         served.strong.failing = 500
         before = len(served.cheap.requests), len(served.strong.requests)
@@ -247,7 +247,7 @@ def test_an_error_of_strong_after_the_handoff_is_passed_on(tmp_path):
 
 
 def test_a_stream_that_breaks_off_breaks_off_here_and_is_not_asked_for_again(tmp_path):
-    with gateway(counting(9), tmp_path, fallback=True) as served:
+    with gateway(counting(9), tmp_path, fallback=("strong",)) as served:
         for stream in (True, False):
             with pytest.raises(httpx.RemoteProtocolError):
                 served.ask([{"role": "user", "content": "break now"}], "b", stream=stream)
@@ -319,7 +319,7 @@ def test_sessions_outlive_the_gateway_in_a_file(tmp_path):
         assert sides(served, "!", "s")[-1] == "strong"
     with gateway(counting(1), tmp_path, state=state) as served:
         assert served.ask(talk("!."), "s").headers["x-tacit-served"] == "strong"
-        assert served.metric("tacit_handoffs_total") == 1
+        assert served.client.get("/sessions/s", headers=KEY).json()["handoff_step"] == 0
 
 
 def test_models_of_both_are_listed(served):
@@ -329,6 +329,6 @@ def test_models_of_both_are_listed(served):
 def test_health_and_unknown_paths_are_answered(served):
     base = served.url.removesuffix("/v1")
     assert httpx.get(f"{base}/health").json()["status"] == "ok"
-    answer = httpx.post(f"{base}/v1/embeddings", json={})
+    answer = httpx.post(f"{base}/v1/images", json={})
     assert answer.status_code == 404
     assert "/v1/chat/completions" in answer.json()["error"]["message"]

@@ -4,6 +4,7 @@ import itertools
 import json
 
 import pytest
+from stores import KINDS
 from talks import TASK, TOOLS, counting, talk, turn
 
 from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileError, TacitWarning
@@ -12,21 +13,21 @@ from bayes_tacit.gateway import (
     FileStore,
     Identity,
     Kept,
-    MemoryStore,
     Price,
     Prices,
     SessionLog,
     Sessions,
     identify,
+    open_store,
     read_reply,
     read_stream,
 )
 from bayes_tacit.gateway.sessions import FIELDS, HEADERS, features_in
 
 
-@pytest.fixture(params=["memory", "file"])
-def store(request, tmp_path):
-    made = MemoryStore() if request.param == "memory" else FileStore(tmp_path / "sessions.sqlite")
+@pytest.fixture(params=KINDS)
+def store(request, places, tmp_path):
+    made = open_store(places.fresh(request.param, tmp_path))
     yield made
     made.close()
 
@@ -45,11 +46,15 @@ def nobody(scope="key"):
 def test_the_first_name_in_the_order_of_the_list_counts():
     for earlier, later in itertools.pairwise(HEADERS):
         assert identify({earlier: "a", later: "b"}, {"session_id": "c"})[1:] == ("a", earlier)
-    bodies = {"session_id": "s", "litellm_session_id": "l", "metadata": {"session_id": "m"}, "prompt_cache_key": "p"}
-    for path, expected in zip(FIELDS, "slmp", strict=True):
+    bodies = {"session_id": "s", "litellm_session_id": "l", "metadata": {"session_id": "m"}}
+    for path, expected in zip(FIELDS, "slm", strict=True):
         assert identify({}, bodies)[1:] == (expected, ".".join(path))
         del bodies[path[0]]
     assert identify({}, {"user": "me", "metadata": "x", "session_id": {}})[1:] == (None, "inferred")
+
+
+def test_a_key_of_a_cache_names_no_session():
+    assert identify({}, {"prompt_cache_key": "the same for all tasks"}).session is None
 
 
 def test_a_sub_agent_is_a_session_of_its_own():
@@ -130,7 +135,7 @@ def test_a_reply_that_nobody_gave_here_is_another_session(store):
 
 def test_a_stream_is_known_again_as_the_whole_reply_is():
     message = turn(0)[0] | {"content": "Let me see. "}
-    whole = json.dumps(message["tool_calls"][0]["function"]["arguments"])
+    whole = message["tool_calls"][0]["function"]["arguments"]
     pieces = [
         {"content": "Let me "},
         {"content": "see. "},
@@ -141,50 +146,20 @@ def test_a_stream_is_known_again_as_the_whole_reply_is():
     assert read_stream(raw + b"data: [DONE]\n\n").mark == answered(message).mark
 
 
-# What is kept.
-
-
-def test_sessions_are_forgotten_when_idle_and_when_there_are_too_many(tmp_path):
-    now = [0.0]
-    for number, kind in enumerate((MemoryStore, FileStore)):
-        place = () if kind is MemoryStore else (tmp_path / f"{number}.sqlite",)
-        store = kind(*place, most=3, idle=10.0, clock=lambda: now[0])
-        now[0] = 0.0
-        with store.opened("", "old") as kept:
-            kept.handoff_step = 1
-        now[0] = 9.0
-        assert store.found("", "old").latched
-        now[0] = 11.0
-        assert store.found("", "old") is None
-        with store.opened("", "old") as kept:
-            assert kept == Kept()
-
-
-def test_the_number_of_sessions_is_bounded(tmp_path, monkeypatch):
-    monkeypatch.setattr("bayes_tacit.gateway.store.BETWEEN", 2)
-    for store in (MemoryStore(most=5), FileStore(tmp_path / "s.sqlite", most=5)):
-        for number in range(20):
-            with store.opened("", f"{number}-x"):
-                pass
-        assert store.count() <= 7
-        assert store.found("", "19-x") is not None
-        assert store.found("", "0-x") is None
-
-
-def test_an_error_while_a_session_is_open_leaves_the_file_as_it_was(tmp_path):
-    store = FileStore(tmp_path / "s.sqlite")
-
-    def fail():
-        with store.opened("", "a") as kept:
-            kept.handoff_step = 1
-            raise RuntimeError
-
-    with pytest.raises(RuntimeError):
-        fail()
-    assert store.found("", "a") is None
-    with store.opened("", "a") as kept:
-        kept.handoff_step = 2
-    assert FileStore(tmp_path / "s.sqlite").found("", "a").handoff_step == 2
+def test_more_than_a_hundred_runs_that_begin_alike_keep_who_they_are(store):
+    sessions, runs = Sessions(Engine(counting(2)), store), 150
+    messages, found = [list(TASK) for _ in range(runs)], [[] for _ in range(runs)]
+    for step in range(4):
+        for run in range(runs):
+            ticket = sessions.begin(nobody(), messages[run], TOOLS)
+            found[run].append((ticket.identity.session, ticket.ruling.step))
+            said = turn(step, bad=True, identity=f"call_of_run_{run}_{step}")
+            sessions.replied(ticket, ticket.ruling.side, answered(said[0]))
+            messages[run] += said
+    assert [len({name for name, _ in one}) for one in found] == [1] * runs
+    assert len({one[0][0] for one in found}) == runs
+    assert [step for _, step in found[-1]] == [0, 1, 2, 3]
+    assert all(sessions.look("key", one[0][0])["latched"] for one in found)
 
 
 def test_a_file_that_holds_something_else_is_refused(tmp_path):
@@ -228,7 +203,9 @@ def test_the_log_has_every_decision_and_nothing_that_was_said(tmp_path):
     assert [line["event"] for line in lines] == ["start", *["step", "reply"] * 4, "outcome"]
     steps = [line for line in lines if line["event"] == "step"]
     assert [line["side"] for line in steps] == ["cheap", "cheap", "strong", "strong"]
-    assert [(line["diagnostics"] or {}).get("tool_error") for line in steps] == [None, 1.0, 1.0, 1.0]
+    shown = [[(one["step"], one["side"], one["diagnostics"]["tool_error"]) for one in line["steps"]] for line in steps]
+    assert shown == [[], [(0, "cheap", 1.0)], [(1, "cheap", 1.0)], [(2, "strong", 1.0)]]
+    assert {line["router"] for line in steps} == {sessions.engine.router.fingerprint}
     assert steps[1]["shadow"]["handoff_step"] == 0
     assert lines[-1]["task"] == "t-1"
     for word in ("SELECT", "rows", "sk-1", "Bearer"):
@@ -240,8 +217,18 @@ def test_a_log_goes_on_after_a_line_that_was_cut(tmp_path):
     path.write_bytes(b'{"event": "step", "ti')
     with pytest.warns(TacitWarning, match="removed a last line that was cut short"):
         log = SessionLog(path)
-    log.append("outcome", "d", "s", {"success": True})
+    log.append("d", "s", [("outcome", {"success": True})])
     assert json.loads(path.read_text())["success"] is True
+
+
+def test_a_log_that_is_moved_away_begins_anew_under_its_name(tmp_path):
+    log = SessionLog(tmp_path / "log.jsonl")
+    log.append("d", "s", [("outcome", {"success": True})])
+    (tmp_path / "log.jsonl").rename(tmp_path / "log.1")
+    log.append("d", "s", [("outcome", {"success": False})])
+    log.close()
+    found = [json.loads((tmp_path / name).read_text())["success"] for name in ("log.1", "log.jsonl")]
+    assert found == [True, False]
 
 
 @pytest.mark.parametrize(

@@ -179,10 +179,10 @@ def test_sampling_warns_before_it_begins(monkeypatch):
     class BegunError(Exception):
         pass
 
-    def begin(*_args):
+    def begin(*_args, **_settings):
         raise BegunError
 
-    monkeypatch.setattr(sampling, "compiled_for", begin)
+    monkeypatch.setattr(sampling, "draw_samples", begin)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TacitWarning)
         episodes = without_marks("alike")

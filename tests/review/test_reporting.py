@@ -50,8 +50,8 @@ def page(written) -> Page:
 def test_the_page_is_sound_and_its_pictures_are_inline(page):
     assert_sound(page, PARTS)
     pictures = page.all("img")
-    # Two forest plots, traces, ranks, energy, seven checks, six episodes.
-    assert len(pictures) == 20
+    # Two forest plots, traces, ranks, energy, nine checks, six episodes.
+    assert len(pictures) == 22
     for attrs in pictures:
         media, encoded = re.fullmatch(r"data:image/(svg\+xml|png);base64,(.+)", attrs["src"]).groups()
         content = base64.b64decode(encoded, validate=True)
@@ -62,7 +62,7 @@ def test_the_page_is_sound_and_its_pictures_are_inline(page):
 def test_pictures_wider_than_a_phone_are_there_a_second_time_as_wide_as_one(page):
     wide = [attrs for attrs in page.all("img") if int(attrs["width"]) > 500]
     # The energy's two panels are scrolled.
-    assert len(page.all("source")) == len(wide) - 1 == 13
+    assert len(page.all("source")) == len(wide) - 1 == 15
     for attrs in page.all("source"):
         assert int(attrs["width"]) == 360
         assert attrs["media"] == "screen and (max-width: 700px)"
@@ -138,7 +138,7 @@ def test_a_failed_check_of_the_model_is_a_warning(posterior, example):
     results = run_checks(posterior, example, fit_map(example, ridge=0.5))
     found = headline(results)
     assert found.level == "warning"
-    assert "1 of 7 checks of the model failed (MAP against posterior)" in found.sentence
+    assert "1 of 9 checks of the model failed (MAP against posterior)" in found.sentence
 
 
 def test_names_may_hold_what_html_tex_and_paths_would_interpret(posterior, example, tmp_path):
@@ -221,7 +221,7 @@ def test_a_disk_that_is_full_leaves_the_old_file(posterior, example, tmp_path, m
 @pytest.mark.skipif(CHROMIUM is None, reason="needs a browser: apt-get install chromium")
 @pytest.mark.parametrize("width", [1366, 500])
 def test_it_opens_in_chromium_without_errors_and_with_its_pictures(written, tmp_path, width):
-    assert opened(written, tmp_path, width) == ("pictures 20 bad 0 wide false", [])
+    assert opened(written, tmp_path, width) == ("pictures 22 bad 0 wide false", [])
 
 
 def test_choosing_a_threshold_loads_no_drawing_library():

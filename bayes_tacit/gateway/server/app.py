@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import hmac
 import json
 import logging
 import os
+import signal
 import sqlite3
+import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,27 +21,31 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
-from bayes_tacit.errors import InvalidDataError
+from bayes_tacit.errors import InvalidDataError, MissingDependencyError, TacitError
 from bayes_tacit.gateway.engine import Engine, default_router
 from bayes_tacit.gateway.kept import Side
 from bayes_tacit.gateway.log import SessionLog
+from bayes_tacit.gateway.protocols import CHAT, PROTOCOLS, Protocol
 from bayes_tacit.gateway.replies import Price, Prices
 from bayes_tacit.gateway.server.exchange import (
-    Chat,
     ClientGoneError,
     Desk,
+    Exchange,
     RefusedError,
-    conversation,
-    error_body,
     parse_object,
     read_body,
+    send_json,
 )
 from bayes_tacit.gateway.server.metrics import Metrics, SharedMetrics
 from bayes_tacit.gateway.server.settings import Settings
+from bayes_tacit.gateway.server.storage import Storage
 from bayes_tacit.gateway.server.upstreams import Upstreams
 from bayes_tacit.gateway.sessions import Sessions, checked_id, scope_of
-from bayes_tacit.gateway.store import FileStore, MemoryStore
+from bayes_tacit.gateway.store import FileStore, MemoryStore, StoreDownError, open_store
+from bayes_tacit.keys import key_from
 from bayes_tacit.router import Router
 
 logger = logging.getLogger("bayes_tacit.gateway")
@@ -45,24 +53,70 @@ logger = logging.getLogger("bayes_tacit.gateway")
 BETWEEN = 1.0
 """Seconds between two times that counters are written where workers share them."""
 
+THREADS = 8
+"""Threads that speak to a data base; a file on this machine and a log need one."""
+
 
 def engine_of(settings: Settings) -> Engine:
     """Load the routers, and check that they can decide from messages."""
     router: Router = default_router() if settings.router is None else Router.load(settings.router)
-    shadow = None if settings.shadow is None else Router.load(settings.shadow)
-    return Engine(router, shadow, handoff=settings.handoff)
+    shadow, canary = (None if one is None else Router.load(one) for one in (settings.shadow, settings.canary))
+    return Engine(router, shadow, canary=canary, handoff=settings.handoff)
 
 
 def remarks_of(settings: Settings, engine: Engine) -> list[str]:
-    """What is to be said before the first request."""
+    """Return what is to be said before the first request."""
     said = list(engine.remarks)
     if settings.router is None:
         said.append("no router was given: four bad signs hand off, a rule that nothing was learned for")
     if settings.logprobs and not engine.checkpoints.needs_logprobs:
         said.append("the router looks at no log-probabilities; --logprobs asks for them in vain")
-    if settings.cheap.origin != settings.strong.origin and settings.strong.key_variable is None:
+    if settings.doors.client_keys is not None:
+        said += [
+            f"{name} is sent no key: clients' keys are ours, and --{name.lower()}-key names none"
+            for name, one in (("Cheap", settings.cheap), ("Strong", settings.strong))
+            if one.key_variable is None
+        ]
+    elif settings.cheap.origin != settings.strong.origin and settings.strong.key_variable is None:
         said.append("Strong is sent no key: the client's goes to Cheap's host only, and --strong-key names none")
+    if settings.plan.explore and settings.log is None:
+        said.append("sessions are explored and nothing is logged; what they show is lost")
     return said
+
+
+class Guard:
+    """Who may come in: keys of clients, and the one of the operator."""
+
+    def __init__(self, settings: Settings) -> None:
+        doors = settings.doors
+        keys = key_from(doors.client_keys) if doors.client_keys is not None else None
+        self._clients = None if keys is None else [one.encode() for one in keys.split(",") if one]
+        admin = key_from(doors.admin_key)
+        self._admin = None if admin is None else admin.encode()
+
+    def scope(self, headers: Any) -> str:  # noqa: ANN401  those of ASGI by name, or Starlette's
+        """Return the scope of who asks; refuse who has no key that fits."""
+        if self._clients is not None and not any(hmac.compare_digest(_key(headers), one) for one in self._clients):
+            raise RefusedError(401, "no key that is known here; expected Authorization: Bearer KEY, or x-api-key")
+        return scope_of(headers)
+
+    def is_admin(self, request: Request) -> bool:
+        """Return whether the operator asks."""
+        return self._admin is not None and hmac.compare_digest(_key(request.headers), self._admin)
+
+    def admin(self, request: Request) -> None:
+        """Refuse who is not the operator; without a key for that, whoever is not on this machine."""
+        if self._admin is None:
+            if request.client is None or request.client.host in ("127.0.0.1", "::1"):
+                return
+            raise RefusedError(403, "this is for the operator, on this machine or with the key that --admin-key names")
+        if not self.is_admin(request):
+            raise RefusedError(401, "this is for the operator; expected Authorization: Bearer ADMIN_KEY")
+
+
+def _key(headers: Any) -> bytes:  # noqa: ANN401
+    given = str(headers.get("authorization") or headers.get("x-api-key") or "")
+    return given.removeprefix("Bearer ").strip().encode("utf-8", "surrogateescape")
 
 
 def create_app(settings: Settings) -> Starlette:
@@ -74,18 +128,21 @@ def create_app(settings: Settings) -> Starlette:
         How it is set up.
     """
     limits = settings.limits
-    engine = engine_of(settings)
+    engine, guard = engine_of(settings), Guard(settings)
     log = None if settings.log is None else SessionLog(settings.log)
     prices = Prices(Price.parse(settings.cheap.price), Price.parse(settings.strong.price))
-    metrics: Metrics = Metrics()
-    if settings.state is None:
-        sessions = Sessions(engine, MemoryStore(limits.sessions, limits.idle), log, prices)
-    else:
-        place = Path(settings.state)
-        sessions = Sessions(engine, FileStore(place, limits.sessions, limits.idle), log, prices)
-        metrics = SharedMetrics(place)
+    try:
+        store = open_store(settings.state, limits.sessions, limits.idle, limits.store)
+    except StoreDownError as error:
+        raise InvalidDataError(f"a store that answers ({error})", field="state", value=settings.state) from None
+    sessions = Sessions(engine, store, log, prices, settings.plan)
+    metrics = Metrics() if settings.counters is None else SharedMetrics(Path(settings.counters))
+    local = isinstance(store, FileStore) or log is not None
+    storage = Storage((1 if local else 0) if isinstance(store, MemoryStore | FileStore) else THREADS, limits.store)
+    Patient.reading = limits.reading
 
     def close() -> None:
+        storage.close()
         if isinstance(metrics, SharedMetrics):
             metrics.close()
         sessions.store.close()
@@ -94,9 +151,12 @@ def create_app(settings: Settings) -> Starlette:
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        desk = Desk(settings, sessions, Upstreams(settings), metrics)
+        desk = Desk(settings, sessions, Upstreams(settings), metrics, storage)
         app.state.desk = desk
         writing = asyncio.ensure_future(_keep_writing(metrics))
+        # A worker beside others is replaced by the process that watches over it; one alone loads the router anew.
+        with suppress(RuntimeError, ValueError, NotImplementedError):
+            asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, _reload_quietly, desk)
         try:
             yield
         finally:
@@ -104,19 +164,91 @@ def create_app(settings: Settings) -> Starlette:
             await desk.upstreams.close()
             close()
 
+    conversations = [Route(f"/v1{one.path}", Conversation(one), methods=["POST"]) for one in PROTOCOLS.values()]
+    passed = ("/completions", "/embeddings", "/messages/count_tokens")
     routes = [
-        Route("/v1/chat/completions", Chat(), methods=["POST"]),
+        *conversations,
+        *(Route(f"/v1{path}", PassThrough(path), methods=["POST"]) for path in passed),
+        Route("/v1/models/{name:path}", PassThrough("/models/{name}"), methods=["GET"]),
         Route("/v1/models", _answered(_models), methods=["GET"]),
         Route("/v1/decision", _answered(_decision), methods=["POST"]),
         Route("/v1/sessions/{session:path}/outcome", _answered(_outcome), methods=["POST"]),
         Route("/v1/sessions/{session:path}", _answered(_session), methods=["GET"]),
+        Route("/admin/reload", _answered(_reload), methods=["POST"]),
         Route("/metrics", _answered(_metrics), methods=["GET"]),
-        Route("/health", _answered(_health), methods=["GET"]),
+        Route("/health", _answered(_ready), methods=["GET"]),
+        Route("/health/ready", _answered(_ready), methods=["GET"]),
+        Route("/health/live", _answered(_live), methods=["GET"]),
     ]
     missing = {404: _nothing_here, 405: _nothing_here, 500: _broken}
     app = Starlette(routes=routes, lifespan=lifespan, exception_handlers=missing)
-    app.state.remarks, app.state.close = remarks_of(settings, engine), close
+    app.state.guard, app.state.remarks, app.state.close = guard, remarks_of(settings, engine), close
+    if settings.telemetry:
+        _watch(app)
     return app
+
+
+class Conversation:
+    """Serves the conversations of one protocol with the desk of its application."""
+
+    def __init__(self, protocol: Protocol) -> None:
+        self.protocol = protocol
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        desk: Desk = scope["app"].state.desk
+        limits = desk.settings.limits
+        named = {name.decode("latin-1"): value.decode("utf-8", "replace") for name, value in scope["headers"]}
+        try:
+            key = scope["app"].state.guard.scope(named)
+            raw = await read_body(receive, named.get("content-length"), limits.body, limits.reading)
+            asked, session = await desk.asked(self.protocol, raw, key)
+            ticket = await desk.begin(named, asked, key, session)
+        except RefusedError as error:
+            desk.metrics.add("tacit_requests_total", side="none", status=error.status)
+            await send_json(send, error.status, self.protocol.error(error.status, str(error)))
+            return
+        except StoreDownError as error:
+            desk.metrics.add("tacit_requests_total", side="none", status=503)
+            await send_json(send, 503, self.protocol.error(503, f"sessions cannot be read ({error})"))
+            return
+        except ClientGoneError:
+            desk.metrics.add("tacit_disconnects_total")
+            return
+        await Exchange(desk, self.protocol, scope, asked, ticket).run(receive, send)
+
+
+class PassThrough:
+    """Sends what is no conversation to the model that it names; to Cheap's server, if that is neither's name."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        response = await _answered(self._passed)(Request(scope, receive))
+        await response(scope, receive, send)
+
+    async def _passed(self, request: Request, desk: Desk) -> Response:
+        request.app.state.guard.scope(request.headers)
+        raw = b"" if request.method == "GET" else await _raw_body(request, desk)
+        name = request.path_params.get("name")
+        named = name if name is not None else parse_object(raw).get("model")
+        strong = desk.upstreams.side("strong").model
+        side: Side = "strong" if named is not None and named == strong else "cheap"
+        path, query = self._path.format(name=name), request.scope["query_string"]
+        try:
+            answer = await desk.upstreams.send(side, request.method, path, query, request.scope["headers"], raw)
+            async with answer:
+                content = await answer.read()
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise RefusedError(502, f"the {side} model's server failed ({type(error).__name__})") from None
+        if answer.status >= 400:
+            content = desk.upstreams.without_key(side, content)
+        headers = desk.upstreams.passed_back(side, answer.raw_headers)
+        response = Response(content, answer.status)
+        response.raw_headers += [*headers, (b"x-tacit-served", side.encode())]
+        return response
 
 
 Handler = Callable[[Request, Desk], Awaitable[Response]]
@@ -131,47 +263,55 @@ def _answered(handler: Handler) -> Callable[[Request], Awaitable[Response]]:
             return await handler(request, desk)
         except RefusedError as error:
             status, said = error.status, str(error)
-        except InvalidDataError as error:
-            status, said = 400, str(error)
-        except sqlite3.Error as error:
+        except (StoreDownError, sqlite3.Error) as error:
             status, said = 503, f"sessions cannot be read ({error})"
+        except TacitError as error:
+            status, said = 400, str(error)
         except ClientGoneError:
             status, said = 400, "the request was cut short"
-        return Response(error_body(status, said), status, media_type="application/json")
+        if status in (401, 403):
+            desk.metrics.add("tacit_refused_total")
+        return Response(CHAT.error(status, said), status, media_type="application/json")
 
     return answer
 
 
 async def _decision(request: Request, desk: Desk) -> Response:
     """Decide on messages without sending them anywhere."""
-    body = await _body(request, desk)
-    if conversation(body) is None:
+    scope = request.app.state.guard.scope(request.headers)
+    asked, session = await desk.asked(CHAT, await _raw_body(request, desk), scope)
+    if asked.messages is None:
         raise RefusedError(400, "messages are missing; expected a list of at least one message")
-    ticket, _ = desk.begin(request.headers, body)
+    ticket = await desk.begin(request.headers, asked, scope, session)
     if ticket is None:  # messages are there
         raise RefusedError(400, "messages are missing")
     ruling = ticket.ruling
     told = {
         "session": ticket.identity.session,
         "source": ticket.identity.source,
-        "side": ruling.side,
-        "step": ruling.step,
-        "latched": ruling.latched,
-        "new_handoff": ruling.new_handoff,
-        "restart": ruling.restart,
-        "why": ruling.why,
-        "missing": ruling.missing,
-        "fault": ruling.fault,
+        **{name: getattr(ruling, name) for name in _TOLD},
         "decision": None if ruling.decision is None else ruling.decision._asdict(),
         "shadow": None if ruling.shadow is None else ruling.shadow._asdict(),
     }
     return JSONResponse(told)
 
 
+_TOLD = ("side", "step", "latched", "new_handoff", "restart", "why", "missing", "fault")
+
+
+def _whose(request: Request) -> tuple[str, str]:
+    """Return the scope and the name of the session that a request is about; the operator may name another's scope."""
+    session, guard = checked_id(request.path_params["session"], "session"), request.app.state.guard
+    if guard.is_admin(request) and "scope" in request.query_params:
+        return request.query_params["scope"], session
+    return guard.scope(request.headers), session
+
+
 async def _outcome(request: Request, desk: Desk) -> Response:
-    """Take how a session ended."""
-    session = checked_id(request.path_params["session"], "session")
-    known = desk.sessions.outcome(scope_of(request.headers), session, await _body(request, desk))
+    """Take how a session ended, from who began it or the operator."""
+    scope, session = _whose(request)
+    content = parse_object(await _raw_body(request, desk))
+    known = await desk.storage.run(lambda: desk.sessions.outcome(scope, session, content))
     if known is None:
         raise RefusedError(404, f"there is no session {session!r} under this key")
     desk.metrics.add("tacit_outcomes_total")
@@ -179,9 +319,9 @@ async def _outcome(request: Request, desk: Desk) -> Response:
 
 
 async def _session(request: Request, desk: Desk) -> Response:
-    """Say what is known of a session."""
-    session = checked_id(request.path_params["session"], "session")
-    known = desk.sessions.look(scope_of(request.headers), session)
+    """Tell what is known of a session."""
+    scope, session = _whose(request)
+    known = await desk.storage.run(lambda: desk.sessions.look(scope, session))
     if known is None:
         raise RefusedError(404, f"there is no session {session!r} under this key")
     return JSONResponse({"session": session, **known})
@@ -189,11 +329,16 @@ async def _session(request: Request, desk: Desk) -> Response:
 
 async def _models(request: Request, desk: Desk) -> Response:
     """List the models of both servers."""
-    sides: tuple[Side, ...] = ("cheap", "strong")
-    asked = [desk.upstreams.models(side, request.scope["headers"]) for side in sides]
+    request.app.state.guard.scope(request.headers)
+
+    async def ask(side: Side) -> tuple[int, bytes]:
+        query, headers = request.scope["query_string"], request.scope["headers"]
+        async with await desk.upstreams.send(side, "GET", "/models", query, headers) as answer:
+            return answer.status, await answer.content.read(2**22)
+
     found: dict[str, Any] = {}
     refused: list[int] = []
-    for answer in await asyncio.gather(*asked, return_exceptions=True):
+    for answer in await asyncio.gather(ask("cheap"), ask("strong"), return_exceptions=True):
         if isinstance(answer, aiohttp.ClientError | TimeoutError | OSError):
             continue
         if isinstance(answer, BaseException):
@@ -211,29 +356,68 @@ async def _models(request: Request, desk: Desk) -> Response:
     return JSONResponse({"object": "list", "data": list(found.values())})
 
 
-async def _metrics(_: Request, desk: Desk) -> Response:
-    return PlainTextResponse(desk.metrics.text(desk.sessions.store.count()), media_type="text/plain; version=0.0.4")
+async def _metrics(request: Request, desk: Desk) -> Response:
+    request.app.state.guard.admin(request)
+    count = await desk.storage.run(desk.sessions.store.count)
+    return PlainTextResponse(desk.metrics.text(count), media_type="text/plain; version=0.0.4")
 
 
-async def _health(_: Request, desk: Desk) -> Response:
-    return JSONResponse({"status": "ok", "sessions": desk.sessions.store.count()})
+async def _live(_: Request, desk: Desk) -> Response:  # noqa: ARG001
+    """Tell that the process answers; whoever restarts it when it does not, asks this."""
+    return JSONResponse({"status": "ok"})
+
+
+async def _ready(_: Request, desk: Desk) -> Response:
+    """Tell whether requests can be served and recorded: the store answers, and the log has room."""
+    try:
+        count = await desk.storage.run(desk.sessions.store.count)
+    except StoreDownError as error:
+        return JSONResponse({"status": "the store is down", "error": str(error)}, 503)
+    if desk.sessions.log_failure is not None:
+        return JSONResponse({"status": "the log cannot be written", "error": desk.sessions.log_failure}, 503)
+    return JSONResponse({"status": "ok", "sessions": count})
+
+
+async def _reload(request: Request, desk: Desk) -> Response:
+    """Load the routers anew; if one cannot be, the old ones stay."""
+    request.app.state.guard.admin(request)
+    if desk.settings.workers > 1:
+        engine = engine_of(desk.settings)  # refused here, before all workers are replaced
+        os.kill(os.getppid(), signal.SIGHUP)
+    else:
+        engine = reload(desk)
+    return JSONResponse({"router": engine.router.fingerprint, "workers": desk.settings.workers})
+
+
+def reload(desk: Desk) -> Engine:
+    """Load the routers anew, from the files that they were loaded from."""
+    desk.sessions.engine = engine_of(desk.settings)
+    desk.metrics.add("tacit_reloads_total")
+    return desk.sessions.engine
+
+
+def _reload_quietly(desk: Desk) -> None:
+    try:
+        logger.warning("loaded router %s", reload(desk).router.fingerprint[:12])
+    except TacitError as error:
+        logger.warning("the router stays as it was: %s", error)
 
 
 async def _nothing_here(request: Request, error: Exception) -> Response:
     status = getattr(error, "status_code", 404)
-    known = "/v1/chat/completions, /v1/models, /v1/decision, /v1/sessions/ID, /metrics and /health are"
+    known = "/v1/chat/completions, /v1/responses, /v1/messages, /v1/models, /v1/decision, /v1/sessions/ID are"
     said = f"{request.method} {request.url.path[:200]} is not served here; {known}"
-    return Response(error_body(status, said), status, media_type="application/json")
+    return Response(CHAT.error(status, said), status, media_type="application/json")
 
 
 async def _broken(_: Request, error: Exception) -> Response:
     said = f"the gateway failed ({type(error).__name__})"
-    return Response(error_body(500, said), 500, media_type="application/json")
+    return Response(CHAT.error(500, said), 500, media_type="application/json")
 
 
-async def _body(request: Request, desk: Desk) -> dict[str, Any]:
-    declared = request.headers.get("content-length")
-    return parse_object(await read_body(request.receive, declared, desk.settings.limits.body))
+async def _raw_body(request: Request, desk: Desk) -> bytes:
+    limits = desk.settings.limits
+    return await read_body(request.receive, request.headers.get("content-length"), limits.body, limits.reading)
 
 
 async def _keep_writing(metrics: Metrics) -> None:
@@ -241,6 +425,55 @@ async def _keep_writing(metrics: Metrics) -> None:
         await asyncio.sleep(BETWEEN)
         with suppress(sqlite3.Error):
             metrics.write()
+
+
+def _watch(app: Starlette) -> None:
+    """Have OpenTelemetry watch requests and calls, by the instrumentations that there are."""
+    try:
+        from opentelemetry.instrumentation.aiohttp_client import AioHttpClientInstrumentor
+        from opentelemetry.instrumentation.starlette import StarletteInstrumentor
+    except ModuleNotFoundError:
+        raise MissingDependencyError("--telemetry needs bayes_tacit[telemetry]") from None
+    AioHttpClientInstrumentor().instrument()
+    StarletteInstrumentor().instrument_app(app)
+
+
+class Patient(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
+    """HTTP as uvicorn speaks it, which does not wait for ever for a request's headers."""
+
+    reading = 30.0
+    _waiting: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        """Wait for the first request."""
+        super().connection_made(transport)
+        self._watch()
+
+    def data_received(self, data: bytes) -> None:
+        """Take what came; where a request has begun, wait no more."""
+        super().data_received(data)
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait no more."""
+        super().connection_lost(exc)
+        self._stop()
+
+    def _watch(self) -> None:
+        busy = self.cycle is not None and not self.cycle.response_complete
+        if busy:
+            self._stop()
+        elif self._waiting is None:
+            self._waiting = self.loop.call_later(self.reading, self._give_up)
+
+    def _give_up(self) -> None:
+        if self.cycle is None or self.cycle.response_complete:
+            self.transport.close()
+
+    def _stop(self) -> None:
+        if self._waiting is not None:
+            self._waiting.cancel()
+            self._waiting = None
 
 
 VARIABLE = "BAYES_TACIT_GATEWAY"
@@ -255,33 +488,34 @@ def app_from_environment() -> Starlette:
     return create_app(Settings.from_json(os.environ[VARIABLE]))
 
 
-def serve(settings: Settings, host: str, port: int, workers: int = 1) -> None:
+def serve(settings: Settings, host: str, port: int) -> None:
     """Serve until the process is told to stop.
 
     Parameters
     ----------
     settings
-        How the gateway is set up.
+        How the gateway is set up. A worker that dies is replaced.
     host, port
         Where to listen.
-    workers
-        How many processes; more than one need `settings.state`, which they share. One that dies is replaced.
     """
     import uvicorn
 
-    if workers > 1 and settings.state is None:
-        raise InvalidDataError("a file, with --state, that all workers share", field="state", value=None)
-    os.environ[VARIABLE] = settings.to_json()
-    uvicorn.run(
-        "bayes_tacit.gateway.server.app:app_from_environment",
-        factory=True,
-        host=host,
-        port=port,
-        workers=workers,
-        log_level="warning",
-        access_log=False,
-        ws="none",
-        server_header=False,
-        timeout_keep_alive=KEPT_OPEN,
-        timeout_graceful_shutdown=10,
-    )
+    settings.doors.check(host)
+    with tempfile.TemporaryDirectory(prefix="bayes-tacit-gateway-") as folder:
+        if settings.workers > 1:
+            settings = replace(settings, counters=str(Path(folder) / "counters.sqlite"))
+        os.environ[VARIABLE] = settings.to_json()
+        uvicorn.run(
+            "bayes_tacit.gateway.server.app:app_from_environment",
+            factory=True,
+            host=host,
+            port=port,
+            workers=settings.workers,
+            http=Patient,
+            log_level="warning",
+            access_log=False,
+            ws="none",
+            server_header=False,
+            timeout_keep_alive=KEPT_OPEN,
+            timeout_graceful_shutdown=max(1, round(settings.limits.drain)),
+        )

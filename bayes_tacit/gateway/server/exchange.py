@@ -5,25 +5,28 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import sqlite3
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import quote
 
 import aiohttp
+import orjson
 from starlette.types import Receive, Scope, Send
 
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.gateway.engine import Ruling
 from bayes_tacit.gateway.forwarding import forwarded
-from bayes_tacit.gateway.kept import Side
-from bayes_tacit.gateway.replies import Reply, Usage, read_reply, read_stream
+from bayes_tacit.gateway.kept import Kept, Side
+from bayes_tacit.gateway.protocols import RESPONSES, Protocol
+from bayes_tacit.gateway.replies import Reply, Usage
 from bayes_tacit.gateway.server.metrics import Metrics
 from bayes_tacit.gateway.server.settings import Settings
+from bayes_tacit.gateway.server.storage import Storage
 from bayes_tacit.gateway.server.upstreams import PREFIX, Headers, Upstreams
 from bayes_tacit.gateway.sessions import TASK, Identity, Sessions, Ticket, checked_id, features_in, identify
+from bayes_tacit.gateway.store import StoreDownError
 from bayes_tacit.logs.messages import Message
 
 
@@ -41,12 +44,6 @@ class RefusedError(Exception):
         self.status = status
 
 
-def error_body(status: int, message: str) -> bytes:
-    """Give an error as OpenAI's clients read it."""
-    kind = "invalid_request_error" if status < 500 else "upstream_error"
-    return json.dumps({"error": {"message": message, "type": kind, "param": None, "code": f"tacit_{status}"}}).encode()
-
-
 async def send_json(send: Send, status: int, content: bytes, headers: Headers | None = None) -> None:
     """Answer with JSON."""
     about = [(b"content-type", b"application/json"), (b"content-length", str(len(content)).encode())]
@@ -55,7 +52,7 @@ async def send_json(send: Send, status: int, content: bytes, headers: Headers | 
 
 
 def ruling_headers(session: str | None, ruling: Ruling, side: Side, model: str | None, fault: str | None) -> Headers:
-    """Say in headers who serves and why.
+    """Tell in headers who serves and why.
 
     Examples
     --------
@@ -78,7 +75,7 @@ def ruling_headers(session: str | None, ruling: Ruling, side: Side, model: str |
 
 
 def _visible(value: object) -> bytes:
-    """Give a text that a header can carry, on one line."""
+    """Return a text that a header can carry, on one line."""
     return re.sub(r"[^ -~]+", "?", str(value))[:1000].encode()
 
 
@@ -92,28 +89,32 @@ class ClientGoneError(Exception):
     """The client left before its request was whole."""
 
 
-async def read_body(receive: Receive, declared: str | None, most: int) -> bytes:
-    """Read a request's body; one that is too long is refused, as soon as that is known."""
+async def read_body(receive: Receive, declared: str | None, most: int, patience: float) -> bytes:
+    """Read a request's body; one that is too long, or too slow, is refused as soon as that is known."""
+    too_long = RefusedError(413, f"the request has too many bytes; expected at most {most:,}")
     if declared is not None and declared.isdigit() and len(declared) < 20 and int(declared) > most:
-        raise too_long(most)
+        raise too_long
     pieces: list[bytes] = []
     size = 0
     while True:
-        message = await receive()
+        try:
+            async with asyncio.timeout(patience):
+                message = await receive()
+        except TimeoutError:
+            raise RefusedError(408, f"the request did not go on for {patience:g} seconds") from None
         if message["type"] == "http.disconnect":
             raise ClientGoneError
         piece = message.get("body", b"")
         size += len(piece)
         if size > most:
-            raise too_long(most)
+            raise too_long
         if not message.get("more_body", False):
             return b"".join([*pieces, piece]) if pieces else piece
         pieces.append(piece)
 
 
-def too_long(most: int) -> RefusedError:
-    """Say that a request is longer than any may be."""
-    return RefusedError(413, f"the request has too many bytes; expected at most {most:,}")
+PATIENT = 8 * 2**20
+"""Bytes up to which a body is read a second time, by a parser that takes more and is slower."""
 
 
 def parse_object(raw: bytes) -> dict[str, Any]:
@@ -127,7 +128,12 @@ def parse_object(raw: bytes) -> dict[str, Any]:
     bayes_tacit.gateway.server.exchange.RefusedError: the body is a list; expected a JSON object
     """
     try:
-        content = json.loads(raw)
+        try:
+            content = orjson.loads(raw)
+        except orjson.JSONDecodeError:
+            if len(raw) > PATIENT:
+                raise
+            content = json.loads(raw)  # which knows half a pair of surrogates
     except RecursionError:
         raise RefusedError(400, "the body is nested too deeply; expected a JSON object") from None
     except ValueError as error:
@@ -137,91 +143,149 @@ def parse_object(raw: bytes) -> dict[str, Any]:
     return content
 
 
-def conversation(body: Mapping[str, Any]) -> list[Message] | None:
-    """Give the messages of a request if they are such; what is wrong with others, the model's server says."""
-    messages = body.get("messages")
-    if not isinstance(messages, list) or not messages or not all(isinstance(one, dict) for one in messages):
-        return None
-    return messages
-
-
-def outgoing(
-    raw: bytes, body: Mapping[str, Any], messages: Sequence[Message] | None, model: str | None, *, logprobs: bool
-) -> bytes:
-    r"""Give the body to send on: the very bytes that came, unless something has to be another.
+def outgoing(raw: bytes, body: Mapping[str, Any], changes: Mapping[str, Any], model: str | None) -> bytes:
+    r"""Return the body to send on: the very bytes that came, unless something has to be another.
 
     Parameters
     ----------
     raw, body
         What came, and the same parsed.
-    messages
-        The conversation to send; the list in `body` itself if it is to stay.
+    changes
+        Fields that are others; one that is None is left out.
     model
         The model's name there; None for what the client says.
-    logprobs
-        Whether to ask for log-probabilities where the client does not.
 
     Examples
     --------
     >>> raw = b'{"model": "any", "messages": [ ]}'
-    >>> outgoing(raw, json.loads(raw), None, "small", logprobs=False)
+    >>> outgoing(raw, json.loads(raw), {}, "small")
     b'{"model":"small", "messages": [ ]}'
     """
-    same = messages is None or messages is body.get("messages")
-    ask = logprobs and "logprobs" not in body
     rename = model is not None and body.get("model") != model
-    if same and not ask:
+    if not changes:
         if not rename:
             return raw
         # Inside a JSON text a quotation mark is escaped, so these bytes are a key or a value, and once means the key.
         if isinstance(body.get("model"), str) and raw.count(b'"model"') == 1:
-            named = b'"model":' + json.dumps(model).encode()
-            changed, times = _MODEL.subn(lambda _: named, raw)
-            if times == 1:
-                return changed
-    changes = {"model": model} if rename else {}
-    content = {**body, **changes, **({} if same else {"messages": messages}), **(LOGPROBS if ask else {})}
-    return json.dumps(content, separators=(",", ":")).encode()
+            found = _MODEL.match(raw, raw.index(b'"model"'))
+            if found is not None:
+                return raw[: found.start()] + b'"model":' + json.dumps(model).encode() + raw[found.end() :]
+    content = {**body, **({"model": model} if rename else {}), **changes}
+    content = {key: value for key, value in content.items() if value is not None or key not in changes}
+    try:
+        return orjson.dumps(content)
+    except TypeError:
+        return json.dumps(content, separators=(",", ":")).encode()
 
 
 GONE = 499
 """The status that is logged where the client has left."""
 
+CUT = 502
+"""The status that is logged where an answer broke off, or ended with an error."""
+
 TOO_MANY, BROKEN = 429, 500
 """Statuses that stand for a server that cannot serve now: the first, and those from the second on."""
 
-PIECE = 2**18
+_OVERFLOW = re.compile(
+    rb"context_length_exceeded|context[ _]length|context window|maximum context|prompt is too long|too many tokens",
+    re.IGNORECASE,
+)
+LARGE = 2**20
+"""Bytes from which on a body is read in a thread."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request that was read: its bytes, the same parsed, and as a conversation.
+
+    Attributes
+    ----------
+    raw, body
+        What came.
+    messages
+        The conversation, None where there is none; with what went before, where the client left that to the server.
+    changes
+        Fields of the body that are others when it is sent on.
+    """
+
+    raw: bytes
+    body: dict[str, Any]
+    messages: list[Message] | None
+    changes: dict[str, Any] = field(default_factory=dict)
 
 
 class Desk:
     """What one worker serves with: sessions, connections and counters."""
 
-    def __init__(self, settings: Settings, sessions: Sessions, upstreams: Upstreams, metrics: Metrics) -> None:
+    def __init__(
+        self, settings: Settings, sessions: Sessions, upstreams: Upstreams, metrics: Metrics, storage: Storage
+    ) -> None:
         self.settings = settings
         self.sessions = sessions
         self.upstreams = upstreams
         self.metrics = metrics
+        self.storage = storage
 
-    def begin(self, headers: Mapping[str, str], body: Mapping[str, Any]) -> tuple[Ticket | None, list[Message] | None]:
-        """Decide who serves; give no ticket for what is no conversation, whose server will say what is wrong."""
+    async def asked(self, protocol: Protocol, raw: bytes, scope: str) -> tuple[Asked, str | None]:
+        """Read a request; return it, and the session that it goes on where it names an earlier answer."""
+        body = await asyncio.to_thread(parse_object, raw) if len(raw) > LARGE else parse_object(raw)
+        if protocol is not RESPONSES:
+            return Asked(raw, body, protocol.read(body)), None
+        if body.get("conversation") is not None:
+            raise RefusedError(400, "conversation is kept by one server; expected the whole of it in input")
+        last, items = body.get("previous_response_id"), body.get("input")
+        if not isinstance(last, str):
+            return Asked(raw, body, protocol.read(body)), None
+        said, session = await self.storage.run(lambda: self._before(scope, last))
+        new = [{"role": "user", "content": items}] if isinstance(items, str) else list(items or ())
+        changes = {"input": [*said, *new], "previous_response_id": None}
+        return Asked(raw, body, protocol.read({**body, **changes}), changes), session
+
+    def _before(self, scope: str, last: str) -> tuple[list[Any], str | None]:
+        """Return all items up to an answer, and its session."""
+        items: list[Any] = []
+        found = self.sessions.store.get(scope, f"response {last}")
+        if found is None:
+            said = f"there is no answer {last[:80]!r} under this key; expected the whole conversation in input"
+            raise RefusedError(404, said)
+        session = found[1].task
+        while found is not None and found[1].said is not None:
+            items = [*found[1].said["items"], *items]
+            before = found[1].said["before"]
+            found = None if before is None else self.sessions.store.get(scope, f"response {before}")
+        return items, session
+
+    async def begin(self, headers: Mapping[str, str], asked: Asked, scope: str, session: str | None) -> Ticket | None:
+        """Decide who serves; return no ticket for what is no conversation, whose server will say what is wrong."""
         started = time.perf_counter()
         try:
-            identity, features = identify(headers, body), features_in(headers)
+            identity, features = identify(headers, asked.body)._replace(scope=scope), features_in(headers)
             task = checked_id(headers[TASK], TASK) if headers.get(TASK) else None
         except InvalidDataError as error:
             raise RefusedError(400, str(error)) from None
-        messages = conversation(body)
-        if messages is None and identity.session is None:
-            return None, None
+        if identity.session is None and session is not None:
+            identity = identity._replace(session=session, source="previous_response_id")
+        if asked.messages is None and identity.session is None:
+            return None
+        messages = asked.messages or ()
         try:
-            ticket = self.sessions.begin(identity, messages or (), body.get("tools"), features, task)
-        except (sqlite3.Error, InvalidDataError) as error:
+            ticket = await self.storage.run(
+                lambda: self.sessions.begin(identity, messages, asked.body.get("tools"), features, task)
+            )
+        except (StoreDownError, InvalidDataError) as error:
             self.metrics.add("tacit_faults_total", kind="store")
-            raise RefusedError(503, f"sessions cannot be read ({error}); nothing was sent on") from None
+            how = self.settings.store_down
+            if how == "fail":
+                raise RefusedError(503, f"sessions cannot be read ({error}); nothing was sent on") from None
+            # What this process remembers as handed off stays with Strong, whatever else was asked for.
+            side: Side = "strong" if how == "strong" or self.sessions.is_latched(identity) else "cheap"
+            why = f"the store is down ({error})"
+            ruling = Ruling(side, 0, 0, side == "strong", False, False, why, fault=why)
+            return Ticket(identity._replace(session=None), ruling)
         self.metrics.took("tacit_decision_seconds", time.perf_counter() - started)
         self._count(ticket.ruling)
-        self._count_lost()
-        return ticket, messages
+        return ticket
 
     def _count(self, ruling: Ruling) -> None:
         add = self.metrics.add
@@ -229,23 +293,43 @@ class Desk:
             add("tacit_handoffs_total")
         if ruling.shadow is not None and ruling.shadow.handoff_step == ruling.shadow.step:
             add("tacit_shadow_handoffs_total")
+        if ruling.skipped:
+            add("tacit_skipped_messages_total", ruling.skipped)
         if ruling.fault is not None:
             add("tacit_faults_total", kind="router" if "router" in ruling.fault else "messages")
         if ruling.missing:
             add("tacit_undecided_total")
+        self._count_lost()
 
-    def replied(self, ticket: Ticket | None, side: Side, reply: Reply | None, **about: Any) -> None:  # noqa: ANN401
+    async def replied(self, ticket: Ticket | None, side: Side, reply: Reply | None, **about: Any) -> None:  # noqa: ANN401
         """Keep what came of a request; the client has its answer, whatever happens here."""
-        if ticket is None:
+        if ticket is None or ticket.identity.session is None:
             return
         try:
-            cost = self.sessions.replied(ticket, side, reply, **about)
-        except (sqlite3.Error, InvalidDataError):
+            cost = await self.storage.run(lambda: self.sessions.replied(ticket, side, reply, **about))
+        except (StoreDownError, InvalidDataError):
             self.metrics.add("tacit_faults_total", kind="store")
         else:
             if cost:
                 self.metrics.add("tacit_cost_total", cost, side=side)
+        if reply is not None and reply.usage is not None:
+            for kind in ("prompt", "completion"):
+                self.metrics.add("tacit_tokens_total", getattr(reply.usage, kind), side=side, kind=kind)
         self._count_lost()
+
+    async def remember(self, ticket: Ticket, asked: Asked, reply: Reply) -> None:
+        """Keep an answer that a later request may name, unless the client wants none kept."""
+        if reply.stored is None or asked.body.get("store") is False:
+            return
+        name, output = reply.stored
+        given = asked.body.get("input")
+        new = [{"role": "user", "content": given}] if isinstance(given, str) else list(given or ())
+        said = {"items": [*new, *output], "before": asked.body.get("previous_response_id")}
+        kept = Kept(task=ticket.identity.session, said=said)
+        try:
+            await self.storage.run(lambda: self.sessions.store.put(ticket.identity.scope, f"response {name}", kept, 0))
+        except StoreDownError:
+            self.metrics.add("tacit_faults_total", kind="store")
 
     def _count_lost(self) -> None:
         """Count lines that the log had no room for."""
@@ -254,48 +338,31 @@ class Desk:
             self.sessions.lost_lines = 0
 
 
-class Chat:
-    """Serves `/v1/chat/completions` with the desk of its application."""
+class Exchange:
+    """One request on its way to a server and back.
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        desk: Desk = scope["app"].state.desk
-        headers: Headers = scope["headers"]
-        named = {name.decode("latin-1"): value.decode("utf-8", "replace") for name, value in headers}
-        try:
-            raw = await read_body(receive, named.get("content-length"), desk.settings.limits.body)
-            body = parse_object(raw)
-            ticket, messages = desk.begin(named, body)
-        except RefusedError as error:
-            desk.metrics.add("tacit_requests_total", side="none", status=error.status)
-            await send_json(send, error.status, error_body(error.status, str(error)))
-            return
-        except ClientGoneError:
-            desk.metrics.add("tacit_disconnects_total")
-            return
-        await _Exchange(desk, headers, raw, body, messages, ticket).run(receive, send)
+    Parameters
+    ----------
+    desk, protocol
+        What it is served with, and what the client speaks.
+    scope
+        The request, as ASGI has it.
+    asked, ticket
+        What it asks, and what was decided; no ticket for what is no conversation.
+    """
 
-
-class _Exchange:
-    """One request on its way to a server and back."""
-
-    def __init__(
-        self,
-        desk: Desk,
-        headers: Headers,
-        raw: bytes,
-        body: Mapping[str, Any],
-        messages: list[Message] | None,
-        ticket: Ticket | None,
-    ) -> None:
-        self.desk, self.headers, self.raw, self.body = desk, headers, raw, body
-        self.messages, self.ticket = messages, ticket
+    def __init__(self, desk: Desk, protocol: Protocol, scope: Scope, asked: Asked, ticket: Ticket | None) -> None:
+        self.desk, self.protocol, self.asked, self.ticket = desk, protocol, asked, ticket
+        self.headers: Headers = scope["headers"]
+        self.query: bytes = scope["query_string"]
         self.side: Side = "cheap" if ticket is None else ticket.ruling.side
         self.fault: str | None = None
         self.started = time.perf_counter()
         self.status = 0
         self.copy: list[bytes] = []
-        self.begun = False
+        self.room = desk.settings.limits.copied
+        self.is_stream = False
+        self.recorded = False
 
     async def run(self, receive: Receive, send: Send) -> None:
         """Serve, and stop at once when the client has gone."""
@@ -317,114 +384,156 @@ class _Exchange:
                 raise
             task.uncancel()
             self.desk.metrics.add("tacit_disconnects_total")
-            self.desk.replied(self.ticket, self.side, None, status=GONE, seconds=self._seconds(), fault="client gone")
+            # The server may have read all of the request, and made what was passed on so far.
+            await self._done("client gone", GONE)
         finally:
             listening.remove_done_callback(left)
             listening.cancel()
 
     async def _serve(self, send: Send) -> None:
         try:
-            answer = await self._asked()
+            answer, beginning = await self._answer()
+        except RefusedError as error:
+            self.status = error.status
+            await send_json(send, error.status, self.protocol.error(error.status, str(error)), self._told())
+            await self._done(str(error), error.status, read=False)
+            return
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             self.status = 504 if isinstance(error, TimeoutError) else 502
             said = f"the {self.side} model's server {_failure(error)}"
-            await send_json(send, self.status, error_body(self.status, said), self._told())
-            self._done(None, said)
+            await send_json(send, self.status, self.protocol.error(self.status, said), self._told())
+            await self._done(said, self.status, read=False)
             return
         try:
-            await self._pass_back(answer, send)
+            await self._pass_back(answer, beginning, send)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             # The beginning is with the client already; the connection is closed without an end, as the server's was.
-            self._done(None, f"broke off: {_failure(error)}")
+            await self._done(f"broke off: {_failure(error)}", CUT)
         finally:
             answer.close()
 
-    async def _asked(self) -> aiohttp.ClientResponse:
-        """Ask the side that serves; if that is Cheap and it cannot, and it is allowed, Strong."""
-        may_fall_back = self.desk.settings.fallback and self.side == "cheap"
+    async def _answer(self) -> tuple[aiohttp.ClientResponse, bytes]:
+        """Ask the side that serves, or where it cannot and that is allowed, the other; return what was read already."""
+        allowed = self.desk.settings.fallback
+        other: Side = "strong" if self.side == "cheap" else "cheap"
+        beginning = b""
         try:
             answer = await self._post()
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            if not may_fall_back:
+            if other not in allowed:
                 raise
             why = _failure(error)
         else:
-            if not may_fall_back or not (answer.status == TOO_MANY or answer.status >= BROKEN):
-                return answer
+            if answer.status >= 400 and ({other, "overflow"} & set(allowed)):
+                beginning = await answer.content.read(2**20)
+            down = other in allowed and (answer.status == TOO_MANY or answer.status >= BROKEN)
+            full = "overflow" in allowed and answer.status in (400, 413) and _OVERFLOW.search(beginning)
+            if not (down or full):
+                return answer, beginning
             answer.close()
-            why = f"answered {answer.status}"
-        self.side, self.fault = "strong", f"Strong stood in: Cheap's server {why}"
-        self.desk.metrics.add("tacit_fallbacks_total")
-        return await self._post()
+            why = "has too short a context" if full else f"answered {answer.status}"
+        self.fault = f"{other.title()} stood in: {self.side.title()}'s server {why}"
+        self.side = other
+        self.desk.metrics.add("tacit_fallbacks_total", side=other)
+        return await self._post(), b""
 
     async def _post(self) -> aiohttp.ClientResponse:
-        messages = self.messages
-        if messages is not None and self.ticket is not None:
-            messages = (
-                list(sent) if (sent := forwarded(messages, self.ticket.ruling, self.side)) is not messages else messages
+        upstream, asked = self.desk.upstreams.side(self.side), self.asked
+        if self.protocol.name not in upstream.speaks:
+            said = (
+                f"the {self.side} model's server speaks {' and '.join(upstream.speaks)}, not {self.protocol.name}; "
+                "expected a request in a protocol of both (LiteLLM's proxy translates, with the plugin of this gateway)"
             )
-        ask = self.desk.settings.logprobs and self.side == "cheap"
-        model = self.desk.upstreams.model(self.side)
-        content = outgoing(self.raw, self.body, messages, model, logprobs=ask)
-        return await self.desk.upstreams.post(self.side, self.headers, content)
+            raise RefusedError(400, said)
+        changes = dict(asked.changes)
+        if asked.messages is not None and self.ticket is not None:
+            sent: Sequence[Message] = forwarded(asked.messages, self.ticket.ruling, self.side)
+            if sent is not asked.messages:
+                changes |= self.protocol.write(sent, asked.messages)
+        if self.desk.settings.logprobs and self.side == "cheap" and self.protocol.name == "chat":
+            changes |= {} if "logprobs" in asked.body else LOGPROBS
+        content = outgoing(asked.raw, asked.body, changes, upstream.model)
+        return await self.desk.upstreams.send(self.side, "POST", self.protocol.path, self.query, self.headers, content)
 
-    async def _pass_back(self, answer: aiohttp.ClientResponse, send: Send) -> None:
+    async def _pass_back(self, answer: aiohttp.ClientResponse, beginning: bytes, send: Send) -> None:
         self.status = answer.status
-        self.desk.metrics.took("tacit_first_byte_seconds", self._seconds())
+        self.desk.metrics.took("tacit_first_byte_seconds", self._seconds(), side=self.side)
+        self.is_stream = answer.content_type == "text/event-stream"
+        failed = answer.status >= 400
         headers = [*self.desk.upstreams.passed_back(self.side, answer.raw_headers), *self._told()]
+        length = answer.headers.get("content-length")
+        if length is not None and not failed:
+            headers.append((b"content-length", length.encode()))
         await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-        self.begun = True
-        room = self.desk.settings.limits.copied
-        masking = self.desk.upstreams.masking(self.side)
+        # Nobody can use a whole answer before its end, so it is passed on in one piece, after it was recorded; of a
+        # stream, that is the last event. So what the client sends next finds its session as it is to be.
+        held: list[bytes] = [beginning] if beginning else []
+        waiting = not self.is_stream
         async for piece in answer.content.iter_any():
-            room -= len(piece)
-            if room >= 0:
+            self.room -= len(piece)
+            if self.room >= 0:
                 self.copy.append(piece)
-            if ready := masking.passed(piece):
-                await send({"type": "http.response.body", "body": ready, "more_body": True})
-        await send({"type": "http.response.body", "body": masking.rest()})
-        plain = room >= 0 and answer.headers.get("content-encoding", "identity") == "identity"
-        self._done(self._read(answer) if plain and answer.status < 300 else None, None)
+            waiting = waiting and self.room >= 0
+            waiting = waiting or (self.is_stream and self.protocol.end in piece)
+            if waiting or failed:
+                held.append(piece)
+                continue
+            if held:
+                piece, held = b"".join([*held, piece]), []
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+        if answer.headers.get("content-encoding", "identity") != "identity":
+            self.room = -1
+        await self._done(None, self.status)
+        rest = b"".join(held)
+        await send({"type": "http.response.body", "body": self._masked(rest) if failed else rest})
 
-    def _read(self, answer: aiohttp.ClientResponse) -> Reply:
-        raw = b"".join(self.copy)
+    def _masked(self, content: bytes) -> bytes:
+        return self.desk.upstreams.without_key(self.side, content)
+
+    def _reply(self) -> Reply:
+        """Read what came, whole or cut; where nobody counted tokens, four letters are taken for one."""
+        raw = b"".join(self.copy) if self.room >= 0 else b""
         try:
-            reply = read_stream(raw) if answer.content_type == "text/event-stream" else read_reply(json.loads(raw))
+            reply = self.protocol.stream(raw) if self.is_stream else self.protocol.reply(orjson.loads(raw or b"{}"))
         except (ValueError, RecursionError):
-            return Reply()
+            reply = Reply()
         if reply.usage is None:
-            # Nobody counted tokens: four letters are taken for one.
-            return replace(reply, usage=Usage(len(self.raw) // 4, reply.letters // 4, estimated=True))
+            return replace(reply, usage=Usage(len(self.asked.raw) // 4, reply.letters // 4, estimated=True))
         return reply
 
-    def _done(self, reply: Reply | None, fault: str | None) -> None:
-        if reply is None and self.status < 300 and fault is None:
-            reply = Reply()
-        faults = "; ".join(one for one in (self.fault, fault) if one) or None
-        if fault is not None:
+    async def _done(self, fault: str | None, status: int, *, read: bool = True) -> None:
+        """Record what came of the request, once."""
+        if self.recorded:
+            return
+        self.recorded = True
+        known = self._reply() if read and self.status < 300 else None
+        if known is not None and known.error is not None:
+            # What it says may repeat what was asked, or a key; the client has read it.
+            fault, status = fault or "ended with an error", CUT
+        if fault is not None and status != GONE:
             self.desk.metrics.add("tacit_faults_total", kind="upstream")
-        self.desk.metrics.add("tacit_requests_total", side=self.side, status=self.status)
-        self.desk.replied(
-            self.ticket, self.side, reply, status=self.status, seconds=round(self._seconds(), 6), fault=faults
-        )
+        self.desk.metrics.add("tacit_requests_total", side=self.side, status=status)
+        self.desk.metrics.took("tacit_answer_seconds", self._seconds(), side=self.side)
+        if known is not None and fault is None and self.ticket is not None and self.protocol is RESPONSES:
+            await self.desk.remember(self.ticket, self.asked, known)
+        faults = "; ".join(one for one in (self.fault, fault) if one) or None
+        about = {"status": status, "seconds": round(self._seconds(), 6), "fault": faults}
+        await self.desk.replied(self.ticket, self.side, known, **about)
 
     def _told(self) -> Headers:
         if self.ticket is None:
             return [(b"x-tacit-served", self.side.encode()), (b"x-tacit-why", b"not a conversation")]
         identity: Identity = self.ticket.identity
-        model = self.desk.upstreams.model(self.side) or _name(self.body.get("model"))
+        named = self.asked.body.get("model")
+        model = self.desk.upstreams.side(self.side).model or (named if isinstance(named, str) else None)
         return ruling_headers(identity.session, self.ticket.ruling, self.side, model, self.fault)
 
     def _seconds(self) -> float:
         return time.perf_counter() - self.started
 
 
-def _name(model: object) -> str | None:
-    return model if isinstance(model, str) else None
-
-
 def _failure(error: Exception) -> str:
-    """Say what happened, without addresses or keys."""
+    """Tell what happened, without addresses or keys."""
     if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError):
         return "could not be reached"
     if isinstance(error, TimeoutError):

@@ -16,7 +16,12 @@ COUNTERS = {
     "tacit_handoffs_total": "Sessions that were handed off.",
     "tacit_shadow_handoffs_total": "Sessions that the router in shadow would have handed off.",
     "tacit_faults_total": "What went wrong, by kind; the request was served all the same.",
-    "tacit_fallbacks_total": "Requests that Strong served because Cheap did not.",
+    "tacit_fallbacks_total": "Requests that one side served because the other did not.",
+    "tacit_skipped_messages_total": "Messages that could not be read, and were passed over.",
+    "tacit_refused_total": "Requests without a key that fits.",
+    "tacit_tokens_total": "Tokens, by side and kind.",
+    "tacit_arms_total": "Sessions by the way to serve them that was drawn.",
+    "tacit_reloads_total": "Times that routers were loaded anew.",
     "tacit_disconnects_total": "Clients that left before the end.",
     "tacit_undecided_total": "Requests of sessions that lack what the router looks at.",
     "tacit_cost_total": "What was spent, by side, in the unit of the prices.",
@@ -24,7 +29,8 @@ COUNTERS = {
 }
 DURATIONS = {
     "tacit_decision_seconds": "Time to decide.",
-    "tacit_first_byte_seconds": "Time to the first byte of the answer.",
+    "tacit_first_byte_seconds": "Time to the first byte of the answer, by side.",
+    "tacit_answer_seconds": "Time to the end of the answer, by side.",
 }
 
 
@@ -46,12 +52,13 @@ class Metrics:
         """Count."""
         self.values[_series(name, labels)] += amount  # type: ignore[assignment]
 
-    def took(self, name: str, seconds: float) -> None:
+    def took(self, name: str, seconds: float, **labels: object) -> None:
         """Put a duration into its bin."""
-        values, place = self.values, bisect_left(SECONDS, seconds)
-        values[f'{name}_bucket{{le="{SECONDS[place] if place < len(SECONDS) else "+Inf"}"}}'] += 1
-        values[f"{name}_count"] += 1
-        values[f"{name}_sum"] += seconds  # type: ignore[assignment]
+        place = bisect_left(SECONDS, seconds)
+        end = SECONDS[place] if place < len(SECONDS) else "+Inf"
+        self.values[_series(f"{name}_bucket", {**labels, "le": end})] += 1
+        self.values[_series(f"{name}_count", labels)] += 1
+        self.values[_series(f"{name}_sum", labels)] += seconds  # type: ignore[assignment]
 
     def text(self, sessions: int, values: Counter[str] | None = None) -> str:
         """Write all of it, or what was counted in several processes."""
@@ -63,18 +70,21 @@ class Metrics:
             lines += [f"{series} {values[series]:g}" for series in found] or [f"{name} 0"]
         for name, what in DURATIONS.items():
             lines += [f"# HELP {name} {what}", f"# TYPE {name} histogram"]
-            below = 0.0
-            for end in (*SECONDS, "+Inf"):
-                series = f'{name}_bucket{{le="{end}"}}'
-                below += values[series]
-                lines.append(f"{series} {below:g}")
-            lines += [f"{name}_sum {values[f'{name}_sum']:g}", f"{name}_count {values[f'{name}_count']:g}"]
+            kinds = sorted(series[len(name) + 6 :] for series in values if series.startswith(f"{name}_count"))
+            for labels in kinds or [""]:
+                below = 0.0
+                inner = labels[1:-1] + "," if labels else ""
+                for end in (*SECONDS, "+Inf"):
+                    series = f'{name}_bucket{{{inner}le="{end}"}}'
+                    below += values[series]
+                    lines.append(f"{series} {below:g}")
+                lines += [f"{name}_{what}{labels} {values[f'{name}_{what}{labels}']:g}" for what in ("sum", "count")]
         lines += ["# HELP tacit_sessions Sessions that are kept.", "# TYPE tacit_sessions gauge"]
         return "\n".join([*lines, f"tacit_sessions {sessions}", ""])
 
 
 class SharedMetrics(Metrics):
-    """Counts of several processes, in the file that holds their sessions.
+    """Counts of several processes, in a file that they share.
 
     A process writes its own row now and then; what a killed one had written stays counted.
 

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field
+from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from bayes_tacit import validate
-from bayes_tacit.data.timing import Handoff
-from bayes_tacit.gateway.store import IDLE, MOST
+from bayes_tacit.data.timing import HANDOFFS, Handoff
+from bayes_tacit.errors import InvalidDataError
+from bayes_tacit.gateway.protocols import PROTOCOLS
+from bayes_tacit.gateway.sessions import Plan
+from bayes_tacit.gateway.store import IDLE, MOST, PATIENCE
 from bayes_tacit.keys import checked_address
+
+FALLBACKS = ("strong", "cheap", "overflow")
+"""Who may stand in: Strong where Cheap's server fails, Cheap where Strong's does, the other on a context too long."""
+
+STORE_DOWN = ("fail", "cheap", "strong")
+"""What comes of a request whose session can be neither read nor written."""
 
 
 @dataclass(frozen=True)
@@ -19,23 +29,29 @@ class Upstream:
     Attributes
     ----------
     url
-        Base address of an OpenAI-compatible server, such as http://127.0.0.1:8000/v1.
+        Base address of its server, such as http://127.0.0.1:8000/v1.
     model
         The model's name there; by default what the client says.
     key_variable
         Environment variable with the key to send; by default the client's own key.
     price
         As `Price.parse` reads it.
+    speaks
+        The protocols that it understands, of "chat", "responses" and "messages".
     """
 
     url: str
     model: str | None = None
     key_variable: str | None = None
     price: str = "1"
+    speaks: tuple[str, ...] = tuple(PROTOCOLS)
 
     def __post_init__(self) -> None:
-        """Check the address."""
+        """Check the address and the protocols."""
         object.__setattr__(self, "url", checked_address(self.url).rstrip("/"))
+        object.__setattr__(self, "speaks", tuple(self.speaks))
+        for one in self.speaks:
+            validate.choice("speaks", one, tuple(PROTOCOLS))
 
     @property
     def origin(self) -> tuple[str, str | None, int | None]:
@@ -54,16 +70,25 @@ class Limits:
         Bytes of a request.
     copied
         Bytes of a reply that are read for tokens and log-probabilities; a longer one is passed on all the same.
+    reading
+        Seconds within which a client has to send its headers, and each next piece of a body.
     connecting, silence
         Seconds to reach a server, and between two pieces of its reply, the first included.
+    store
+        Seconds that the store of sessions may take.
+    drain
+        Seconds that requests have to end when the gateway is stopped.
     sessions, idle
-        Sessions that are kept, and seconds until an idle one is forgotten.
+        Sessions that are kept of one key, and seconds until an idle one is forgotten.
     """
 
     body: int = 64 * 2**20
     copied: int = 16 * 2**20
+    reading: float = 30.0
     connecting: float = 10.0
     silence: float = 600.0
+    store: float = PATIENCE
+    drain: float = 10.0
     sessions: int = MOST
     idle: float = IDLE
 
@@ -71,8 +96,49 @@ class Limits:
         """Check the numbers."""
         for name in ("body", "copied", "sessions"):
             validate.whole(name, getattr(self, name), 1)
-        for name in ("connecting", "silence", "idle"):
+        for name in ("reading", "connecting", "silence", "store", "drain", "idle"):
             validate.number(name, getattr(self, name), "a number above 0", above=0)
+
+
+@dataclass(frozen=True)
+class Doors:
+    """Who may come in.
+
+    Attributes
+    ----------
+    client_keys
+        Environment variable with the keys of clients, commas between them; they are ours, and go to no server.
+    admin_key
+        Environment variable with the key for /metrics, /admin and everybody's sessions.
+    open
+        Whether to listen to other machines without keys of clients.
+    """
+
+    client_keys: str | None = None
+    admin_key: str | None = None
+    open: bool = False
+
+    def check(self, host: str) -> None:
+        """Refuse to listen to other machines without keys.
+
+        Examples
+        --------
+        >>> Doors().check("127.0.0.1")
+        >>> Doors().check("0.0.0.0")
+        Traceback (most recent call last):
+            ...
+        bayes_tacit.errors.InvalidDataError: host is '0.0.0.0'; expected this machine alone, --client-keys, or --open
+        """
+        if self.client_keys is None and not self.open and not is_loopback(host):
+            raise InvalidDataError("this machine alone, --client-keys, or --open", field="host", value=host)
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine reaches an address."""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 @dataclass(frozen=True)
@@ -81,20 +147,30 @@ class Settings:
 
     Attributes
     ----------
-    router, shadow
+    router, shadow, canary
         Paths of router files; without a router, `default_router()` decides.
     cheap, strong
         The two models.
+    plan
+        Which share of sessions is explored, or decided by `canary`.
     handoff
         "resume" or "restart", in place of what the router file says.
     fallback
-        Whether Strong serves a request that Cheap answers with 429 or 5xx, or not at all.
+        Who may stand in, see `FALLBACKS`; a header tells where it did.
     logprobs
         Whether Cheap is asked for log-probabilities where the client does not.
     log, state
-        Paths of the decision log and of the file with sessions.
-    limits
-        What bounds a request.
+        Path of the log; where sessions are kept, as `open_store` takes it.
+    store_down
+        What comes of a request whose session can be neither read nor written, see `STORE_DOWN`.
+    limits, doors
+        What bounds a request, and who may come in.
+    telemetry
+        Whether OpenTelemetry watches requests and calls.
+    workers
+        How many processes serve.
+    counters
+        A file in which workers add up their counters.
 
     Examples
     --------
@@ -107,20 +183,43 @@ class Settings:
     cheap: Upstream
     strong: Upstream
     shadow: str | None = None
+    canary: str | None = None
+    plan: Plan = field(default_factory=Plan)
     handoff: Handoff | None = None
-    fallback: bool = False
+    fallback: tuple[str, ...] = ()
     logprobs: bool = False
     log: str | None = None
     state: str | None = None
+    store_down: str = "fail"
     limits: Limits = field(default_factory=Limits)
+    doors: Doors = field(default_factory=Doors)
+    telemetry: bool = False
+    workers: int = 1
+    counters: str | None = None
+
+    def __post_init__(self) -> None:
+        """Check what goes together."""
+        object.__setattr__(self, "fallback", tuple(self.fallback))
+        for one in self.fallback:
+            validate.choice("fallback", one, FALLBACKS)
+        validate.choice("store-down", self.store_down, STORE_DOWN)
+        if self.handoff is not None:
+            validate.choice("handoff", self.handoff, HANDOFFS)
+        if (self.plan.canary > 0) != (self.canary is not None):
+            raise InvalidDataError(
+                "a router file and a share above 0, both or neither", field="canary", value=self.canary
+            )
+        validate.whole("workers", self.workers, 1, 256)
+        if self.workers > 1 and self.state is None:
+            raise InvalidDataError("a store, with --state, that all workers share", field="state", value=None)
 
     def to_json(self) -> str:
-        """Give all of it as text; there is no key in it."""
+        """Return all of it as text; there is no key in it."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> Settings:
-        """Read what `to_json` gave."""
+        """Read what `to_json` wrote."""
         content = json.loads(text)
-        cheap, strong = (Upstream(**content.pop(side)) for side in ("cheap", "strong"))
-        return cls(cheap=cheap, strong=strong, limits=Limits(**content.pop("limits")), **content)
+        kinds = {"cheap": Upstream, "strong": Upstream, "limits": Limits, "doors": Doors, "plan": Plan}
+        return cls(**{**content, **{name: kind(**content[name]) for name, kind in kinds.items()}})
