@@ -35,6 +35,7 @@ from bayes_tacit.policies import (
     TunedSwitch,
     World,
 )
+from bayes_tacit.router import handoff_at
 from simulations import __main__ as program
 from simulations.__main__ import main
 from simulations.alfworld import (
