@@ -8,14 +8,16 @@ from functools import cache
 
 import numpy as np
 import pytest
+from toy_world import deferral
 
 from bayes_tacit.agents import Budget, History, Step, is_finished
+from bayes_tacit.agents.pairs import episodes_from_transcripts
 from bayes_tacit.agents.playing import Continuations, Players, RecordedActor, collect, collected, transcript_path
 from bayes_tacit.agents.teacher import feasible_by
-from bayes_tacit.agents.transcript import episodes_from_transcripts
 from bayes_tacit.data.costs import StepCost
-from bayes_tacit.decisions.selection import operating_points
+from bayes_tacit.decisions.evaluation import operating_points
 from bayes_tacit.errors import FileFormatError, InvalidDataError
+from bayes_tacit.router.rules import Chance, StepChance, TaskSignal
 from simulations.alfworld import (
     KITCHEN_TASKS,
     Alfworld,
@@ -154,14 +156,38 @@ def test_continuations_are_played_once_and_only_where_asked(pairs, tmp_path, mon
     assert [done for done, _ in told] == [0, 1, 2]
 
 
-def test_step_deferral_is_what_a_plain_loop_plays(games, pairs, tmp_path):
-    thresholds = np.array([0.3, 0.9])
-    found = Continuations(GAMES, pairs, tmp_path, PLAYERS).deferral("uncertainty", thresholds)
+CHANCE = Chance(np.zeros(12), np.ones(12), 0.2, np.zeros(12))
+
+
+@pytest.mark.parametrize("rule", ["signal", "by task", "chance"])
+def test_single_steps_are_what_a_plain_loop_plays_whatever_the_rule(rule, games, pairs, tmp_path):
+    """A task's own threshold and a start are not looked at; the chance is an increasing function of the signal."""
+    thresholds, names = np.array([0.3, 0.9]), AlfworldExtractor().feature_names
+    own = TaskSignal([0.1], 0.0, CHANCE, CHANCE, [[0, 1], [0, 1]], [0, 0], 1.0)
+    looked_at = Chance(np.zeros(13), np.ones(13), 0.0, [0] * 12 + [1])
+    signal = deferral(0.5, "uncertainty", "post_action")
+    routers = {
+        "signal": signal,
+        "by task": replace(signal, rule=own, alpha_start=-1.0, feature_names=names),
+        "chance": replace(signal, rule=StepChance(looked_at), feature_names=names),
+    }
+    at = 1 / (1 + np.exp(-thresholds)) if rule == "chance" else thresholds
+    told = []
+    continued = Continuations(GAMES, pairs, tmp_path, PLAYERS, 1 + (rule == "chance"), counting(told))
+    found = continued.single_steps(routers[rule], at)
     assert found.shape == (4, 2, 3)
     for k, threshold in enumerate(thresholds):
         for row, game in enumerate(games):
             success, cheap, strong = plain(game, 16, None, "uncertainty", threshold)
             assert found[:, k, row].tolist() == [success, cheap + 6.75 * strong, cheap, strong]
+    # What is known is not played again, also for another rule with the same score, and an endless threshold is Cheap.
+    told.clear()
+    again = routers["signal"] if rule == "by task" else routers[rule]
+    np.testing.assert_array_equal(continued.single_steps(again, at), found)
+    assert not told
+    alone = continued.single_steps(again, np.array([np.inf]))[:, 0]
+    assert alone[0].tolist() == [pair.cheap.end.success for pair in pairs]
+    assert not alone[3].any()
 
 
 def test_continuations_of_other_rollouts_are_refused(games, pairs, tmp_path):

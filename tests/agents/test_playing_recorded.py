@@ -18,10 +18,11 @@ from bayes_tacit.agents import (
     Observation,
     Proposal,
     read_transcript,
+    recorded,
     run_episode,
     write_transcript,
 )
-from bayes_tacit.agents.playing import Players, RecordedActor, collect, recorded
+from bayes_tacit.agents.playing import Players, RecordedActor, collect
 from bayes_tacit.errors import InvalidDataError, MissingFileError
 from bayes_tacit.router import pure
 

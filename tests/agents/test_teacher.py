@@ -16,6 +16,7 @@ from bayes_tacit import Counterfactuals, Episodes, StepCost, load_example
 from bayes_tacit.agents import ActorError, Budget, Retry, episodes_from_transcripts, run_episode, write_transcript
 from bayes_tacit.agents.endpoint import Endpoint
 from bayes_tacit.agents.marks import Mark, read_marks, with_marks
+from bayes_tacit.agents.pairs import read_pairs
 from bayes_tacit.agents.teacher import (
     Lesson,
     ModelTeacher,
@@ -26,7 +27,6 @@ from bayes_tacit.agents.teacher import (
     read_answer,
     stalled_for,
 )
-from bayes_tacit.agents.transcript import read_pairs
 from bayes_tacit.cli.app import app, main
 from bayes_tacit.cli.teach import teach
 from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileError

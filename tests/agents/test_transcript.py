@@ -118,6 +118,7 @@ def test_a_killed_program_leaves_a_torn_transcript_that_does_not_count(tmp_path)
         sys.path[:0] = [{str(Path(__file__).parent)!r}]
         from toy_world import Corridor, Walker
         from bayes_tacit.agents import run_episode
+        from bayes_tacit.router import pure
         class Deadly(Walker):
             def act(self, history):
                 if len(history) == 2:
