@@ -1,11 +1,9 @@
-import copy
 import dataclasses
 import json
 import math
 import pickle
 import subprocess
 import sys
-import threading
 from decimal import Decimal
 from itertools import pairwise
 
@@ -13,23 +11,27 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
-from bayes_tacit.router.quantiles import Quantiles
 from hypothesis import given
 from hypothesis import strategies as st
 from posteriors import random_posterior
-from routers import ALPHAS, FEATURES, ROLLOUTS, ROUTERS, random_router
+from routers import ALPHAS, EVERY_ROUTER, FEATURES, ROLLOUTS, ROUTERS, random_router
 from strategies import quietly
 
 from bayes_tacit import Decision, Episodes, MapFit, Router, decisive_scores, fit_map, handoff_score
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.router import EpisodeEndedError, HandoffState
+from bayes_tacit.model.memory import peaks, with_clock
+from bayes_tacit.router import EpisodeEndedError, HandoffState, Ranges, Start
 
-HEAVY = ("arviz", "dask", "h5netcdf", "matplotlib", "pandas", "pydantic", "pymc", "pytensor", "rich", "xarray", "zarr")
+HEAVY = ("arviz", "dask", "h5netcdf", "matplotlib", "pandas", "pymc", "pytensor", "rich", "xarray", "zarr")
 
 
 def decisions(router: Router, features: object, rollout: list, **settings) -> list[Decision]:
     state = router.start(features, **settings)
     return [state.observe(diagnostics) for diagnostics in rollout]
+
+
+def with_rule(router: Router, **changes) -> Router:
+    return dataclasses.replace(router, rule=dataclasses.replace(router.rule, **changes))
 
 
 def routed(router: Router, episodes: Episodes) -> np.ndarray:
@@ -102,8 +104,9 @@ def test_a_router_scores_with_all_the_draws_it_keeps_under_its_own_rule(rng, exa
     q = handoff_score(tree, episodes).quantile(0.9, ("chain", "draw"), skipna=False)
     np.testing.assert_allclose(router.scores(episodes), q, rtol=1e-12)
     few = decisive_scores(tree, episodes, 0.9)
-    np.testing.assert_array_equal(few, Router.from_posterior(tree, alpha=0.7, rule=0.9).scores(episodes))
-    assert not np.array_equal(few, router.scores(episodes), equal_nan=True)
+    expected = Router.from_posterior(tree, alpha=0.7, rule=0.9).scores(episodes)
+    np.testing.assert_allclose(few, expected, rtol=1e-14)
+    assert not np.allclose(few, router.scores(episodes), rtol=1e-9, equal_nan=True)
 
 
 @pytest.mark.parametrize("fixed_weights", [False, True])
@@ -132,10 +135,10 @@ def test_draws_are_thinned_evenly(rng, example):
     tree = random_posterior(rng, example, chains=2, draws=50)
     tree["posterior/s"] = tree["posterior/s"].copy(data=np.arange(1.0, 101.0).reshape(2, 50))
     router = Router.from_posterior(tree, alpha=0.3, draws=10, rule=0.2, timing="proposal")
-    np.testing.assert_array_equal(router.draws.s, np.arange(1.0, 101.0, 10))
+    np.testing.assert_array_equal(router.rule.s, np.arange(1.0, 101.0, 10))
     assert router.provenance["draws_available"] == 100
-    assert (router.rule, router.timing) == (0.2, "proposal")
-    assert len(Router.from_posterior(tree, alpha=0.3, draws=1000).draws) == 100
+    assert (router.rule.quantile, router.timing) == (0.2, "proposal")
+    assert len(Router.from_posterior(tree, alpha=0.3, draws=1000).rule.s) == 100
 
 
 def test_a_posterior_without_features_needs_none(rng, example):
@@ -145,13 +148,12 @@ def test_a_posterior_without_features_needs_none(rng, example):
     u = [0.5] * len(router.diagnostic_names)
     scores = {router.start(*features).observe(u).score for features in ((), ({},), ([],), (None,))}
     assert len(scores) == 1
-    with pytest.raises(InvalidDataError, match="a name in features is 'size'; expected one of none"):
-        router.start({"size": 1})
+    assert router.start({"size": 1}).features == ()
 
 
 def test_decision_of_a_point_estimate_worked_by_hand():
     router = dataclasses.replace(random_router(features=1, diagnostics=2), alpha=0.25)
-    draws, x = router.draws, (3 - router.feature_mean[0]) / router.feature_scale[0]
+    draws, x = router.rule, (3 - router.rule.mean[0]) / router.rule.scale[0]
     pi = 1 / (1 + math.exp(-draws.gamma0[0] - draws.gamma[0, 0] * x))
     risk = draws.w[0] @ [1, 0.5]
     z = (math.log(2 * risk) - draws.beta0[0] - draws.beta[0, 0] * x) / draws.s[0]
@@ -169,10 +171,10 @@ def test_decision_of_a_point_estimate_worked_by_hand():
 
 def test_decision_under_a_posterior_has_means_and_the_central_band():
     router = random_router(draws=30, features=0, rule=0.1)
-    draws = router.draws
+    draws = router.rule
     decision = router.start().observe([1, 0.5, 2])
     risk = draws.w @ [1, 0.5, 2]
-    pi = draws.incidence(np.zeros(0))
+    pi = 1 / (1 + np.exp(-draws.gamma0))
     z = (np.log(risk) - draws.beta0) / draws.s
     q = pi * np.array([0.5 * math.erfc(-each / math.sqrt(2)) for each in z])
     assert decision.risk == pytest.approx(risk.mean(), rel=1e-14)
@@ -181,12 +183,6 @@ def test_decision_under_a_posterior_has_means_and_the_central_band():
     assert [decision.lower, decision.score, decision.upper] == pytest.approx(
         np.quantile(q, [0.05, 0.1, 0.95]), rel=1e-13
     )
-
-
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=60), st.lists(st.floats(0, 1), min_size=1, max_size=4))
-def test_quantiles_are_numpys_to_the_last_bit(values, probabilities):
-    found = Quantiles(len(values), probabilities)(np.array(values))
-    assert found == np.quantile(values, probabilities).tolist()
 
 
 def test_a_decision_cannot_be_changed_and_says_why():
@@ -201,13 +197,6 @@ def test_a_decision_cannot_be_changed_and_says_why():
     assert after.reason == "alpha was reached at step 1"
 
 
-def test_a_score_equal_to_alpha_hands_off():
-    score = random_router().start([0, 0]).observe([1, 1, 1]).score
-    assert random_router(alpha=score).start([0, 0]).observe([1, 1, 1]).handoff
-    above = score * (1 + 1e-6)
-    assert not random_router(alpha=above).start([0, 0]).observe([1, 1, 1]).handoff
-
-
 @pytest.mark.parametrize("draws", [1, 20])
 def test_without_evidence_the_score_is_zero(draws):
     decision = random_router(draws=draws).start([0, 0]).observe([0, 0, 0])
@@ -218,7 +207,7 @@ def test_without_evidence_the_score_is_zero(draws):
 @pytest.mark.parametrize("draws", [1, 20])
 def test_the_smallest_and_the_largest_risks_have_scores(family, draws):
     state = random_router(draws=draws, family=family).start([0, 0])
-    first, second = state.observe([1e-320, 1e-320, 1e-320]), state.observe([1e308, 1e300, 0])
+    first, second = state.observe([1e-320, 1e-320, 1e-320]), state.observe([1e306, 1e300, 0])
     assert first.cumulative_risk > 0
     assert first.score < 1e-12
     assert second.score == pytest.approx(second.pi, rel=1e-12)
@@ -229,19 +218,10 @@ def test_the_score_never_decreases_and_stays_below_pi(router, features, rollout)
     made = decisions(router, features, rollout)
     scores = [decision.score for decision in made]
     assert all(later >= earlier - 1e-15 for earlier, later in pairwise(scores))
-    if router.rule == "mean" or len(router.draws) == 1:
+    if router.rule.quantile is None or len(router.rule.s) == 1:
         assert scores[-1] <= made[-1].pi + 1e-15
-    if len(router.draws) > 1:
+    if len(router.rule.s) > 1:
         assert all(0 <= decision.lower <= decision.upper <= 1 for decision in made)
-
-
-@given(ROUTERS, FEATURES, ROLLOUTS)
-def test_a_handoff_is_at_the_first_crossing_and_never_taken_back(router, features, rollout):
-    made = decisions(router, features, rollout)
-    crossed = [decision.step for decision in made if decision.score >= router.alpha]
-    for decision in made:
-        assert decision.handoff == bool(crossed and decision.step >= crossed[0])
-        assert decision.handoff_step == (crossed[0] if decision.handoff else None)
 
 
 @pytest.mark.parametrize("alpha", [np.float64(0.25), np.float32(0.25), np.int64(1)])
@@ -265,26 +245,21 @@ def test_lowering_alpha_never_delays_a_handoff(router, features, rollout, other)
 def test_raising_the_quantile_never_delays_a_handoff(router, features, rollout, rules):
     low, high = sorted(rules)
     late, early = (
-        decisions(dataclasses.replace(router, rule=r), features, rollout)[-1].handoff_step for r in (low, high)
+        decisions(with_rule(router, quantile=r), features, rollout)[-1].handoff_step for r in (low, high)
     )
     assert late is None or (early is not None and early <= late)
 
 
 @given(ROUTERS, FEATURES, ROLLOUTS, st.permutations(range(3)), st.permutations(range(2)))
 def test_the_order_of_diagnostics_and_features_does_not_matter(router, features, rollout, order, feature_order):
-    draws = dataclasses.replace(
-        router.draws,
-        w=router.draws.w[:, [*order, 3] if router.draws.clock else order],
-        gamma=router.draws.gamma[:, feature_order],
-        beta=router.draws.beta[:, feature_order],
-    )
+    rule = router.rule
+    changes = {name: getattr(rule, name)[:, feature_order] for name in ("gamma", "beta")}
+    changes |= {name: getattr(rule, name)[feature_order] for name in ("mean", "scale")}
     permuted = dataclasses.replace(
         router,
         diagnostic_names=tuple(router.diagnostic_names[j] for j in order),
         feature_names=tuple(router.feature_names[j] for j in feature_order),
-        feature_mean=router.feature_mean[feature_order],
-        feature_scale=router.feature_scale[feature_order],
-        draws=draws,
+        rule=dataclasses.replace(rule, w=rule.w[:, [*order, 3] if rule.clock else order], **changes),
     )
     by_name = dict(zip(router.feature_names, features, strict=True))
     named = [dict(zip(router.diagnostic_names, u, strict=True)) for u in rollout]
@@ -295,29 +270,6 @@ def test_the_order_of_diagnostics_and_features_does_not_matter(router, features,
     assert [d.score for d in decisions(permuted, permuted_features, in_order)] == pytest.approx(
         expected, rel=0, abs=1e-12
     )
-
-
-@given(ROUTERS, FEATURES, ROLLOUTS, st.booleans())
-def test_snapshot_and_restore_at_every_step_change_nothing(router, features, rollout, shadow):
-    loaded = Router.from_json(router.to_json())
-    state = router.start(features, shadow=shadow, episode="a")
-    restored = []
-    for diagnostics in rollout:
-        state = loaded.restore(json.loads(json.dumps(state.snapshot())))
-        restored.append(state.observe(diagnostics))
-    assert restored == decisions(router, features, rollout, shadow=shadow)
-    assert (state.episode, state.shadow, state.step) == ("a", shadow, len(rollout))
-
-
-@given(ROUTERS, FEATURES, ROLLOUTS)
-def test_shadow_mode_records_the_handoff_without_making_it(router, features, rollout):
-    plain, shadow = decisions(router, features, rollout), decisions(router, features, rollout, shadow=True)
-    assert not any(decision.handoff for decision in shadow)
-    assert [decision.would_handoff for decision in shadow] == [decision.handoff for decision in plain]
-    assert {decision.call for decision in shadow} == {"cheap"}
-    made = [decision._replace(handoff=decision.would_handoff) for decision in shadow]
-    assert [one._replace(call="strong" if one.handoff else "cheap") for one in made] == plain
-    assert all(("shadow mode" in decision.reason) == decision.would_handoff for decision in shadow)
 
 
 @pytest.mark.parametrize("draws", [1, 5])
@@ -355,46 +307,20 @@ def test_the_end_of_an_episode_is_final():
         restored.observe([1, 1, 1])
 
 
-def test_many_threads_share_a_router():
-    router = random_router(draws=50, alpha=0.5)
-    rollouts = np.random.default_rng(1).gamma(0.3, size=(40, 30, 3))
-    expected = [decisions(router, [i / 40, 0], list(rollout)) for i, rollout in enumerate(rollouts)]
-    found: dict[int, list[Decision]] = {}
-    fresh = Router.from_json(router.to_json())
-
-    def run(worker: int) -> None:
-        for i in range(worker, 40, 4):
-            found[i] = decisions(fresh, [i / 40, 0], list(rollouts[i]))
-
-    threads = [threading.Thread(target=run, args=(worker,)) for worker in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert [found[i] for i in range(40)] == expected
-
-
 def test_a_router_is_a_value():
     router = random_router(draws=3)
-    assert router == pickle.loads(pickle.dumps(router)) == copy.deepcopy(router)
+    assert router == pickle.loads(pickle.dumps(router))
     assert len({router, random_router(draws=3), random_router(1, draws=3)}) == 2
     assert router != dataclasses.replace(router, alpha=0.31)
     with pytest.raises(ValueError, match="read-only"):
-        router.draws.w[0, 0] = 1
+        router.rule.w[0, 0] = 1
     with pytest.raises(dataclasses.FrozenInstanceError):
         router.alpha = 0.2
 
 
-def test_a_router_does_not_follow_the_arrays_it_was_made_from():
-    mean = np.zeros(2)
-    router = dataclasses.replace(random_router(), feature_mean=mean)
-    mean[:] = 9
-    assert router.feature_mean.tolist() == [0, 0]
-
-
 def test_router_and_state_print_readably():
     assert repr(random_router(draws=1000, rule=0.1)) == (
-        "<Router: 0.1 quantile of 1,000 draws >= alpha 0.3, post_action; 3 diagnostics, 2 features>"
+        "<Router: tacit_switch, 0.1 quantile of 1,000 draws >= alpha 0.3, post_action; 3 diagnostics, 2 features>"
     )
     state = random_router().start([0, 0], episode="task-17", shadow=True)
     state.observe([9, 9, 9])
@@ -405,7 +331,6 @@ def test_router_and_state_print_readably():
 BAD_DIAGNOSTICS = [
     ({"u0": 1, "u1": 1}, r"expected diagnostics\['u2'\], which is missing"),
     ({}, r"expected diagnostics\['u0'\], which is missing"),
-    ({"u0": 1, "u1": 1, "u2": 1, "u3": 1}, "a name in diagnostics is 'u3'; expected one of u0, u1, u2"),
     ({"u0": 1, "u1": 1, "U2": 1}, r"expected diagnostics\['u2'\], which is missing"),
     ({"u0": 1, "u1": -0.5, "u2": 1}, r"diagnostics\['u1'\] is -0.5; expected a finite number >= 0"),
     ({"u0": 1, "u1": math.nan, "u2": 1}, r"diagnostics\['u1'\] is nan"),
@@ -435,7 +360,7 @@ BAD_DIAGNOSTICS = [
     (iter([1, 1, 1]), "diagnostics is <list_iterator"),
     (["a", "b", "c"], r"diagnostics\['u0'\] is 'a'"),
     (pd.Series({"u0": 1.0, "u1": np.nan, "u2": 1.0}), r"diagnostics\['u1'\] is nan"),
-    ([1.7e308, 1.7e308, 1.7e308], "cumulative risk is inf; expected diagnostics whose sum over the episode is finite"),
+    ([1.7e308, 1.7e308, 1.7e308], "so far is inf; expected diagnostics whose sum over the episode is finite"),
 ]
 
 
@@ -443,7 +368,7 @@ BAD_DIAGNOSTICS = [
 @pytest.mark.parametrize(("bad", "message"), BAD_DIAGNOSTICS)
 def test_bad_diagnostics_are_refused_and_leave_the_state_as_it_was(draws, bad, message):
     state = random_router(draws=draws).start([0, 0], episode="task-17")
-    state.observe([1.7e308, 1.7e308, 1.7e308] if "cumulative" in message else [0.1, 0.2, 0.3])
+    state.observe([4e307, 4e307, 4e307] if "so far" in message else [0.1, 0.2, 0.3])
     before = state.snapshot()
     with pytest.raises(InvalidDataError, match=message) as caught:
         state.observe(bad)
@@ -455,21 +380,20 @@ def test_bad_diagnostics_are_refused_and_leave_the_state_as_it_was(draws, bad, m
 @pytest.mark.parametrize(
     ("bad", "message"),
     [
-        (None, "number of features is 0; expected 2: x0, x1"),
+        (None, r"expected features\['x0'\], which is missing"),
         ({}, r"expected features\['x0'\], which is missing"),
         ({"x0": 1}, r"expected features\['x1'\], which is missing"),
-        ({"x0": 1, "x1": 1, "x2": 1}, "a name in features is 'x2'; expected one of x0, x1"),
         ({"x0": 1, "x1": math.nan}, r"features\['x1'\] is nan; expected a finite number$"),
         ([1, -math.inf], r"features\['x1'\] is -inf"),
         ([1], "number of features is 1; expected 2"),
         (["1", 1], r"features\['x0'\] is '1'"),
-        ([1.7e308, -1.7e308], "location of the threshold is .*; expected features for which it is finite"),
+        ([1.7e308, -1.7e308], "of the task is .*; expected features for which it is finite"),
     ],
 )
 def test_bad_features_are_refused(draws, bad, message):
     router = random_router(draws=draws)
-    if "location" in message:
-        router = dataclasses.replace(router, feature_scale=np.full(2, 1e-3))
+    if "of the task" in message:
+        router = with_rule(router, scale=np.full(2, 1e-3))
     with pytest.raises(InvalidDataError, match=message):
         router.start(bad)
 
@@ -495,20 +419,6 @@ def test_bad_features_are_refused(draws, bad, message):
 def test_bad_settings_are_refused(rng, example, settings, message):
     with pytest.raises(InvalidDataError, match=message):
         Router.from_posterior(random_posterior(rng, example), **{"alpha": 0.3, **settings})
-
-
-def test_a_threshold_is_asked_for_never_assumed(rng, example, example_fit):
-    tree, router = random_posterior(rng, example), random_router()
-    parts = {field.name: getattr(router, field.name) for field in dataclasses.fields(router) if field.name != "alpha"}
-    for make in (
-        lambda: Router(**parts),
-        lambda: Router.from_fit(example_fit),
-        lambda: Router.from_posterior(tree, rule="mean"),
-    ):
-        with pytest.raises(TypeError, match=r"missing 1 required .*argument: 'alpha'"):
-            make()
-    with pytest.raises(InvalidDataError, match="alpha is None; expected a number above 0 and at most 1"):
-        Router.from_fit(example_fit, None)
 
 
 def test_fits_and_posteriors_are_not_taken_for_each_other(rng, example, example_fit: MapFit):
@@ -553,9 +463,8 @@ def snapshot_of(router: Router) -> dict:
         ({"step": -1}, "step is -1; expected a whole number >= 0"),
         ({"step": 2.0}, "step is 2.0"),
         ({"step": 3}, "the snapshot was changed"),
-        ({"total": None}, "the snapshot was changed"),
-        ({"total": []}, r"total is \[\]; expected a list of"),
-        ({"total": "9"}, "total is '9'"),
+        ({"state": None}, "state is None; expected an object"),
+        ({"state": {}}, "the snapshot was changed"),
         ({"handoff_step": 2}, "handoff_step is 2; expected a step before 2"),
         ({"handoff_step": True}, "handoff_step is True"),
         ({"handoff_step": 0}, "the snapshot was changed"),
@@ -570,12 +479,9 @@ def test_a_changed_snapshot_is_refused(draws, changes, message):
         router.restore({**snapshot_of(router), **changes})
 
 
-@pytest.mark.parametrize("draws", [1, 4])
-def test_a_snapshot_with_negative_or_missing_parts_is_refused(draws):
-    router = random_router(draws=draws)
+def test_a_snapshot_with_missing_parts_is_refused():
+    router = random_router()
     snapshot = snapshot_of(router)
-    with pytest.raises(InvalidDataError, match=r"total is .*; expected numbers >= 0"):
-        router.restore({**snapshot, "total": [-value for value in snapshot["total"]]})
     with pytest.raises(InvalidDataError, match="snapshot: it is None; expected an object with the keys"):
         router.restore(None)
     for key in snapshot:
@@ -589,9 +495,181 @@ def test_a_snapshot_of_another_router_is_refused():
         random_router(alpha=0.31).restore(state.snapshot())
 
 
-def test_whole_floats_written_as_integers_do_not_invalidate_a_snapshot():
-    router = random_router(draws=4)
-    state = router.start([1, 2])
-    state.observe([1, 1, 1])
-    snapshot = {**state.snapshot(), "features": [1, 2], "total": [1, 1, 1]}
-    assert router.restore(snapshot).observe([0, 1, 0]) == state.observe([0, 1, 0])
+# Memory, clock, pace and start
+
+
+@pytest.mark.parametrize("clock", [False, True])
+@pytest.mark.parametrize("memory", [0.0, 0.6, 0.95, 1.0])
+@pytest.mark.parametrize("diagnostics", [1, 3, 23])
+def test_the_risk_of_a_point_estimate_is_that_of_peaks_taken_anew(memory, clock, diagnostics):
+    router = random_router(3, memory=memory, clock=clock, diagnostics=diagnostics)
+    u = np.random.default_rng(1).exponential(size=(30, diagnostics))
+    u[7:15] = 0.0
+    state = router.start([0.0, 0.0])
+    made = [state.observe(row.tolist()) for row in u]
+    held = peaks(with_clock(u) if clock else u, np.array([memory] * diagnostics + [1.0] * clock))
+    seen = [decision.cumulative_risk for decision in made]
+    np.testing.assert_allclose(seen, held @ router.rule.w[0], rtol=1e-13)
+    np.testing.assert_allclose(np.cumsum([decision.risk for decision in made]), seen, rtol=1e-9)
+
+
+def test_draws_with_memories_of_their_own_are_routers_of_one_draw_each():
+    router = random_router(3, draws=6, memory="by draw", clock=True)
+    u = np.random.default_rng(1).exponential(size=(10, 3)).tolist()
+    rule, found = router.rule, [one.score for one in decisions(router, [0.5, 1], u)]
+    names = ("w", "gamma0", "gamma", "beta0", "beta", "s", "memory")
+    each = [with_rule(router, **{name: getattr(rule, name)[[i]] for name in names}) for i in range(6)]
+    alone = np.array([[one.score for one in decisions(single, [0.5, 1], u)] for single in each])
+    np.testing.assert_allclose(found, alone.mean(axis=0), rtol=1e-12)
+
+
+def test_another_memory_is_another_router():
+    one, other = (random_router(memory=memory) for memory in (0.6, 0.5))
+    assert one != other
+    with pytest.raises(InvalidDataError, match="snapshot was taken under another router"):
+        other.restore(one.start([0, 0]).snapshot())
+
+
+def test_a_fit_with_a_memory_makes_a_router(example):
+    fit = quietly(fit_map, example, memory=0.7, clock=True, restarts=1)
+    router = Router.from_fit(fit, alpha=0.3)
+    assert (router.rule.memory.tolist(), router.rule.clock) == ([0.7], True)
+    assert router.diagnostic_names == example.diagnostic_names
+    assert "a point estimate with memory 0.7 and a clock >= alpha 0.3" in repr(router)
+
+
+@given(EVERY_ROUTER, FEATURES, ROLLOUTS)
+def test_alpha_falls_with_the_pace_and_the_first_score_at_its_own_alpha_decides(router, features, rollout):
+    state = router.start(features)
+    opened = state.opening is not None and state.opening.score >= router.alpha_start
+    assert opened == (state.opening is not None and state.opening.handoff)
+    crossed = -1 if opened else None
+    for step, decision in enumerate([state.observe(diagnostics) for diagnostics in rollout]):
+        if router.alpha == math.inf:
+            assert decision.alpha is None
+        else:
+            assert decision.alpha == pytest.approx(router.alpha * math.exp(-router.pace * step))
+            crossed = step if crossed is None and decision.score >= decision.alpha else crossed
+        assert decision.handoff_step == crossed
+        assert decision.call == ("cheap" if crossed is None else "strong" if crossed < 0 else router.call)
+
+
+def test_the_threshold_never_falls_to_zero_and_may_grow_beyond_all_numbers():
+    state = random_router(0, alpha=0.5, pace=900.0).start([0.0, 0.0])
+    assert [state.observe([0, 0, 0]).handoff for _ in range(5)] == [False] * 5
+    assert state.observe([1, 0, 0]).handoff
+    state = random_router(0, alpha=0.5, pace=-900.0).start([0.0, 0.0])
+    assert [state.observe([0, 0, 0]).alpha for _ in range(3)] == [0.5, None, None]
+
+
+def test_a_start_score_is_computed_as_its_equation_says():
+    router = random_router(4, draws=6, started=True, rule=0.3)
+    rule, x = router.rule, (np.array([1.0, -2.0]) - router.rule.mean) / router.rule.scale
+    pi = 1 / (1 + np.exp(-(rule.gamma0 + rule.gamma @ x)))
+    cheap = 1 / (1 + np.exp(-(rule.start.intercept + rule.start.slopes @ x)))
+    opening = router.start([1.0, -2.0]).opening
+    assert opening.score == pytest.approx(np.quantile(rule.start.weight * pi - cheap, 0.3))
+    assert opening.lower < opening.score < opening.upper
+    assert opening.pi == pytest.approx(pi.mean())
+    assert (opening.step, opening.alpha, opening.risk) == (-1, 0.2, None)
+    fewer = rule.thinned(3)
+    assert (len(fewer.s), fewer.start.intercept.tolist()) == (3, rule.start.intercept[[0, 2, 4]].tolist())
+
+
+def test_shadow_mode_opens_without_handing_off():
+    router = random_router(2, started=True, alpha=0.9, alpha_start=-5.0, call="restart")
+    state = router.start([0.0, 0.0], shadow=True)
+    assert (state.opening.handoff, state.opening.would_handoff, state.opening.call) == (False, True, "cheap")
+    assert (state.handoff, state.handoff_step) == (False, -1)
+    assert "shadow mode" in state.opening.reason
+    assert "before the first step" in state.observe([1, 1, 1]).reason
+    # There is nothing yet that a restart would begin anew.
+    assert router.start([0.0, 0.0]).opening.call == "strong"
+
+
+@pytest.mark.parametrize("timing", ["post_action", "proposal"])
+@pytest.mark.parametrize("draws", [1, 9])
+def test_a_threshold_that_is_a_score_of_a_table_is_reached_online(example, timing, draws, rng):
+    episodes = example.take(slice(8))
+    plain = Router.from_posterior(random_posterior(rng, example, draws=draws), 0.5, timing=timing)
+    for row, alpha in enumerate(plain.scores(episodes).values[:, 3].tolist()):
+        router = dataclasses.replace(plain, alpha=alpha)
+        x = episodes.dataset["features"].values[row].tolist()
+        u = episodes.dataset["diagnostics"].values[row, : episodes.n_steps[row]].tolist()
+        at = [decision.handoff for decision in decisions(router, x, u)].index(True)
+        assert at + (timing == "post_action") == router.handoffs(episodes).values[row]
+
+
+def test_ranges_of_training_are_kept_and_say_what_is_outside(example, example_fit):
+    router = Router.from_fit(example_fit, alpha=0.3).with_ranges_of(example)
+    loaded = Router.from_json(router.to_json())
+    assert loaded.ranges == router.ranges == Ranges.of(example)
+    assert loaded.fingerprint != dataclasses.replace(router, ranges=None).fingerprint
+    row = dict(zip(example.feature_names, example.dataset["features"].values[0].tolist(), strict=True))
+    assert router.ranges.outside("features", row) == ()
+    assert router.ranges.outside("features", row | {"entities": 1e6}) == ("entities",)
+    assert router.ranges.diagnostics["stalled"][-1] == np.nanmax(example.dataset["diagnostics"].values[..., 2])
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"alpha": 1.5}, "alpha is 1.5; expected a number above 0 and at most 1"),
+        ({"alpha": 0, "pace": 0.1}, "alpha is 0; expected a number above 0"),
+        ({"pace": math.inf}, "pace is inf; expected a finite number"),
+        ({"call": "again"}, "call is 'again'"),
+        ({"ranges": Ranges({}, {})}, "names in the ranges of features"),
+        ({"diagnostic_names": ()}, "shape of w"),
+        ({"feature_names": ("x0",)}, "shape of feature mean"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(settings, message):
+    with pytest.raises(InvalidDataError, match=message):
+        dataclasses.replace(random_router(), **settings)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "message"),
+    [
+        ({"w": np.ones((3, 2)) / 2}, r"expected the shape \(3, 3\)"),
+        ({"gamma": np.zeros((3, 0))}, r"shape of gamma is \(3, 0\)"),
+        ({"beta0": [0, np.nan, 0]}, r"beta0.* is nan; expected a finite number"),
+        ({"s": []}, r"shape of w is \(3, 3\); expected"),
+        ({"s": [1, 1, 0]}, r"s\[2\] is 0.0; expected a number above 0"),
+        ({"w": [[0.5, 0.5, 0.1]] * 3}, r"sum of w\[0\] is 1.1; expected 1 within"),
+        ({"memory": [-0.1]}, "memory is .*; expected numbers from 0 to 1"),
+        ({"memory": [0.5, 0.5]}, "shape of memory"),
+        ({"memory": [0.5, 2.0, 0.1]}, "memory is .*; expected numbers from 0 to 1"),
+        ({"family": "cauchy"}, "family is 'cauchy'"),
+        ({"quantile": 1.5}, "rule is 1.5"),
+        ({"scale": [1.0, 0.0]}, r"feature scale\[1\] is 0.0; expected a number above 0"),
+        ({"start": Start(1, np.zeros(2), np.zeros((2, 2)))}, "shape of intercept of the start"),
+        ({"start": Start(1, np.zeros(3), np.zeros((3, 1)))}, "shape of slopes of the start"),
+    ],
+)
+def test_parameters_given_by_hand_are_checked(numbers, message):
+    with pytest.raises(InvalidDataError, match=message):
+        with_rule(random_router(draws=3), **numbers)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "message"),
+    [((-1, [0.0], [[0.0]]), "weight of the start is -1"), ((1, [math.nan], [[0.0]]), "intercept of Start.* is nan")],
+)
+def test_a_start_of_wrong_numbers_is_refused(numbers, message):
+    with pytest.raises(InvalidDataError, match=message):
+        Start(*numbers)
+
+
+def test_a_router_says_what_is_beyond_the_paper():
+    router = random_router(1, memory=0.6, clock=True, started=True, pace=0.1, call="restart")
+    expected = "with memory 0.6 and a clock >= alpha 0.3, post_action, start >= 0.2, pace 0.1, call restart; 3 diagnost"
+    assert expected in repr(router)
+
+
+def test_a_threshold_is_asked_for_never_assumed(rng, example, example_fit):
+    for make in (lambda: Router.from_fit(example_fit), lambda: Router.from_posterior(random_posterior(rng, example))):
+        with pytest.raises(TypeError, match=r"missing 1 required .*argument: 'alpha'"):
+            make()
+    with pytest.raises(InvalidDataError, match="alpha is None; expected a number above 0 and at most 1"):
+        Router.from_fit(example_fit, None)
