@@ -29,7 +29,7 @@ from bayes_tacit.policies import (
     TunedDeferral,
     TunedSwitch,
 )
-from bayes_tacit.policies.recommend import BY_LIKELIHOOD, STARTED_AND_PACED
+from bayes_tacit.policies.recommending import BY_LIKELIHOOD, STARTED_AND_PACED
 from bayes_tacit.policies.tacit_switch import Grid
 from bayes_tacit.policies.tuned import Learner
 from models.experiment import UNMARKED, Experiment

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.errors import TacitWarning
 from bayes_tacit.policies import FittedPolicy, Recommendation, World, recommend
-from bayes_tacit.policies.recommend import FEWEST
+from bayes_tacit.policies.recommending import FEWEST
 from simulations.played.policies import is_family
 
 PURE = ("Pure Cheap", "Pure Strong")

@@ -27,7 +27,7 @@ from bayes_tacit.policies import (
     compare,
     recommend,
 )
-from bayes_tacit.policies.recommend import BY_LIKELIHOOD, STARTED_AND_PACED
+from bayes_tacit.policies.recommending import BY_LIKELIHOOD, STARTED_AND_PACED
 from bayes_tacit.policies.tuned import Learner
 from models.mechanism import FULL
 from simulations.mechanism import Mechanism, simulate
