@@ -401,12 +401,11 @@ def forgetting_nothing(experiment: Experiment) -> list[str]:
     """
     names = []
     for name, choice in experiment.comparison.choices.items():
-        if experiment.comparison.fitted[name].router(choice.point).call == "restart":
+        if "memory" not in choice.point or number_in(choice.point, "memory") != 1:
             continue
-        if "memory" in choice.point and number_in(choice.point, "memory") == 1:
-            parts = setting_of(experiment, name).split(", ")
-            if [part for part in parts if not part.startswith("alpha = ")] == ["memory = 1"]:
-                names.append(name)
+        parts = [part for part in setting_of(experiment, name).split(", ") if not part.startswith("alpha = ")]
+        if parts == ["memory = 1"] and experiment.comparison.fitted[name].router(choice.point).call != "restart":
+            names.append(name)
     return names
 
 

@@ -9,7 +9,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from matplotlib.collections import QuadMesh
-from toy_world import RIGHT, WAIT, Corridor, Stalled, Walker, threshold_router
+from toy_world import RIGHT, WAIT, Corridor, Stalled, Walker, deferral, threshold_router
 
 from bayes_tacit.agents import Budget, run_episode
 from bayes_tacit.agents.pages import plot_episode
@@ -113,6 +113,7 @@ def test_nothing_is_cut_off_at_the_edge_of_the_figure():
     assert 0 <= drawn.y0 < drawn.y1 <= height
 
 
-def test_an_episode_without_scores_is_refused():
-    with pytest.raises(InvalidDataError, match="policy is 'pure_cheap'; expected an episode under a policy that rec"):
-        plot_episode(play(pure("cheap")))
+@pytest.mark.parametrize("router", [pure("cheap"), deferral(0.5, "stalled")])
+def test_an_episode_without_q_is_refused(router):
+    with pytest.raises(InvalidDataError, match=f"policy is '{router.policy}'; expected an episode under a policy that"):
+        plot_episode(play(router))

@@ -28,6 +28,7 @@ from simulations.alfworld import (
     StrongActor,
     write_kitchen,
 )
+from simulations.alfworld.benchmark import DESCRIPTORS
 
 COST = StepCost.paper("4b")
 GAMES = Alfworld()
@@ -156,38 +157,64 @@ def test_continuations_are_played_once_and_only_where_asked(pairs, tmp_path, mon
     assert [done for done, _ in told] == [0, 1, 2]
 
 
-CHANCE = Chance(np.zeros(12), np.ones(12), 0.2, np.zeros(12))
+class Opened(StepChance):
+    """Would hand over at once if its opening were asked."""
+
+    policy = "opened"
+
+    def opening(self, state):
+        return np.ones(len(state["x"]))
 
 
-@pytest.mark.parametrize("rule", ["signal", "by task", "chance"])
-def test_single_steps_are_what_a_plain_loop_plays_whatever_the_rule(rule, games, pairs, tmp_path):
-    """A task's own threshold and a start are not looked at; the chance is an increasing function of the signal."""
-    thresholds, names = np.array([0.3, 0.9]), AlfworldExtractor().feature_names
-    own = TaskSignal([0.1], 0.0, CHANCE, CHANCE, [[0, 1], [0, 1]], [0, 0], 1.0)
-    looked_at = Chance(np.zeros(13), np.ones(13), 0.0, [0] * 12 + [1])
+def single_step_routers():
+    """By name: the chance is an increasing function of the signal, and looks at a descriptor."""
+    some = Chance(np.zeros(12), np.ones(12), 0.2, np.zeros(12))
+    own = TaskSignal([0.1], 0.0, some, some, [[0, 1], [0, 1]], [0, 0], 1.0)
+    looked_at = Chance(np.zeros(14), np.ones(14), 0.0, [0] * 13 + [1])
+    names = AlfworldExtractor().feature_names
+    more = (*names, next(name for name in DESCRIPTORS if name not in names))
     signal = deferral(0.5, "uncertainty", "post_action")
-    routers = {
+    return {
         "signal": signal,
         "by task": replace(signal, rule=own, alpha_start=-1.0, feature_names=names),
-        "chance": replace(signal, rule=StepChance(looked_at), feature_names=names),
+        "chance": replace(signal, rule=StepChance(looked_at), feature_names=more),
+        "opened": replace(signal, rule=Opened(looked_at), alpha_start=0.5, feature_names=more),
     }
-    at = 1 / (1 + np.exp(-thresholds)) if rule == "chance" else thresholds
-    told = []
-    continued = Continuations(GAMES, pairs, tmp_path, PLAYERS, 1 + (rule == "chance"), counting(told))
-    found = continued.single_steps(routers[rule], at)
-    assert found.shape == (4, 2, 3)
-    for k, threshold in enumerate(thresholds):
-        for row, game in enumerate(games):
-            success, cheap, strong = plain(game, 16, None, "uncertainty", threshold)
-            assert found[:, k, row].tolist() == [success, cheap + 6.75 * strong, cheap, strong]
-    # What is known is not played again, also for another rule with the same score, and an endless threshold is Cheap.
-    told.clear()
-    again = routers["signal"] if rule == "by task" else routers[rule]
-    np.testing.assert_array_equal(continued.single_steps(again, at), found)
-    assert not told
-    alone = continued.single_steps(again, np.array([np.inf]))[:, 0]
+
+
+def test_single_steps_are_what_a_plain_loop_plays_whatever_the_rule(games, pairs, tmp_path):
+    """What a rule asks before the first step, and a task's own threshold, are the world's to look at."""
+    levels, told = np.array([0.3, 0.9]), []
+    continued = Continuations(GAMES, pairs, tmp_path, PLAYERS, 2, counting(told))
+    played = [[plain(game, 16, None, "uncertainty", level) for game in games] for level in levels]
+    expected = np.array([[(done, c + 6.75 * s, c, s) for done, c, s in row] for row in played]).transpose(2, 0, 1)
+    for name, router in single_step_routers().items():
+        at = levels if name in ("signal", "by task") else 1 / (1 + np.exp(-levels))
+        told.clear()
+        np.testing.assert_array_equal(continued.single_steps(router, at), expected)
+        # The scores of Step Deferral by task are those of Step Deferral.
+        assert bool(told) == (name != "by task")
+        continued = replace(continued, workers=1)
+    alone = continued.single_steps(router, np.array([np.inf]))[:, 0]
     assert alone[0].tolist() == [pair.cheap.end.success for pair in pairs]
     assert not alone[3].any()
+
+
+def test_single_steps_of_several_routers_are_kept_apart(pairs, tmp_path):
+    signal = deferral(0.5, "uncertainty", "post_action")
+    chance = StepChance(Chance([0.0], [1.0], 0.0, [1.0]))
+    routers = [
+        signal,
+        replace(signal, timing="proposal"),
+        replace(signal, rule=chance),
+        replace(signal, diagnostic_names=("repeated_action",)),
+    ]
+    found = []
+    for number, router in enumerate(routers):
+        found.append(Continuations(GAMES, pairs, tmp_path / "one", PLAYERS).single_steps(router, [0.5]))
+        alone = Continuations(GAMES, pairs, tmp_path / str(number), PLAYERS).single_steps(router, [0.5])
+        np.testing.assert_array_equal(found[-1], alone)
+    assert len({str(each.tolist()) for each in found}) == len(routers)
 
 
 def test_continuations_of_other_rollouts_are_refused(games, pairs, tmp_path):

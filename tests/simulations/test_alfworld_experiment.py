@@ -153,22 +153,23 @@ def expected_of(ran, name, row, game):
         level = setting["alpha"]
         return plain(game, lambda _, proposal: "discards" if -np.expm1(-proposal.nll) >= level else False)
     if name == "Prefix router":
-        at = int(setting["k"]) if fitted.restarts(episodes, setting)[row] else None
+        at = int(setting["k"]) if fitted.handoffs(episodes, setting)[row] >= 0 else None
         return plain(game, lambda *_: False, restart_at=at)
     if name == "TRIM analogue":
-        return plain(game, lambda history, _: looks_wrong(history, fitted.model.chance(), setting["alpha"]))
+        return plain(game, lambda history, _: looks_wrong(history, fitted.router(setting)))
     handoff = int(fitted.handoffs(episodes, setting)[row])
     return plain(game, lambda history, _: handoff >= 0 and len(history) >= handoff)
 
 
-def looks_wrong(history, wrong, level):
+def looks_wrong(history, router):
     """Return whether the latest step is Cheap's and looks wrong."""
     if not history.steps or history.steps[-1].agent == "strong":
         return False
     latest, extractor = history.steps[-1], AlfworldExtractor()
     found = extractor.diagnostics(History(history.first, history.steps[:-1]), latest.proposal, latest.result)
-    known = {**extractor.features(history.first), **{f"last {name}": value for name, value in found.items()}}
-    return wrong(known) >= level
+    features = extractor.features(history.first)
+    known = [features[name] for name in router.feature_names] + [found[name] for name in router.diagnostic_names]
+    return router.rule.wrong(np.array([known]))[0] >= router.alpha
 
 
 def test_every_policy_was_played_as_a_plain_loop_plays_it(ran, splits):
