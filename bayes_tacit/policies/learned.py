@@ -503,18 +503,21 @@ class EvoRoute:
         strong = left if carried is None else np.asarray(carried, dtype=float)[episode]
         extra = (self.cost.strong * strong - self.cost.cheap * left) / (self.cost.strong * strong.mean())
         experience = condensed(moments[asked], outcomes, extra, self.limit, self.nearest)
+        # All scores that a router would make of these episodes: what is asked does not depend on the price.
+        scored = np.arange(horizon + 1) <= visible.n_steps[:, None]
+        scored[:, 0] = self.start
+        found = experience.ask(moments[scored])
         routers, tables = {}, []
         for price in self.prices:
-            router = routers[price] = Router(
-                rule=rules.NetGain(experience, price, self.start),
+            rule = rules.NetGain(experience, price, self.start)
+            routers[price] = Router(
+                rule=rule,
                 call=CALL_OF[self.handoff],
                 timing=self.timing,
                 feature_names=features,
                 diagnostic_names=visible.diagnostic_names,
             )
-            found = router.score(training)
-            scores = found.steps if found.opening is None else np.column_stack([found.opening, found.steps])
-            alpha = score_quantiles(scores, self.n_candidates, above=-np.inf).alpha
+            alpha = score_quantiles(rule.gain(found)[:, None], self.n_candidates, above=-np.inf).alpha
             tables.append(pd.DataFrame({"price": price, "alpha": alpha}))
 
         def make(setting: Setting) -> Router:

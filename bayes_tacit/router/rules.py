@@ -499,15 +499,19 @@ class NetGain(Rule):
 
     def opening(self, state: State) -> np.ndarray | None:
         """Return the net gain from the features alone."""
-        return self._gain(state) if self.starts else None
+        return self._gained(state) if self.starts else None
 
     def step(self, state: State, u: np.ndarray) -> tuple[State, np.ndarray]:
         """Return the net gain after one more step."""
         reached = remembered(state, u)
-        return reached, self._gain(reached)
+        return reached, self._gained(reached)
 
-    def _gain(self, state: State) -> np.ndarray:
-        count, cheap, strong, cost = self.experience.ask(moment(state, state["steps"])).T
+    def _gained(self, state: State) -> np.ndarray:
+        return self.gain(self.experience.ask(moment(state, state["steps"])))
+
+    def gain(self, sums: np.ndarray) -> np.ndarray:
+        """Return the net gain of what the experience says of moments, (moment, 4)."""
+        count, cheap, strong, cost = sums.T
         return (strong - cheap) / count - self.price * (cost / count)
 
     def check_shape(self, features: int, diagnostics: int) -> None:

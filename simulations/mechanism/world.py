@@ -186,8 +186,7 @@ class Tasks:
 
 @dataclass(frozen=True, eq=False)
 class SingleSteps:
-    """Plays routers that call Strong for single steps: where Cheap's step scores at least the threshold, Strong takes
-    the next one only.
+    """Plays routers that call Strong for the next step only where Cheap's step scores at least the threshold.
 
     Called with a router and thresholds (k,), it gives an array (4, k, episode): success, cost, and the calls of Cheap
     and of Strong. Such calls leave the Cheap rollout, so what comes of them cannot be looked up. The score is the risk

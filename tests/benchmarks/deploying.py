@@ -14,9 +14,8 @@ import numpy as np
 from rich.table import Table
 from scipy.special import expit, ndtr
 
-from bayes_tacit.model.families import FAMILIES
 from bayes_tacit.router import Router
-from bayes_tacit.scores.core import Draws
+from bayes_tacit.router.tacit import HandoffScore
 from benchmarks.timing import milliseconds
 
 DISTRIBUTIONS = {"lognormal": ndtr, "loglogistic": expit}
@@ -34,20 +33,21 @@ def router(draws: int, diagnostics: int, family: str = "lognormal", rule: str | 
     rng = np.random.default_rng(diagnostics)
     return Router(
         diagnostic_names=tuple(f"u{j}" for j in range(diagnostics)),
-        feature_names=(),
-        feature_mean=np.zeros(0),
-        feature_scale=np.ones(0),
-        draws=Draws(
+        rule=HandoffScore(
             w=rng.dirichlet(np.ones(diagnostics), draws),
             gamma0=rng.normal(1, 0.1, draws),
             gamma=np.zeros((draws, 0)),
             beta0=rng.normal(8, 0.1, draws),
             beta=np.zeros((draws, 0)),
             s=rng.uniform(0.5, 0.6, draws),
-            family=FAMILIES[family],
+            family=family,
+            memory=[1.0],
+            clock=False,
+            mean=[],
+            scale=[],
+            quantile=None if rule == "mean" else float(rule),
         ),
         alpha=0.3,
-        rule=rule,
     )
 
 
@@ -63,38 +63,20 @@ def microseconds_each(runs: dict[str, Callable[[], object]], calls: int, rounds:
     return best
 
 
-def written_out(chosen: Router) -> Callable[[dict[str, float]], tuple[float, bool]]:
-    """The arithmetic of a point estimate as one would write it by hand for these diagnostics, nothing checked."""
-    draws = chosen.draws
-    risk = " + ".join(
-        f"{w!r} * u[{name!r}]" for w, name in zip(draws.w[0].tolist(), chosen.diagnostic_names, strict=True)
-    )
-    z = f"(log(R) - {float(draws.beta0[0])!r}) / {float(draws.s[0])!r}"
-    score = {
-        "lognormal": f"{float(expit(draws.gamma0[0]))!r} * 0.5 * erfc(-{z} * {math.sqrt(0.5)!r})",
-        "loglogistic": f"{float(expit(draws.gamma0[0]))!r} / (1.0 + exp(-{z}))",
-    }[draws.family.name]
-    source = f"def bare(u):\n    global R\n    R += {risk}\n    q = {score}\n    return q, q >= {chosen.alpha!r}\n"
-    namespace = {"R": 0.0, "log": math.log, "erfc": math.erfc, "exp": math.exp}
-    exec(source, namespace)
-    return namespace["bare"]
-
-
 def point_estimate() -> Table:
-    """Observing under a point estimate, beside plain Python that checks nothing."""
-    table = Table(
-        "family, diagnostics", "observe", "bare", "times", title="observe under a point estimate, microseconds"
-    )
-    for family in FAMILIES:
-        for d in (1, 2, 4, 8, 16):
-            chosen = router(1, d, family)
-            u = dict.fromkeys(chosen.diagnostic_names, 0.2)
-            observe, bare = chosen.start().observe, written_out(chosen)
-            cost = microseconds_each(
-                {"observe": lambda f=observe, u=u: f(u), "bare": lambda f=bare, u=u: f(u)}, 200, rounds=150
-            )
-            row = (cost["observe"], cost["bare"], cost["observe"] / cost["bare"])
-            table.add_row(f"{family}, {d}", *(f"{value:.2f}" for value in row))
+    """Observing under a point estimate, at the beginning of an episode and far into it: the cost does not grow."""
+    table = Table("family, diagnostics", "from step 0", "from step 300", title="observe, point estimate, microseconds")
+    for family in DISTRIBUTIONS:
+        for d in (1, 4, 16):
+            chosen, begun = router(1, d, family), {}
+            u = dict.fromkeys(chosen.diagnostic_names, 0.001)
+            for step in (0, 300):
+                state = begun[str(step)] = chosen.start()
+                for _ in range(step):
+                    state.observe(u)
+            runs = {name: lambda f=state.observe, u=u: f(u) for name, state in begun.items()}
+            cost = microseconds_each(runs, 20, rounds=100)
+            table.add_row(f"{family}, {d}", *(f"{value:.2f}" for value in cost.values()))
     return table
 
 
@@ -104,7 +86,7 @@ def posterior(n: int = 1000, d: int = 4) -> Table:
     for family, cdf in DISTRIBUTIONS.items():
         for rule in ("mean", 0.1):
             chosen = router(n, d, family, rule)
-            draws, u = chosen.draws, np.full(d, 0.2)
+            draws, u = chosen.rule, np.full(d, 0.2)
             pi, given, observe = (
                 expit(draws.gamma0),
                 dict.fromkeys(chosen.diagnostic_names, 0.2),

@@ -107,7 +107,9 @@ def test_deferral_by_a_chance_is_the_plain_one_whatever_the_order_of_the_feature
     x = peer.features()
 
     def wrong(risk):
-        terms = [(value - mean[at]) / scale[at] * slopes[at] for at, value in zip(kept, [*x.T[columns], risk])]
+        terms = [
+            (value - mean[at]) / scale[at] * slopes[at] for at, value in zip(kept, [*x.T[columns], risk], strict=True)
+        ]
         return expit(-0.3 + np.sum(terms, axis=0))
 
     for position, threshold in enumerate(thresholds):
