@@ -160,7 +160,7 @@ def register_rule[R: type[Rule]](rule: R) -> R:
 
 def rule_named(policy: object) -> type[Rule]:
     """Return the rule of a policy's name, looking for modules with rules of others where it is not known."""
-    if policy not in RULES:
+    if isinstance(policy, str) and policy not in RULES:
         for point in entry_points(group=ENTRY_POINTS):
             point.load()
         for module in filter(None, os.environ.get(MODULES, "").split(",")):

@@ -8,8 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.api as sm
-from bayes_tacit.policies.condensing import halved
-from bayes_tacit.policies.trim import step_labels
 from policy_worlds import draw_tasks, episodes_of, world_of
 from simulate import quietly
 from sklearn.neighbors import KNeighborsRegressor, NearestNeighbors
@@ -18,7 +16,7 @@ from bayes_tacit import Counterfactuals, Episodes, StepCost
 from bayes_tacit.data.frames import dataset_from_frames
 from bayes_tacit.errors import EvidenceError, InvalidDataError
 from bayes_tacit.policies import EvoRoute, FirstAlarm, StepDeferral, TaskRouter, Trim, World
-from bayes_tacit.policies.base import chosen
+from bayes_tacit.policies.learned import halved, step_labels
 from bayes_tacit.policies.logistic import L2Logistic
 
 
@@ -69,10 +67,8 @@ def test_trim_says_what_it_lacks():
     only_right = labelled([{"cheap_success": 1, "strong_success": 1}] * 3)
     with pytest.raises(EvidenceError, match="12 to be right and 0 to be wrong, of 12 training steps; expected both"):
         Trim().fit(only_right)
-    with pytest.raises(InvalidDataError, match="judged of the world is None; expected a function that replays it"):
-        Trim().fit(training()).operating_points(world_of(draw_tasks(2, 30), deferral=False))
-    with pytest.raises(InvalidDataError, match="judged is 3; expected a function of a probability"):
-        World(training(), world_of(draw_tasks(1, 150)).counterfactuals, judged=3)
+    with pytest.raises(InvalidDataError, match="single_steps of the world is None; expected a function that replays them"):
+        Trim().fit(training()).operating_points(world_of(draw_tasks(2, 30), replayed=False))
 
 
 @pytest.mark.parametrize("timing", ["post_action", "proposal"])
@@ -81,12 +77,13 @@ def test_without_condensing_evoroute_averages_over_scikit_learns_neighbours(timi
     moments = int(episodes.n_steps.sum()) + (len(episodes) if timing == "proposal" else 0)
     k = 20
     fitted = EvoRoute(limit=moments, nearest=k / moments, prices=(0,), timing=timing, cost=StepCost(1, 5)).fit(episodes)
-    past = fitted.experience
+    past = fitted.make(fitted.candidates.iloc[0]).rule.experience
     assert len(past.places) == moments
     assert past.nearest == k
     gain = KNeighborsRegressor(k).fit(past.places, np.column_stack([past.cheap, past.strong, past.cost]))
     data = episodes.dataset
-    scores = fitted.scores(episodes, price=0.3)
+    found = fitted.make({"price": 0.3, "alpha": 0.1}).score(episodes)
+    scores = np.column_stack([found.opening, found.steps])
     for at in range(0, 150, 10):
         values = data["diagnostics"].values[at, : episodes.n_steps[at]]
         for seen in range(len(values) + 1):
@@ -165,11 +162,10 @@ def slips(seed: int, n: int, *, lasting: bool) -> World:
             out[:, row] = cheap | helped, cost.cheap * (steps - strong) + cost.strong * strong, steps - strong, strong
         return out
 
-    def judged(wrong, thresholds):
-        known = [[wrong({"x": scale[at], "last risk": values[at, t]}) for t in range(steps)] for at in range(n)]
-        return play(np.array(known), thresholds)
+    def single_steps(router, thresholds):
+        return play(router.score(episodes).steps, thresholds * (1 - 1e-9))
 
-    return World(episodes, table, cost, lambda _, thresholds: play(values, thresholds), judged)
+    return World(episodes, table, cost, single_steps)
 
 
 @pytest.mark.parametrize("lasting", [False, True])
@@ -178,7 +174,7 @@ def test_trim_wins_where_a_step_mends_a_slip_and_evoroute_where_it_lasts(lasting
     success = {}
     for policy in (Trim(unmarked="outcome"), StepDeferral("risk"), EvoRoute(), FirstAlarm("risk"), TaskRouter()):
         fitted = policy.fit(train.episodes)
-        point = chosen(fitted, development, cap=11.0 if lasting else 8.0).point
+        point = fitted.choose(development, cap=11.0 if lasting else 8.0).point
         success[policy.name] = fitted.outcomes(test, point).success.mean()
     alone = test.counterfactuals.pure_cheap.success.mean()
     if lasting:

@@ -209,8 +209,8 @@ def test_bad_comparisons_are_refused(training, development, test_world):
             compare(*arguments, cap=CAP)
     with pytest.raises(InvalidDataError, match="policy 'Task Router': cap"):
         compare([TaskRouter()], training, development, test_world, cap=-1)
-    with pytest.raises(InvalidDataError, match="deferral of the world is None"):
-        compare([StepDeferral("risk")], training, world_of(DEVELOPMENT_TASKS, deferral=False), test_world, CAP)
+    with pytest.raises(InvalidDataError, match="single_steps of the world is None"):
+        compare([StepDeferral("risk")], training, world_of(DEVELOPMENT_TASKS, replayed=False), test_world, CAP)
 
 
 def test_the_package_offers_what_a_user_needs():

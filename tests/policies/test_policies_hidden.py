@@ -74,8 +74,12 @@ def some_settings(policy):
 
 def decisions(policy, episodes: Episodes) -> list[np.ndarray]:
     """Whatever a policy decides on episodes, for a dozen settings."""
-    ask = next(getattr(policy, name) for name in ("handoffs", "restarts", "defers") if hasattr(policy, name))
-    return [ask(episodes, setting) for setting in some_settings(policy)]
+    return [policy.handoffs(episodes, setting) for setting in some_settings(policy)]
+
+
+def deferring(policy, episodes: Episodes, setting) -> np.ndarray:
+    router = policy.router(setting)
+    return router.reached(router.score(episodes))
 
 
 def with_scrambled_outcomes(episodes: Episodes, rng: np.random.Generator) -> Episodes:
@@ -130,7 +134,8 @@ def test_prefix_router_does_not_see_what_comes_after_its_prefix(fitted, test_epi
         later = np.where((np.arange(values.shape[1]) < k)[:, None], np.nan_to_num(values), 9 * rng.random(values.shape))
         lengths = np.where(goes_on, rng.integers(k + 1, values.shape[1] + 1, len(values)), test_episodes.n_steps)
         changed = with_diagnostics(test_episodes, later, lengths)
-        before, after = (fitted["prefix"].probability(one, k) for one in (test_episodes, changed))
+        setting = {"k": k, "alpha": 0.5}
+        before, after = (fitted["prefix"].scores(one, setting)[:, k - 1] for one in (test_episodes, changed))
         np.testing.assert_array_equal(before, after)
         assert np.isfinite(before[goes_on]).all()
 
@@ -164,10 +169,10 @@ def test_scores_up_to_a_step_need_diagnostics_up_to_that_step(fitted, test_episo
 def test_step_deferral_sees_the_latest_value_only(fitted, test_episodes, rng):
     policy, values = fitted["deferral"], test_episodes.dataset["diagnostics"].values
     setting = policy.candidates.iloc[60]
-    before = policy.defers(test_episodes, setting)
+    before = deferring(policy, test_episodes, setting)
     for step in range(values.shape[1]):
         others = np.where((np.arange(values.shape[1]) == step)[:, None], values, 5 * rng.random(values.shape))
-        after = policy.defers(with_diagnostics(test_episodes, np.nan_to_num(others)), setting)
+        after = deferring(policy, with_diagnostics(test_episodes, np.nan_to_num(others)), setting)
         np.testing.assert_array_equal(after[:, step], before[:, step])
 
 

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import tracemalloc
-
 import numpy as np
 import pytest
-import xarray as xr
 from policy_worlds import draw_tasks, episodes_of, world_of
 from posteriors import random_posterior
+from scipy import special
 
-from bayes_tacit import Episodes, fit_map, handoff_score, sample_posterior
+from bayes_tacit import Episodes, Router, fit_map, handoff_score, sample_posterior
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.policies import PosteriorTacitSwitch, TacitSwitch
-from bayes_tacit.scores import decisive
-from bayes_tacit.scores.sources import as_draws
+from bayes_tacit.policies import NEWTON, PosteriorTacitSwitch, TacitSwitch, TaskRouter, start_from
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +37,7 @@ def test_decisions_are_those_of_the_router_that_an_agent_runs(training, tree, ru
     policy = PosteriorTacitSwitch(rule, tree, draws=draws).fit(training)
     setting = policy.candidates.iloc[60]
     router, episodes = policy.router(setting), episodes_of(draw_tasks(7, 40))
-    assert len(router.draws) == min(draws, 120)
+    assert len(router.rule.s) == min(draws, 120)
     assert played(router, episodes) == policy.handoffs(episodes, setting).tolist()
     assert played(router, episodes) == router.handoffs(episodes).values.tolist()
     assert len(set(played(router, episodes))) > 2
@@ -88,27 +84,6 @@ def test_a_lower_quantile_hands_off_later_at_the_same_threshold(training, tree):
         assert (early[both] >= 0).all()
         assert (early[both] <= late[both]).all()
         assert (early >= 0).sum() > both.sum()
-
-
-def test_results_do_not_depend_on_the_size_of_the_blocks(training, tree, monkeypatch):
-    policy = PosteriorTacitSwitch(0.4, tree).fit(training)
-    whole = policy.scores(training)
-    monkeypatch.setattr(decisive, "GROUP", 3000)
-    monkeypatch.setattr(decisive, "BLOCK", 200)
-    np.testing.assert_array_equal(policy.scores(training), whole)
-
-
-def test_memory_stays_far_below_all_draws_of_all_episodes(training):
-    tree = random_posterior(np.random.default_rng(5), training, chains=2, draws=500)
-    fitted = as_draws(tree)
-    features, diagnostics = (xr.concat([array] * 8, "episode") for array in fitted.columns_of(training))
-    everything = diagnostics.shape[0] * diagnostics.shape[1] * 1000 * 8
-    tracemalloc.start()
-    scores = decisive.scores_under(fitted, "mean", features, diagnostics, np.tile(training.n_steps, 8))
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert scores.shape == diagnostics.shape[:2]
-    assert peak < everything / 5
 
 
 def test_the_posterior_is_sampled_with_the_options(example):
@@ -163,5 +138,49 @@ def test_what_is_no_posterior_is_refused(training, tree):
         PosteriorTacitSwitch(posterior=lambda _: 3).fit(training)
     fitted = PosteriorTacitSwitch(posterior=tree).fit(training)
     other = Episodes(training.dataset.rename_vars({"nll": "extra"}).assign_coords(diagnostic=["risk", "other"]))
-    with pytest.raises(InvalidDataError, match="'doubt' among them"):
+    with pytest.raises(InvalidDataError, match="diagnostic is 'doubt'"):
         fitted.scores(other)
+
+
+# A start beside a router
+
+
+def test_the_start_of_a_point_estimate_is_the_task_routers_model(example, example_fit):
+    router = Router.from_fit(example_fit, alpha=0.3)
+    router = start_from(example, router, threshold=0.4, weight=2.0)
+    pi = special.expit(
+        example_fit.gamma0 + ((example.dataset["features"].values - router.rule.mean) / router.rule.scale) @ example_fit.gamma
+    )
+    expected = 2 * pi - 1 + TaskRouter().fit(example).router({"alpha": 0.5}).score(example).opening
+    np.testing.assert_allclose(router.score(example).opening, expected, rtol=1e-12)
+    assert ((expected >= 0.4) == (router.handoffs(example).values == 0)).all()
+    assert 0 < (expected >= 0.4).mean() < 1
+
+
+def test_draws_of_cheaps_chance_have_the_spread_that_the_curvature_says(rng):
+    x = rng.normal(size=(400, 2))
+    success = rng.uniform(size=400) < special.expit(0.5 + x @ [1.0, -0.5])
+    fit = NEWTON.fit(("a", "b"), x, success)
+    models = NEWTON.laplace(fit, x, 20_000, rng)
+    drawn = np.array([[model.intercept, *model.slopes] for model in models])
+    design = np.column_stack([np.ones(400), fit.standardization.apply(x)])
+    p = fit.probability(x)
+    hessian = (design.T * (p * (1 - p))) @ design + np.diag([0.0, 1.0, 1.0])
+    np.testing.assert_allclose(drawn.mean(axis=0), [fit.intercept, *fit.slopes], atol=0.01)
+    np.testing.assert_allclose(np.cov(drawn.T), np.linalg.inv(hessian), atol=0.05 * np.linalg.inv(hessian).max())
+
+
+@pytest.mark.parametrize("rule", ["mean", 0.1])
+def test_a_posterior_has_a_draw_of_cheaps_chance_for_each_of_its_own(example, rule, rng):
+    router = Router.from_posterior(random_posterior(rng, example, draws=15), alpha=0.3, rule=rule)
+    started = start_from(example, router, threshold=0.5, seed=4)
+    n, start = len(router.rule.s), started.rule.start
+    assert start.slopes.shape == (n, len(router.feature_names))
+    assert np.unique(start.intercept).size == n
+    again = start_from(example, router, threshold=0.5, seed=4)
+    np.testing.assert_array_equal(start.slopes, again.rule.start.slopes)
+    openings = started.score(example).opening
+    for row in range(0, len(example), 20):
+        state = started.start(example.dataset["features"].values[row].tolist())
+        assert state.opening.score == pytest.approx(openings[row], rel=1e-13)
+        assert state.handoff == (openings[row] >= 0.5)

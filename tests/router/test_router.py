@@ -1,9 +1,6 @@
 import dataclasses
-import json
 import math
 import pickle
-import subprocess
-import sys
 from decimal import Decimal
 from itertools import pairwise
 
@@ -22,7 +19,6 @@ from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.model.memory import peaks, with_clock
 from bayes_tacit.router import EpisodeEndedError, HandoffState, Ranges, Start
 
-HEAVY = ("arviz", "dask", "h5netcdf", "matplotlib", "pandas", "pymc", "pytensor", "rich", "xarray", "zarr")
 
 
 def decisions(router: Router, features: object, rollout: list, **settings) -> list[Decision]:
@@ -43,26 +39,6 @@ def routed(router: Router, episodes: Episodes) -> np.ndarray:
         for t in range(n_steps):
             out[i, t] = state.observe(dataset["diagnostics"].values[i, t]).score
     return out
-
-
-def test_importing_and_running_a_router_loads_nothing_heavy(tmp_path):
-    path = tmp_path / "router.json"
-    random_router(draws=5).save(path)
-    code = f"""
-import sys
-from bayes_tacit.router import DecisionLog, Router, replay
-router = Router.load({str(path)!r})
-with DecisionLog({str(tmp_path / "log.jsonl")!r}) as log:
-    state = router.start([0, 0], episode=1, log=log)
-    state.observe([1, 1, 1])
-assert replay({str(tmp_path / "log.jsonl")!r}, router).agrees
-router.restore(state.snapshot())
-print(*sorted({{name.split(".")[0] for name in sys.modules}}))
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    loaded = set(done.stdout.split())
-    assert {"numpy", "scipy", "bayes_tacit"} <= loaded
-    assert not loaded & set(HEAVY)
 
 
 @pytest.mark.parametrize("family", ["lognormal", "loglogistic"])
