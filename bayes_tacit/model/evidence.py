@@ -512,3 +512,31 @@ def warn_if_alike(evidence: Evidence, stacklevel: int = 3) -> None:
     if told := told_if_alike(evidence.before, evidence.within, evidence.n_interval):
         advice = "; have a teacher mark some AB = 01 episodes, or add rollouts of other lengths"
         warnings.warn(told + advice, TacitWarning, stacklevel=stacklevel)
+
+
+UNEVEN = 1e6
+"""How many times larger one diagnostic's sums may be than another's: beyond it no sampler finds both weights."""
+
+
+def warn_of_scales(evidence: Evidence, stacklevel: int = 3) -> None:
+    """Warn of diagnostics that differ by many orders of magnitude, and of such that are the same but for a factor."""
+    if evidence.weights is not None or not len(evidence.timed) or evidence.before.shape[1] < 2:
+        return
+    sums = evidence.before + evidence.within
+    size, names = np.sqrt((sums**2).mean(axis=0)), evidence.diagnostic_names
+    largest, seen = int(size.argmax()), np.flatnonzero(size)
+    least = int(seen[size[seen].argmin()]) if len(seen) else largest
+    if size[largest] > UNEVEN * size[least]:
+        told = (
+            f"diagnostic {names[largest]!r} is {size[largest] / size[least]:.0e} times as large as {names[least]!r}: "
+            "scale them alike; weights so different are not found"
+        )
+        warnings.warn(told, TacitWarning, stacklevel=stacklevel)
+    cosine = (sums[:, seen] / size[seen]).T @ (sums[:, seen] / size[seen]) / len(sums)
+    for one, other in itertools.combinations(range(len(seen)), 2):
+        if cosine[one, other] > 1 - 1e-9:
+            told = (
+                f"diagnostics {names[seen[one]]!r} and {names[seen[other]]!r} are the same but for a factor: only "
+                "their joint effect is learned; leave one out"
+            )
+            warnings.warn(told, TacitWarning, stacklevel=stacklevel)
