@@ -454,7 +454,10 @@ def check_range(episodes: Episodes) -> None:
         largest = np.zeros(core.sizes[dim])
         for block in blocks(core):
             values = core[kind].isel(episode=block).values
-            highest, lowest = (each.reduce(values, axis=tuple(range(values.ndim - 1))) for each in (np.fmax, np.fmin))
+            highest = lowest = values
+            # One axis after the other: over both at once, NumPy's inner loop is as short as the last axis.
+            while highest.ndim > 1:
+                highest, lowest = np.fmax.reduce(highest, axis=0), np.fmin.reduce(lowest, axis=0)
             largest = np.fmax(largest, np.fmax(highest, -lowest))
         for name, value in zip(core[dim].values.tolist(), largest.tolist(), strict=True):
             if value > LARGEST or (kind == "diagnostics" and 0 < value < 1 / LARGEST):
