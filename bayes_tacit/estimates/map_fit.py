@@ -56,6 +56,9 @@ GOLDEN = (math.sqrt(5) - 1) / 2
 FLAT = 1e-7
 """Curvature below which a coefficient of a standardized feature is running off to infinity."""
 
+NEARLY = 1e-2
+"""By how little a combination of standardized features may differ between tasks where they determine each other."""
+
 VANISHING = 1e-3
 """One over a scale of log kappa that no unit of a diagnostic explains."""
 
@@ -451,7 +454,14 @@ def refuse_degenerate(objective: PaperObjective, fit: NewtonResult) -> None:
         position = len(names) - int(np.linalg.matrix_rank(objective.incidence.design))
         if curvature[position] >= FLAT * share:
             continue
-        loading = np.abs(directions[:, position]).argmax()
+        flat = directions[:, position]
+        loading = np.abs(flat).argmax()
+        if np.ptp(objective.incidence.design @ flat) < NEARLY:
+            together = [name for name, part in zip(names, flat, strict=True) if abs(part) > NEARLY]
+            raise ConvergenceError(
+                f"{', '.join(map(repr, together))} nearly determine each other in these episodes, so their "
+                "coefficients have no finite optimum; use ridge > 0, or leave one of them out"
+            )
         raise ConvergenceError(
             f"{what} is determined by {names[loading]!r} in these episodes, so its coefficient has no finite optimum; "
             "use ridge > 0, more episodes, or leave the feature out"

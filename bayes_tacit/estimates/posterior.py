@@ -31,7 +31,7 @@ from bayes_tacit.estimates.completion import (
 )
 from bayes_tacit.estimates.samplers import Sampler, draw_samples, quiet_pymc
 from bayes_tacit.estimates.verdict import judge
-from bayes_tacit.model.evidence import Evidence, collect_evidence, warn_if_alike
+from bayes_tacit.model.evidence import Evidence, collect_evidence, warn_if_alike, warn_of_scales
 from bayes_tacit.model.likelihood import CrossingSteps, Table, model_data
 from bayes_tacit.model.priors import Prior, WeaklyInformativePrior, checked_prior, prior_to_json
 from bayes_tacit.model.spec import ModelSettings, ModelSpec, settings_of, spec_from, spec_of
@@ -118,6 +118,7 @@ def sample_posterior(
     validate.choice("sampler", sampler, get_args(Sampler))
     evidence = collect_evidence(episodes, spec_from(spec, settings)).settle_zero_mass()
     warn_if_alike(evidence)
+    warn_of_scales(evidence)
     evidence.warn_of_gaps()
     crossing = CrossingSteps(episodes, evidence)
     table = model_data(episodes, evidence, crossing)

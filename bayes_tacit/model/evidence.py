@@ -454,7 +454,10 @@ def check_range(episodes: Episodes) -> None:
         largest = np.zeros(core.sizes[dim])
         for block in blocks(core):
             values = core[kind].isel(episode=block).values
-            highest, lowest = (each.reduce(values, axis=tuple(range(values.ndim - 1))) for each in (np.fmax, np.fmin))
+            highest = lowest = values
+            # One axis after the other: over both at once, NumPy's inner loop is as short as the last axis.
+            while highest.ndim > 1:
+                highest, lowest = np.fmax.reduce(highest, axis=0), np.fmin.reduce(lowest, axis=0)
             largest = np.fmax(largest, np.fmax(highest, -lowest))
         for name, value in zip(core[dim].values.tolist(), largest.tolist(), strict=True):
             if value > LARGEST or (kind == "diagnostics" and 0 < value < 1 / LARGEST):
@@ -512,3 +515,31 @@ def warn_if_alike(evidence: Evidence, stacklevel: int = 3) -> None:
     if told := told_if_alike(evidence.before, evidence.within, evidence.n_interval):
         advice = "; have a teacher mark some AB = 01 episodes, or add rollouts of other lengths"
         warnings.warn(told + advice, TacitWarning, stacklevel=stacklevel)
+
+
+UNEVEN = 1e6
+"""How many times larger one diagnostic's sums may be than another's: beyond it no sampler finds both weights."""
+
+
+def warn_of_scales(evidence: Evidence, stacklevel: int = 3) -> None:
+    """Warn of diagnostics that differ by many orders of magnitude, and of such that are the same but for a factor."""
+    if evidence.weights is not None or not len(evidence.timed) or evidence.before.shape[1] < 2:
+        return
+    sums = evidence.before + evidence.within
+    size, names = np.sqrt((sums**2).mean(axis=0)), evidence.diagnostic_names
+    largest, seen = int(size.argmax()), np.flatnonzero(size)
+    least = int(seen[size[seen].argmin()]) if len(seen) else largest
+    if size[largest] > UNEVEN * size[least]:
+        told = (
+            f"diagnostic {names[largest]!r} is {size[largest] / size[least]:.0e} times as large as {names[least]!r}: "
+            "scale them alike; weights so different are not found"
+        )
+        warnings.warn(told, TacitWarning, stacklevel=stacklevel)
+    cosine = (sums[:, seen] / size[seen]).T @ (sums[:, seen] / size[seen]) / len(sums)
+    for one, other in itertools.combinations(range(len(seen)), 2):
+        if cosine[one, other] > 1 - 1e-9:
+            told = (
+                f"diagnostics {names[seen[one]]!r} and {names[seen[other]]!r} are the same but for a factor: only "
+                "their joint effect is learned; leave one out"
+            )
+            warnings.warn(told, TacitWarning, stacklevel=stacklevel)

@@ -19,7 +19,7 @@ from bayes_tacit.estimates.training import warn_of_other_data
 from bayes_tacit.estimates.verdict import LARGEST_RHAT, SMALLEST_ESS_PER_CHAIN, judge
 from bayes_tacit.model.priors import WeaklyInformativePrior
 from bayes_tacit.model.spec import spec_of
-from bayes_tacit.review import comparison, crossings, figures, trends
+from bayes_tacit.review import comparison, crossings, figures, oddities, trends
 from bayes_tacit.review.comparison import (
     check_beside_paper,
     check_by_likelihood,
@@ -29,6 +29,7 @@ from bayes_tacit.review.comparison import (
 )
 from bayes_tacit.review.crossings import check_crossing_steps, check_structure
 from bayes_tacit.review.findings import CheckResult, Headline, group_of, headline, require_same_data, too_few
+from bayes_tacit.review.oddities import check_data
 from bayes_tacit.review.predictions import LEVEL, ROUNDING, cut, envelope, evenly, flat_draws, mean_incidence, span
 from bayes_tacit.review.style import lazily
 from bayes_tacit.review.trends import check_dependence, check_trends
@@ -42,6 +43,7 @@ __all__ = [
     "check_beside_paper",
     "check_by_likelihood",
     "check_crossing_steps",
+    "check_data",
     "check_dependence",
     "check_incidence_calibration",
     "check_loo",
@@ -129,6 +131,7 @@ def run_checks(
         crossings.BY_COVARIATE: lambda: check_structure(tree, episodes),
         trends.TRENDS: lambda: check_trends(tree, episodes),
         trends.DEPENDENCE: lambda: check_dependence(tree, episodes),
+        oddities.ODDITIES: lambda: check_data(tree, episodes),
         INCIDENCE: lambda: check_incidence_calibration(tree),
         comparison.LOO: lambda: check_loo(tree),
         SENSITIVITY: lambda: check_prior_sensitivity(tree),

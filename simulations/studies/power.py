@@ -190,6 +190,7 @@ CHECKS = {
     "Crossings by covariate": "by covariate",
     "Trends in residuals": "trends",
     "Dependence between tasks": "dependence",
+    "Duplicates and leaks": "duplicates",
     "Incidence calibration": "incidence",
     "Leave-one-out": "LOO",
     "Prior sensitivity": "prior",

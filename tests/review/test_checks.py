@@ -33,6 +33,7 @@ NAMES = [
     "Crossings by covariate",
     "Trends in residuals",
     "Dependence between tasks",
+    "Duplicates and leaks",
     "Incidence calibration",
     "Leave-one-out",
     "Prior sensitivity",
@@ -52,6 +53,9 @@ def test_a_sound_posterior_passes_every_check_with_a_table_a_sentence_and_a_figu
     for result in results:
         assert len(result.table) > 0
         assert result.sentence.endswith(".")
+        if result.figure is None:
+            assert result.name == "Duplicates and leaks"
+            continue
         figure = result.figure()
         assert all(axis.has_data() for axis in figure.axes if axis.axison)
         assert result.figure() is not figure
@@ -71,7 +75,7 @@ def test_incidence_calibration_names_the_feature_that_is_off(posterior, example)
     result = check_incidence_calibration(changed(posterior, "constant_data", strong_outcome=outcome))
     assert result.passed is False
     assert "subgoals 3, where 100% succeed" in result.sentence
-    assert "effect of subgoals on" in result.advice
+    assert "effect of subgoals" in result.advice
     assert "not linear" in result.advice
 
 

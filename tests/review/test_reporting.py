@@ -138,7 +138,7 @@ def test_a_failed_check_of_the_model_is_a_warning(posterior, example):
     results = run_checks(posterior, example, fit_map(example, ridge=0.5))
     found = headline(results)
     assert found.level == "warning"
-    assert "1 of 9 checks of the model failed (MAP against posterior)" in found.sentence
+    assert "1 of 10 checks of the model failed (MAP against posterior)" in found.sentence
 
 
 def test_names_may_hold_what_html_tex_and_paths_would_interpret(posterior, example, tmp_path):
