@@ -23,10 +23,9 @@ from policy_worlds import (
     pure_strong,
     world_of,
 )
-
-from bayes_tacit import Episodes, World
 from simulate import quietly
 
+from bayes_tacit import Episodes, World
 from bayes_tacit.decisions.selection import fixed_grid
 from bayes_tacit.errors import EvidenceError, InvalidDataError
 from bayes_tacit.policies import (

@@ -67,7 +67,9 @@ def test_trim_says_what_it_lacks():
     only_right = labelled([{"cheap_success": 1, "strong_success": 1}] * 3)
     with pytest.raises(EvidenceError, match="12 to be right and 0 to be wrong, of 12 training steps; expected both"):
         Trim().fit(only_right)
-    with pytest.raises(InvalidDataError, match="single_steps of the world is None; expected a function that replays them"):
+    with pytest.raises(
+        InvalidDataError, match="single_steps of the world is None; expected a function that replays them"
+    ):
         Trim().fit(training()).operating_points(world_of(draw_tasks(2, 30), replayed=False))
 
 
