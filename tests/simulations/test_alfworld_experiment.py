@@ -7,7 +7,6 @@ import re
 from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -19,9 +18,11 @@ from bayes_tacit.agents import Budget, History, Step, read_transcript
 from bayes_tacit.agents.pages import episode_page
 from bayes_tacit.agents.playing import Continuations, Players, collect
 from bayes_tacit.data.costs import Outcomes
+from bayes_tacit.data.visible import Visible
 from bayes_tacit.decisions.selection import fixed_grid
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.policies import (
+    NEWTON,
     EvoRoute,
     FirstAlarm,
     PosteriorTacitSwitch,
@@ -35,6 +36,7 @@ from bayes_tacit.policies import (
     TunedSwitch,
     World,
 )
+from bayes_tacit.policies.tuned import learned_from
 from bayes_tacit.router import handoff_at
 from simulations import __main__ as program
 from simulations.__main__ import main
@@ -353,7 +355,8 @@ def test_time_spent_leaves_pauses_out(tmp_path):
 
 
 def test_the_runner_names_what_is_missing(tmp_path, capsys, monkeypatch):
-    monkeypatch.delenv("ALFWORLD_DATA", raising=False)
+    for variable in ("ALFWORLD_DATA", "DABENCH_DATA"):
+        monkeypatch.delenv(variable, raising=False)
     assert main(["alfworld", "--out", str(tmp_path)]) == 2
     assert "ALFWORLD_DATA" in capsys.readouterr().err
     assert main(["alfworld", "--out", str(tmp_path), "--replicates", "3"]) == 2
@@ -487,8 +490,10 @@ def test_a_policy_that_searches_needs_every_handoff(played):
     some = needed_handoffs([alarm], episodes)
     lengths = episodes.n_steps.tolist()
     assert any(len(steps) < length for steps, length in zip(some, lengths, strict=True))
-    learner = SimpleNamespace(fits={1.0: fit_of_made_up_episodes()})
-    searching = TunedSwitch(("memory",), lambda _: learner).fit(episodes)
+    visible = Visible.of(episodes)
+    cheap = NEWTON.fit(visible.feature_names, visible.features, episodes.dataset["cheap_success"].values)
+    learned = learned_from({1.0: fit_of_made_up_episodes()}, cheap, visible)
+    searching = TunedSwitch(("memory",), lambda _: learned).fit(episodes)
     every = needed_handoffs([alarm, searching], episodes)
     assert [len(steps) for steps in every] == lengths
 
