@@ -76,7 +76,7 @@ class FittedPolicy:
     estimate
         The fit or posterior behind it, where there is one.
     reference
-        Whether it is one that need not keep to a budget.
+        Whether it is one that need not keep to the budget of a comparison.
     """
 
     name: str
@@ -148,8 +148,7 @@ class FittedPolicy:
         InvalidDataError
             If nothing is within the cap; the message names the lowest cost there is.
         """
-        points = self.operating_points(world)
-        return choose(points, max(cap, float(points["cost"].max())) if self.reference else cap)
+        return choose(self.operating_points(world), cap)
 
     def in_words(self, choice: Choice) -> str:
         """Return the columns of a chosen setting that are known, such as "k = 2, alpha = 0.41"."""

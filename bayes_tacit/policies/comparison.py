@@ -194,6 +194,9 @@ def fitted_of(policy: Policy | FittedPolicy, training: Episodes | None) -> Fitte
 
 
 def _choice(name: str, fitted: FittedPolicy, development: World, cap: float) -> Choice:
+    if fitted.reference:
+        points = fitted.operating_points(development)
+        return choose(points, max(cap, float(points["cost"].max())))
     try:
         return fitted.choose(development, cap)
     except InvalidDataError as error:
