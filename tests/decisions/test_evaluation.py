@@ -101,7 +101,11 @@ def others(router: Router, episodes, rng, same_start: bool) -> list[Router]:
 def test_points_of_many_thresholds_are_averages_of_their_outcomes(case, seed, same_start):
     router, episodes = case
     world = world_for(episodes, 1)
-    routers = [router, *others(router, episodes, np.random.default_rng(seed), same_start), replace(router, alpha=np.inf)]
+    routers = [
+        router,
+        *others(router, episodes, np.random.default_rng(seed), same_start),
+        replace(router, alpha=np.inf),
+    ]
     points = world.points(routers)
     expected = pd.DataFrame([world.outcomes(one).point() for one in routers])
     pd.testing.assert_frame_equal(points, expected, check_exact=False, rtol=1e-12, atol=1e-12)
@@ -212,7 +216,9 @@ def test_single_steps_need_a_world_that_replays_them(replayed):
     router = Router(rule=rules.Signal(), call="strong_once", diagnostic_names=("risk",), alpha=0.5)
     still = replace(replayed, single_steps=None)
     for ask in (lambda: still.outcomes(router), lambda: still.points([router, router])):
-        with pytest.raises(InvalidDataError, match="single_steps of the world is None; expected a function that replays"):
+        with pytest.raises(
+            InvalidDataError, match="single_steps of the world is None; expected a function that replays"
+        ):
             ask()
     crooked = replace(replayed, single_steps=lambda *_: np.zeros((4, 1, 1)))
     with pytest.raises(InvalidDataError, match="shape of what the world's single_steps gives"):

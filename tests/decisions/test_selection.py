@@ -39,7 +39,6 @@ def table_from(rows):
 # Crossings
 
 
-
 def test_a_crossing_after_an_action_gives_strong_the_next_one():
     np.testing.assert_array_equal(handoff_steps([0, 1, 7], "post_action"), [1, 2, 8])
 

@@ -67,7 +67,9 @@ def test_trim_says_what_it_lacks():
     only_right = labelled([{"cheap_success": 1, "strong_success": 1}] * 3)
     with pytest.raises(EvidenceError, match="12 to be right and 0 to be wrong, of 12 training steps; expected both"):
         Trim().fit(only_right)
-    with pytest.raises(InvalidDataError, match="single_steps of the world is None; expected a function that replays them"):
+    with pytest.raises(
+        InvalidDataError, match="single_steps of the world is None; expected a function that replays them"
+    ):
         Trim().fit(training()).operating_points(world_of(draw_tasks(2, 30), replayed=False))
 
 
@@ -98,7 +100,7 @@ def test_without_condensing_evoroute_averages_over_scikit_learns_neighbours(timi
 def test_the_condensed_experience_is_bounded_and_loses_no_moment():
     episodes = training()
     fitted = EvoRoute(limit=50, nearest=0.1).fit(episodes)
-    past, n = fitted.experience, int(episodes.n_steps.sum())
+    past, n = fitted.make(fitted.candidates.iloc[0]).rule.experience, int(episodes.n_steps.sum())
     assert past.places.shape == (50, 2 + 3 * 2 + 1)
     assert past.count.sum() == n
     assert past.count.max() <= 2 * past.count.min() + 1

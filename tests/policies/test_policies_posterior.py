@@ -149,7 +149,8 @@ def test_the_start_of_a_point_estimate_is_the_task_routers_model(example, exampl
     router = Router.from_fit(example_fit, alpha=0.3)
     router = start_from(example, router, threshold=0.4, weight=2.0)
     pi = special.expit(
-        example_fit.gamma0 + ((example.dataset["features"].values - router.rule.mean) / router.rule.scale) @ example_fit.gamma
+        example_fit.gamma0
+        + ((example.dataset["features"].values - router.rule.mean) / router.rule.scale) @ example_fit.gamma
     )
     expected = 2 * pi - 1 + TaskRouter().fit(example).router({"alpha": 0.5}).score(example).opening
     np.testing.assert_allclose(router.score(example).opening, expected, rtol=1e-12)

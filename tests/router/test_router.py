@@ -20,7 +20,6 @@ from bayes_tacit.model.memory import peaks, with_clock
 from bayes_tacit.router import EpisodeEndedError, HandoffState, Ranges, Start
 
 
-
 def decisions(router: Router, features: object, rollout: list, **settings) -> list[Decision]:
     state = router.start(features, **settings)
     return [state.observe(diagnostics) for diagnostics in rollout]
@@ -220,9 +219,7 @@ def test_lowering_alpha_never_delays_a_handoff(router, features, rollout, other)
 @given(ROUTERS, FEATURES, ROLLOUTS, st.tuples(st.floats(0.01, 0.99), st.floats(0.01, 0.99)))
 def test_raising_the_quantile_never_delays_a_handoff(router, features, rollout, rules):
     low, high = sorted(rules)
-    late, early = (
-        decisions(with_rule(router, quantile=r), features, rollout)[-1].handoff_step for r in (low, high)
-    )
+    late, early = (decisions(with_rule(router, quantile=r), features, rollout)[-1].handoff_step for r in (low, high))
     assert late is None or (early is not None and early <= late)
 
 

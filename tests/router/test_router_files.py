@@ -267,7 +267,7 @@ def test_no_file_a_folder_a_pipe_and_a_device_are_refused(tmp_path):
 
 
 def test_a_range_that_falls_or_lacks_a_name_is_refused(tmp_path):
-    router = dataclasses.replace(random_router(), ranges=Ranges(*({n: (0.0,) * 7 for n in names} for names in (
+    router = dataclasses.replace(random_router(), ranges=Ranges(*(dict.fromkeys(names, (0.0,) * 7) for names in (
         ("x0", "x1"), ("u0", "u1", "u2")))))  # fmt: skip
     content = content_of(router)
     with pytest.raises(FileFormatError, match=r"range of features\['x0'\] is .*; expected numbers that do not fall"):
