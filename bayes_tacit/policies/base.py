@@ -76,7 +76,7 @@ class FittedPolicy:
     estimate
         The fit or posterior behind it, where there is one.
     reference
-        Whether it stands in comparisons whatever it costs.
+        Whether it is one that need not keep to the budget of a comparison.
     """
 
     name: str

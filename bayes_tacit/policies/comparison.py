@@ -195,10 +195,9 @@ def fitted_of(policy: Policy | FittedPolicy, training: Episodes | None) -> Fitte
 
 def _choice(name: str, fitted: FittedPolicy, development: World, cap: float) -> Choice:
     if fitted.reference:
-        cap = max(cap, float(fitted.operating_points(development)["cost"].max()))
+        points = fitted.operating_points(development)
+        return choose(points, max(cap, float(points["cost"].max())))
     try:
-        if fitted.reference:
-            cap = max(cap, float(fitted.operating_points(development)["cost"].max()))
         return fitted.choose(development, cap)
     except InvalidDataError as error:
         raise InvalidDataError(error.expected, field=error.field, value=error.value, where=f"policy {name!r}") from None

@@ -100,7 +100,7 @@ def test_without_condensing_evoroute_averages_over_scikit_learns_neighbours(timi
 def test_the_condensed_experience_is_bounded_and_loses_no_moment():
     episodes = training()
     fitted = EvoRoute(limit=50, nearest=0.1).fit(episodes)
-    past, n = fitted.experience, int(episodes.n_steps.sum())
+    past, n = fitted.make(fitted.candidates.iloc[0]).rule.experience, int(episodes.n_steps.sum())
     assert past.places.shape == (50, 2 + 3 * 2 + 1)
     assert past.count.sum() == n
     assert past.count.max() <= 2 * past.count.min() + 1

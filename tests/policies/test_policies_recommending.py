@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 import pytest
-from bayes_tacit.policies.recommending.crossvalidation import cross_validate
-from bayes_tacit.policies.recommending.verdict import Named, name_one, posterior_means
 from policy_worlds import draw_tasks, episodes_of, world_of
 
 from bayes_tacit import Outcomes, StepCost, World
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.policies import FirstAlarm, PureCheap, PureStrong, TacitSwitch, TaskRouter
-from bayes_tacit.policies.recommending import families, recommend
+from bayes_tacit.policies.base import FittedPolicy
+from bayes_tacit.policies.recommending import Named, cross_validate, families, name_one, posterior_means, recommend
+from bayes_tacit.router import pure
 
 CAP = 12.0
 QUICK = [PureCheap(), TaskRouter(), FirstAlarm("risk"), FirstAlarm("doubt", name="Doubt"), TacitSwitch()]
@@ -49,14 +49,10 @@ class Coin:
         return FittedCoin(self.n_candidates, self.name)
 
 
-@dataclass(frozen=True)
-class FittedCoin:
-    n_candidates: int
-    name: str
-
-    @property
-    def candidates(self):
-        return pd.DataFrame({"seed": np.arange(self.n_candidates, dtype=float)})
+class FittedCoin(FittedPolicy):
+    def __init__(self, n_candidates, name):
+        seeds = pd.DataFrame({"seed": np.arange(n_candidates, dtype=float)})
+        super().__init__(name, seeds, lambda _: pure("cheap"))
 
     def outcomes(self, world, setting):
         ids = [int(str(one).split("-")[1]) for one in world.episodes.ids]
