@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from bayes_tacit.estimates.posterior_files import load_posterior, save_posterior
     from bayes_tacit.estimates.verdict import Verdict, judge
     from bayes_tacit.model.build import build_model
-    from bayes_tacit.model.priors import RidgePrior, WeaklyInformativePrior
+    from bayes_tacit.model.priors import PaperPrior, RidgePrior, WeaklyInformativePrior
     from bayes_tacit.model.spec import ModelSpec
+    from bayes_tacit.model.strata import Noise
     from bayes_tacit.policies import Recommendation, compare, recommend, success_cost_curve
     from bayes_tacit.review.checks import CheckResult, compare_models, run_checks
     from bayes_tacit.review.reporting import report
@@ -41,7 +42,9 @@ __all__ = [
     "LoggedCost",
     "MapFit",
     "ModelSpec",
+    "Noise",
     "Outcomes",
+    "PaperPrior",
     "Recommendation",
     "RidgePrior",
     "Router",
@@ -85,7 +88,9 @@ _HOME = {
     "LoggedCost": "data.costs",
     "MapFit": "estimates.map_fit",
     "ModelSpec": "model.spec",
+    "Noise": "model.strata",
     "Outcomes": "data.costs",
+    "PaperPrior": "model.priors",
     "Recommendation": "policies",
     "RidgePrior": "model.priors",
     "Router": "router",

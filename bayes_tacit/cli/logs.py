@@ -7,12 +7,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from bayes_tacit.cli.common import AsJson, Force, new_file, show
+from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.progress import bars
+
+if TYPE_CHECKING:
+    from bayes_tacit.data.costs import Price
 
 
 def import_(
@@ -46,6 +50,13 @@ def import_(
     group: Annotated[
         str | None, typer.Option(help="A column of --tasks: tasks that are alike, left out together for the words.")
     ] = None,
+    skip_broken: Annotated[
+        bool, typer.Option("--skip-broken", help="Leave out records that are wrong, and say how many and why.")
+    ] = False,
+    cheap_price: Annotated[
+        str | None, typer.Option(help="Of a million Cheap tokens: input,cached,output or input,cached,output,written.")
+    ] = None,
+    strong_price: Annotated[str | None, typer.Option(help="The same of Strong's.")] = None,
     workers: Annotated[
         int | None, typer.Option(help="Processes that read a large log; by default one a core, at most four.")
     ] = None,
@@ -80,10 +91,22 @@ def import_(
             words=words,
             group=group,
             seed=seed,
+            skip_broken=skip_broken,
+            prices=_prices(cheap_price, strong_price),
             workers=min(4, os.cpu_count() or 1) if workers is None else workers,
             progress=progress,
         )
     show(f"{report}\nwritten to {out}", {**asdict(report), "written": str(out)}, as_json=as_json)
+
+
+def _prices(cheap: str | None, strong: str | None) -> tuple[Price, Price] | None:
+    from bayes_tacit.data.costs import Price
+
+    if (cheap is None) != (strong is None):
+        raise InvalidDataError(
+            "both --cheap-price and --strong-price, or neither", field="prices", value=(cheap, strong)
+        )
+    return None if cheap is None or strong is None else (Price.parse(cheap), Price.parse(strong))
 
 
 @contextmanager

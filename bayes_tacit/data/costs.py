@@ -1,15 +1,19 @@
-"""What an episode costs, so much a call or whatever a function of the calls says, and what came of a policy."""
+"""What an episode costs, by calls, by tokens or as logged, and what came of a policy."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from bayes_tacit import validate
 from bayes_tacit.errors import InvalidDataError
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 CostModel = Callable[[np.ndarray, np.ndarray, np.ndarray], npt.ArrayLike]
 """Takes Cheap's, Strong's and one-off calls, arrays of one shape; gives the cost of each, in any unit.
@@ -96,6 +100,145 @@ class LoggedCost:
 
     cheap: str | npt.ArrayLike
     strong: str | npt.ArrayLike
+
+
+MILLION = 1_000_000
+
+
+@dataclass(frozen=True)
+class Price:
+    """What one model costs, in any unit.
+
+    Attributes
+    ----------
+    call
+        Of each call.
+    input, cached, output
+        Of a million tokens in, in and cached, and out.
+    written
+        Of a million tokens in that are put into the cache; None where that costs what any token in does.
+
+    Examples
+    --------
+    >>> Price.parse("10")
+    Price(call=10.0, input=0.0, cached=0.0, output=0.0, written=None)
+    >>> float(Price.parse("3,0.3,15").tokens(1_000_000, 1000, cached=900_000))
+    0.585
+    """
+
+    call: float = 0.0
+    input: float = 0.0
+    cached: float = 0.0
+    output: float = 0.0
+    written: float | None = None
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        for name in ("call", "input", "cached", "output", "written"):
+            if getattr(self, name) is not None:
+                validate.number(f"{name} price", getattr(self, name), NON_NEGATIVE, least=0)
+
+    @classmethod
+    def parse(cls, text: str) -> Price:
+        """Read a price of a call, or those of a million input, cached, output and, if they differ, written tokens."""
+        try:
+            numbers = [float(part) for part in text.split(",")]
+        except ValueError:
+            numbers = []
+        if len(numbers) == 1:
+            return cls(call=numbers[0])
+        if len(numbers) in (3, 4):
+            return cls(0.0, *numbers)
+        expected = (
+            "the price of a call, or those of a million tokens: input,cached,output or input,cached,output,written"
+        )
+        raise InvalidDataError(expected, field="price", value=text)
+
+    def tokens(
+        self,
+        prompt: npt.ArrayLike,
+        completion: npt.ArrayLike,
+        cached: npt.ArrayLike = 0,
+        written: npt.ArrayLike = 0,
+        calls: npt.ArrayLike = 1,
+    ) -> np.ndarray:
+        """Return the cost of calls; the arguments broadcast.
+
+        Parameters
+        ----------
+        prompt, completion
+            Tokens in, those that were cached or written included, and out.
+        cached, written
+            How many of those in were read from the cache, and put into it.
+        calls
+            How many calls these are the tokens of.
+        """
+        every, out, known, put, count = (np.asarray(one, float) for one in (prompt, completion, cached, written, calls))
+        known = np.minimum(known, every)
+        put = np.minimum(put, every - known)
+        dear = self.input if self.written is None else self.written
+        total = (every - known - put) * self.input + known * self.cached + put * dear + out * self.output
+        return np.asarray(self.call * count + total / MILLION)
+
+
+@dataclass(frozen=True)
+class TokenCost:
+    """Prices of both models' tokens, for logs that say how many there were.
+
+    Attributes
+    ----------
+    cheap, strong
+        What each model costs.
+
+    See Also
+    --------
+    bayes_tacit.Counterfactuals.from_restarts : takes it.
+
+    Examples
+    --------
+    >>> TokenCost(Price.parse("0.25,0.025,2"), Price.parse("3,0.3,15")).strong.output
+    15.0
+    """
+
+    cheap: Price
+    strong: Price
+
+    def logged(self, dataset: xr.Dataset) -> LoggedCost:
+        """Return what the rollouts of a log did cost at these prices.
+
+        Takes the carried variables that `bayes-tacit import` writes: of Cheap's steps (`step_input_tokens` and so on),
+        else of its rollouts (`cheap_input_tokens`), and of Strong's rollouts. A restart reads nothing of Cheap's.
+
+        Raises
+        ------
+        InvalidDataError
+            If tokens in or out are not known.
+        """
+        steps = all(f"step_{name}_tokens" in dataset for name in ("input", "output"))
+        length = dataset["n_steps"].values
+        strong_calls = dataset["strong_steps"].values if "strong_steps" in dataset else 1
+        return LoggedCost(
+            self._cost(self.cheap, dataset, "step" if steps else "cheap", 1 if steps else length),
+            self._cost(self.strong, dataset, "strong", strong_calls),
+        )
+
+    @staticmethod
+    def _cost(price: Price, dataset: xr.Dataset, of: str, calls: npt.ArrayLike) -> np.ndarray:
+        values = {}
+        for name in ("input", "output", "cached", "written"):
+            variable = f"{of}_{name}_tokens"
+            if variable in dataset:
+                values[name] = (
+                    np.nan_to_num(dataset[variable].values)
+                    if name in ("cached", "written")
+                    else dataset[variable].values
+                )
+            elif name in ("input", "output"):
+                expected = f"a carried variable {variable}, which bayes-tacit import writes where the log has usage"
+                raise InvalidDataError(
+                    f"{expected}; import with prices estimates it elsewhere", field="tokens", value=None
+                )
+        return price.tokens(values["input"], values["output"], values.get("cached", 0), values.get("written", 0), calls)
 
 
 def cost_of_calls(

@@ -16,7 +16,7 @@ import pandas as pd
 import xarray as xr
 
 from bayes_tacit.data import counterfactual_files
-from bayes_tacit.data.costs import CostModel, LoggedCost, Outcomes
+from bayes_tacit.data.costs import CostModel, LoggedCost, Outcomes, TokenCost
 from bayes_tacit.data.counterfactual_files import as_floats, assemble, with_costs
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.data.layout import as_list, carried_variables, plain
@@ -133,7 +133,7 @@ class Counterfactuals:
         episodes: Episodes,
         *,
         strong_steps: str | npt.ArrayLike | None = None,
-        cost: CostModel | LoggedCost,
+        cost: CostModel | LoggedCost | TokenCost,
     ) -> Counterfactuals:
         """Make the table from paired rollouts alone, for handoffs that restart the task with Strong.
 
@@ -151,7 +151,7 @@ class Counterfactuals:
             (episode,), how many steps Strong's rollout has, or the name of a variable that the episodes carry. With
             `LoggedCost` it may be left out; a Strong rollout then counts as one call.
         cost
-            What calls cost, or `LoggedCost`: what the rollouts did cost, in tokens or money.
+            What calls cost; `LoggedCost`: what the rollouts did cost; or `TokenCost`: the prices of their tokens.
 
         Examples
         --------
@@ -416,12 +416,14 @@ BY_ROLLOUT = ("episode",)
 
 
 def from_pairs(
-    episodes: Episodes, strong_steps: str | npt.ArrayLike | None, cost: CostModel | LoggedCost
+    episodes: Episodes, strong_steps: str | npt.ArrayLike | None, cost: CostModel | LoggedCost | TokenCost
 ) -> xr.Dataset:
     """Make the table of all restarts; see `Counterfactuals.from_restarts`."""
     if not isinstance(episodes, Episodes):
         raise InvalidDataError("Episodes", field="episodes", value=episodes)
     episodes.require_pairs("the table of restarts")
+    if isinstance(cost, TokenCost):
+        cost = cost.logged(episodes.dataset)
     inside = np.arange(episodes.horizon) < episodes.n_steps[:, None]
     if strong_steps is not None:
         calls = _numbers(episodes, "strong_steps", strong_steps, inside, above=0)

@@ -8,8 +8,10 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from importlib.metadata import version
 from math import isqrt
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 from scipy import special
 
@@ -20,10 +22,11 @@ from bayes_tacit.model.compiled import FAMILIES, row_masses
 from bayes_tacit.model.design import Grouping, Standardization
 from bayes_tacit.model.evidence import Evidence
 from bayes_tacit.model.families import LOG_SQRT_2PI, NUMPY
-from bayes_tacit.model.likelihood import CrossingSteps, Table, log_bounds, log_mass
+from bayes_tacit.model.likelihood import CrossingSteps, Table, crossing_steps, log_bounds, log_mass, records_in
 from bayes_tacit.model.memory import PeakGrid
 from bayes_tacit.model.priors import Prior, WeaklyInformativePrior, checked_prior, prior_from_json
 from bayes_tacit.model.spec import COORDINATE, settings_of, spec_of
+from bayes_tacit.model.strata import ARRAYS, Noise, Records, logs_of, mixed_mass, stratum_terms
 
 FORMAT = "bayes_tacit.posterior"
 SCHEMA_VERSION = 1
@@ -86,12 +89,13 @@ def completed(tree: xr.DataTree, episodes: Episodes | None = None) -> xr.DataTre
     total = _given_likelihood(groups, evidence, posterior) or pointwise_log_likelihood(posterior, evidence)
     groups["log_likelihood"] = rounded(total)
     given = groups.get("posterior_predictive", xr.Dataset())
-    if {"strong_success", "threshold"} <= set(given.data_vars):
-        groups["replicates"] = given[["strong_success", "threshold"]]
+    drawn = ["strong_success"] if evidence.records is not None else ["strong_success", "threshold"]
+    if set(drawn) <= set(given.data_vars):
+        groups["replicates"] = given[drawn]
     elif episodes is not None:
-        some = thinned(posterior, REPLICATES)
+        crossing = crossing_steps(episodes, evidence)
         groups["replicates"] = replicates(
-            some, evidence, CrossingSteps(episodes, evidence), np.random.default_rng(SEED)
+            thinned(posterior, REPLICATES), evidence, crossing, np.random.default_rng(SEED)
         )
     groups["posterior_predictive"] = seen_or_not(posterior, evidence, np.random.default_rng(SEED))[["total"]]
     groups["observed_data"] = as_seen(evidence)
@@ -110,7 +114,7 @@ def completed(tree: xr.DataTree, episodes: Episodes | None = None) -> xr.DataTre
     }
     prior = prior_of(out)
     if type(prior) is WeaklyInformativePrior and "log_prior" not in groups:
-        out["log_prior"] = xr.DataTree(weakly_informative(prior, posterior, groups["constant_data"]))
+        out["log_prior"] = xr.DataTree(weakly_informative(prior, posterior, groups["constant_data"], evidence))
     if "sample_stats" in groups:
         out.attrs |= judge(out).as_attrs()
     return out
@@ -159,6 +163,12 @@ def evidence_of(tree: xr.DataTree) -> Evidence:
         constant[name].values if name in constant else np.zeros(0) for name in ("feature_mean", "feature_scale")
     )
     timed, left, interval = constant["timed_position"].values, int(constant["n_left"]), int(constant["n_interval"])
+    records: dict[str, Any] = {}
+    if "record_successes" in constant:
+        arrays = {name: constant[f"record_{name}"].values for name in ARRAYS}
+        arrays |= {name: arrays[name].astype(bool) for name in ("cheap_success", "marked", "unmarked")}
+        records = {"records": Records(spec.noise or Noise(), **arrays)}
+        records |= {"rollout": constant["record_row"].values, "kind": constant["record_kind"].values}
     fixed = constant["w"].values if "w" in constant and before.shape[-1] == 1 else None
     return Evidence(
         episode=episode,
@@ -178,6 +188,7 @@ def evidence_of(tree: xr.DataTree) -> Evidence:
         spec=spec,
         grid=grid,
         grouping=None if spec.groups is None else Grouping(spec.groups, (), constant["group_position"].values),
+        **records,
     )
 
 
@@ -185,10 +196,12 @@ def _given_likelihood(groups: dict[str, xr.Dataset], evidence: Evidence, posteri
     given = groups.get("log_likelihood", xr.Dataset())
     if "total" in given:
         return given
-    if not {"strong_success", "threshold"} <= set(given.data_vars):
+    joint = evidence.records is not None
+    if not ({"strong_success"} if joint else {"strong_success", "threshold"}) <= set(given.data_vars):
         return None
     total = given["strong_success"].transpose("chain", "draw", "episode").values.copy()
-    total[..., evidence.timed] += given["threshold"].transpose("chain", "draw", "timed").values
+    if not joint:
+        total[..., evidence.timed] += given["threshold"].transpose("chain", "draw", "timed").values
     coords = {"chain": posterior["chain"].values, "draw": posterior["draw"].values}
     coords |= {"episode": evidence.episode, "timed": evidence.episode[evidence.timed]}
     return xr.Dataset({"total": (("chain", "draw", "episode"), total)}, coords=coords)
@@ -201,8 +214,15 @@ def thinned(posterior: xr.Dataset, most: int) -> xr.Dataset:
     return posterior.isel(chain=slice(0, chains), draw=slice(None, None, every))
 
 
-def replicates(some: xr.Dataset, evidence: Evidence, crossing: CrossingSteps, rng: np.random.Generator) -> xr.Dataset:
-    """Draw outcomes and crossing steps under each draw, in as few bytes as they take."""
+def replicates(
+    some: xr.Dataset, evidence: Evidence, crossing: CrossingSteps | None, rng: np.random.Generator
+) -> xr.Dataset:
+    """Draw outcomes and crossing steps under each draw, in as few bytes as they take.
+
+    Of records, `strong_success` is how many of Strong's rollouts succeed, and there are no crossing steps.
+    """
+    if crossing is None:
+        return _record_replicates(some, evidence, rng)
     logit, location, flat = linear_predictors(some, evidence)
     strong = (rng.random(logit.shape) < special.expit(logit)).astype("int8")
     fixed = np.ones(len(evidence.diagnostic_names) or 1) if evidence.weights is None else evidence.weights
@@ -224,6 +244,19 @@ def replicates(some: xr.Dataset, evidence: Evidence, crossing: CrossingSteps, rn
     )
 
 
+def _record_replicates(some: xr.Dataset, evidence: Evidence, rng: np.random.Generator) -> xr.Dataset:
+    records, (logit, _, _) = records_in(evidence), linear_predictors(some, evidence)
+    known = {name: np.exp(pair[0]) for name, pair in records.known().items()}
+    rates = known | {name: _flatten(some, name)[:, None] for name in records.learned}
+    can = rng.random(logit.shape) < special.expit(logit)
+    trials = (records.successes + records.failures).astype(int)
+    counts = rng.binomial(trials, np.where(can, rates["sensitivity"], 1 - rates["specificity"]))
+    counts = counts.astype(np.promote_types("int8", np.min_scalar_type(-int(counts.max(initial=0)) - 1)))
+    coords = {"chain": some["chain"].values, "draw": some["draw"].values, "episode": evidence.episode}
+    shape = (some.sizes["chain"], some.sizes["draw"], -1)
+    return xr.Dataset({"strong_success": (("chain", "draw", "episode"), counts.reshape(shape))}, coords=coords)
+
+
 def kept_statistics(statistics: xr.Dataset) -> xr.Dataset:
     """Keep the statistics that are known, under one set of names."""
     kept = {old: new for old, new in STATISTICS.items() if old in statistics}
@@ -242,6 +275,8 @@ def pointwise_log_likelihood(posterior: xr.Dataset, evidence: Evidence) -> xr.Da
     xarray.Dataset
         `total` by episode; its coordinate `timed` names the timed episodes.
     """
+    if evidence.records is not None:
+        return _labelled(posterior, evidence, _records_by_draw(posterior, evidence)[0])
     incidence, threshold, _ = _by_draw(posterior, evidence)
     total = incidence.copy()
     total[:, evidence.timed] += threshold
@@ -256,31 +291,49 @@ def seen_or_not(posterior: xr.Dataset, evidence: Evidence, rng: np.random.Genera
     a draw within it is the same. The share of draws that are earlier, plus a random part of those that are the same,
     is the probability integral transform of an interval, which is uniform if the model is right.
 
+    Records are ordered by how many of Strong's rollouts succeed, then by their Cheap rollouts: first those that are
+    marked, by when, then those that fail without a mark, then those that succeed.
+
     Returns
     -------
     xarray.Dataset
         `total` by episode.
     """
+    if evidence.records is not None:
+        total, sooner = _records_by_draw(posterior, evidence)
+        records = evidence.records
+        trials = records.successes + records.failures
+        log_ways = special.gammaln(trials + 1) - special.gammaln(records.successes + 1)
+        same = np.exp(total + log_ways - special.gammaln(records.failures + 1))
+        return _labelled(posterior, evidence, _placed(sooner, same, rng))
     incidence, threshold, earlier = _by_draw(posterior, evidence)
     pi = np.where(evidence.strong_success, np.exp(incidence), -np.expm1(incidence))
     before, same = np.where(evidence.strong_success, 0.0, pi), np.exp(incidence)
     before[:, evidence.timed] = pi[:, evidence.timed] * earlier
     same[:, evidence.timed] *= np.exp(threshold)
+    return _labelled(posterior, evidence, _placed(before, same, rng))
+
+
+def _placed(before: np.ndarray, same: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     u = rng.random(before.shape)
-    drawn = np.where(u < before, EARLIER, np.where(u < before + same, AS_SEEN, LATER)).astype("int8")
-    return _labelled(posterior, evidence, drawn)
+    return np.where(u < before, EARLIER, np.where(u < before + same, AS_SEEN, LATER)).astype("int8")
 
 
 def linear_predictors(
     posterior: xr.Dataset, evidence: Evidence
 ) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
     """Return the logit of pi (draw, episode), the location (draw, timed), and all parameters with draws as rows."""
+    logit, location, flat = _predictors(posterior, evidence)
+    return logit, location[:, evidence.timed], flat
+
+
+def _predictors(posterior: xr.Dataset, evidence: Evidence) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
     flat = {name: _flatten(posterior, name) for name in ("gamma0", "gamma", "beta0", "beta", "s", "w", "rho")}
     n_draws = len(flat["s"])
     if "gamma" not in posterior:
         flat["gamma"] = flat["beta"] = np.zeros((n_draws, 0))
     logit = flat["gamma0"][:, None] + flat["gamma"] @ evidence.features.T
-    location = flat["beta0"][:, None] + flat["beta"] @ evidence.features[evidence.timed].T
+    location = flat["beta0"][:, None] + flat["beta"] @ evidence.features.T
     if evidence.grouping is not None:
         position = evidence.grouping.position
         gamma, beta = (
@@ -288,7 +341,7 @@ def linear_predictors(
             for name in ("gamma", "beta")
         )
         logit += gamma[:, position]
-        location += beta[:, position[evidence.timed]]
+        location += beta[:, position]
     return logit, location, flat
 
 
@@ -308,6 +361,86 @@ def _by_draw(posterior: xr.Dataset, evidence: Evidence) -> tuple[np.ndarray, np.
             threshold[draw] = log_mass(bounds, evidence.n_interval, family, NUMPY)
             earlier[draw, evidence.n_left :] = family.cdf(bounds.lower)
     return special.log_expit(sign * logit), threshold, earlier
+
+
+def _records_by_draw(posterior: xr.Dataset, evidence: Evidence) -> tuple[np.ndarray, np.ndarray]:
+    """Log-likelihood of each record, and the probability of one that comes before it: (draw, record)."""
+    records = records_in(evidence)
+    logit, location, flat = linear_predictors(posterior, evidence)
+    learned = evidence.weights is None and "w" in posterior
+    total, sooner = np.zeros((2, *logit.shape))
+    single = {name: _flatten(posterior, name) for name in records.learned}
+    by_features = {name: _flatten(posterior, name) for name in ("lucky0", "lucky_slope") if name in posterior}
+    lateness = _flatten(posterior, "lateness") if records.delays_learned else None
+    for draw in range(len(logit)):
+        logs: dict[str, Any] = dict(records.known())
+        logs |= {name: logs_of(float(values[draw])) for name, values in single.items()}
+        if by_features:
+            luck = by_features["lucky0"][draw] + evidence.features @ by_features.get("lucky_slope", flat["gamma"])[draw]
+            luck = luck[records.record]
+            logs["lucky"] = (special.log_expit(luck), special.log_expit(-luck))
+        late = np.zeros(1) if lateness is None else np.log(lateness[draw])
+        at = evidence if evidence.grid is None else evidence.at_memory(float(flat["rho"][draw]))
+        w = flat["w"][draw] if learned else np.ones(1)
+        bounds = log_bounds(at, w, NUMPY).standardized(location[draw], flat["s"][draw], evidence.n_left)
+        mass = log_mass(bounds, evidence.n_interval, evidence.family, NUMPY)
+        rollout = mixed_mass(records, records.kinds, mass, late, logs.get("mark_error", (0.0, 0.0)), NUMPY)
+        log_pi = special.log_expit(logit[draw]), special.log_expit(-logit[draw])
+        total[draw] = np.logaddexp(*stratum_terms(records, records.stated, log_pi, rollout, logs, NUMPY))
+        below = np.zeros(len(mass))
+        below[evidence.n_left :] = evidence.family.cdf(bounds.lower)
+        sooner[draw] = _before(records, np.exp(log_pi), np.exp(rollout), np.exp(mass), below, logs, np.exp(late))
+    return total, sooner
+
+
+def _before(
+    records: Records,
+    pi: np.ndarray,
+    seen: np.ndarray,
+    mass: np.ndarray,
+    below: np.ndarray,
+    logs: dict[str, Any],
+    late: np.ndarray,
+) -> np.ndarray:
+    """Return the probability of what comes before each record, in the order of `seen_or_not`."""
+    luck = np.exp(logs["lucky"][0])
+    error = np.exp(logs["mark_error"][0]) if "mark_error" in logs else 0.0
+    rates = [np.exp(logs[name][0]) if name in logs else None for name in ("marked", "stray")]
+    n, delays = len(records.successes), len(records.noise.delays)
+    padded, whole = np.append(below, 0.0), np.append(mass, 0.0)
+    sooner = sum(late[kind] * padded[records.pieces[:, kind]] for kind in range(min(delays, records.kinds)))
+    if records.kinds > delays:
+        sooner = (1 - error) * sooner + error * records.share_before * whole[records.pieces[:, delays]]
+    cheap, unmarked = records.cheap_success, records.unmarked
+    due = np.where(cheap, 1 - seen, seen)  # without a mark, the probability that Cheap fails
+    out = np.zeros(n)
+    trials = records.successes + records.failures
+    strong = [np.exp(logs["sensitivity"][0]), 1 - np.exp(logs["specificity"][0])]
+    by_luck = np.where(cheap, luck, 1 - luck) * np.exp(records.log_share)
+    ranks = pd.Series(records.record).groupby(records.record).cumcount().to_numpy()
+    for stratum, (rate, share, each, failing, inside) in enumerate(
+        (
+            (rates[0], strong[0], seen, due, sooner),
+            (rates[1], strong[1], by_luck, (1 - luck) * np.ones(len(seen)), (1 - luck) * records.share_before),
+        )
+    ):
+        marked = inside if rate is None else rate * inside
+        earlier = np.where(records.marked, marked, np.where(cheap, failing, 0.0))
+        if rate is not None:
+            earlier = np.where(unmarked, rate * failing, earlier)
+            each = each * np.where(records.marked, rate, np.where(unmarked, 1 - rate, 1.0))
+        lexical, reached = np.zeros(n), np.ones(n)
+        for rank in range(ranks.max(initial=-1) + 1):
+            at = ranks == rank
+            lexical[records.record[at]] += reached[records.record[at]] * earlier[at]
+            reached[records.record[at]] *= each[at]
+        more = special.bdtrc(records.successes, trials.astype(int), share) if trials.any() else np.zeros(n)
+        exactly = special.bdtr(records.successes, trials.astype(int), share)
+        fewer = np.where(
+            records.successes > 0, special.bdtr(np.maximum(records.successes - 1, 0), trials.astype(int), share), 0
+        )
+        out += pi[stratum] * (np.where(trials > 0, more, 0.0) + np.where(trials > 0, exactly - fewer, 1.0) * lexical)
+    return out
 
 
 def as_seen(evidence: Evidence) -> xr.Dataset:
@@ -368,10 +501,14 @@ def log_prior(tree: xr.DataTree) -> xr.Dataset:
             )
             raise InvalidDataError(expected, field="groups of the tree", value=list(tree.children))
         return tree["log_prior"].to_dataset()
-    return weakly_informative(prior, tree["posterior"].to_dataset(), tree["constant_data"].to_dataset())
+    return weakly_informative(
+        prior, tree["posterior"].to_dataset(), tree["constant_data"].to_dataset(), evidence_of(tree)
+    )
 
 
-def weakly_informative(prior: WeaklyInformativePrior, posterior: xr.Dataset, constant: xr.Dataset) -> xr.Dataset:
+def weakly_informative(
+    prior: WeaklyInformativePrior, posterior: xr.Dataset, constant: xr.Dataset, evidence: Evidence
+) -> xr.Dataset:
     """Evaluate the prior that comes along, in NumPy: PyMC would have to compile it."""
     typical = constant["typical_log_threshold"]
     center: float | xr.DataArray
@@ -392,6 +529,8 @@ def weakly_informative(prior: WeaklyInformativePrior, posterior: xr.Dataset, con
     for name, scale in (("gamma", prior.incidence_spread), ("beta", prior.location_spread)):
         if f"{name}_spread" in posterior:
             out[f"{name}_spread"] = _normal(posterior[f"{name}_spread"], 0.0, scale) + float(np.log(2.0))
+    if evidence.records is not None:
+        out |= _rates_prior(prior, posterior, evidence.records)
     # The offsets of groups are a part of the model: what is believed of them before the data is their spread.
     if "rho" in posterior:
         kept, lost = prior.memory_kept, prior.memory_lost
@@ -431,8 +570,37 @@ def prior_draws(
             offsets = rng.normal(size=(*shape, len(evidence.grouping.names)))
             out[f"{name}_spread"] = (sample, np.abs(rng.normal(0.0, spread, shape)))
             out[f"{name}_offset"] = ((*sample, "group"), offsets)
+    if evidence.records is not None:
+        for name, pair in evidence.records.learned.items():
+            out[name] = (sample, rng.beta(*pair, shape))
+        if alpha := evidence.records.delays_learned:
+            out["lateness"] = ((*sample, "delay"), rng.dirichlet(alpha, shape))
+        if evidence.records.noise.lucky_by_features:
+            out["lucky0"] = (sample, rng.normal(0.0, prior.incidence_intercept, shape))
+            if p:
+                slopes = rng.normal(0.0, prior.incidence_slope, (*shape, p))
+                out["lucky_slope"] = ((*sample, "feature"), slopes)
     used = {dim for dims, _ in out.values() for dim in dims}
     return xr.Dataset(out, coords={dim: values for dim, values in coords.items() if dim in used})
+
+
+def _rates_prior(prior: WeaklyInformativePrior, posterior: xr.Dataset, records: Records) -> dict[str, xr.DataArray]:
+    """Evaluate the priors of the rates of outcomes and marks."""
+    out = {}
+    for name, (a, b) in records.learned.items():
+        p = posterior[name].values
+        density = special.xlogy(a - 1, p) + special.xlog1py(b - 1, -p) - special.betaln(a, b)
+        out[name] = posterior[name].copy(data=density)
+    if "lateness" in posterior:
+        alpha = np.array(records.delays_learned)
+        value = special.xlogy(alpha - 1, posterior["lateness"].transpose("chain", "draw", "delay").values).sum(axis=-1)
+        value += special.gammaln(alpha.sum()) - special.gammaln(alpha).sum()
+        out["lateness"] = xr.DataArray(value, dims=("chain", "draw"))
+    for name, scale in (("lucky0", prior.incidence_intercept), ("lucky_slope", prior.incidence_slope)):
+        if name in posterior:
+            luck = _normal(posterior[name], 0.0, scale)
+            out[name] = luck.sum("feature") if "feature" in luck.dims else luck
+    return out
 
 
 def prior_of(tree: xr.DataTree) -> Prior:

@@ -20,6 +20,7 @@ from bayes_tacit import validate
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.errors import ConvergenceError, EvidenceError, InvalidDataError, TacitWarning
 from bayes_tacit.estimates.map_result import PARAMETERS, MapFit, ProfilePoint, Restart
+from bayes_tacit.estimates.mixture import MixtureObjective
 from bayes_tacit.estimates.objective import (
     BOUNDARY,
     NewtonResult,
@@ -33,6 +34,7 @@ from bayes_tacit.model.families import NUMPY
 from bayes_tacit.model.likelihood import log_bounds
 from bayes_tacit.model.priors import Prior, checked_prior, prior_to_json
 from bayes_tacit.model.spec import ModelSettings, ModelSpec, spec_from
+from bayes_tacit.model.strata import RATES
 
 if TYPE_CHECKING:
     import pymc as pm
@@ -152,9 +154,11 @@ def fit_map(
         checked_prior(prior)
         floor = None
 
-    def objective_at(rho: float) -> PaperObjective:
-        evidence = collect_evidence(episodes, replace(model, memory=rho)).settle_zero_mass(floor)
-        return PaperObjective.of(evidence.refuse_gaps(), ridge, floor)
+    def objective_at(rho: float) -> PaperObjective | MixtureObjective:
+        evidence = collect_evidence(episodes, replace(model, memory=rho))
+        if evidence.records is not None:
+            return MixtureObjective.of(evidence.settle_zero_mass().refuse_gaps(), ridge)
+        return PaperObjective.of(evidence.settle_zero_mass(floor).refuse_gaps(), ridge, floor)
 
     optimize = partial(_optimize, restarts=restarts, seed=seed, max_iterations=max_iterations)
     profile: tuple[ProfilePoint, ...] = ()
@@ -168,6 +172,7 @@ def fit_map(
     warn_of_dependence(objective)
     warn_if_alike(objective.threshold.evidence)
     lowest, reports = optimize(objective)
+    floor = None if isinstance(objective, MixtureObjective) else floor
     found = _result(objective, lowest, restarts=reports, ridge=ridge, floor=floor, seed=seed)
     if prior is None:
         return replace(found, profile=profile)
@@ -182,6 +187,7 @@ def _under_prior(near: MapFit, model: pm.Model, prior: Prior, restarts: int, see
     objective, rng = PriorObjective(model, near.n_episodes), np.random.default_rng(seed)
     guess = {name: np.asarray(getattr(near, name)) for name in PARAMETERS}
     guess["w"] = np.maximum(guess["w"], 1e-3) / np.maximum(guess["w"], 1e-3).sum()
+    guess |= {name: np.clip(value, 1e-3, 1 - 1e-3) for name, (value, _) in near.rates.items() if name in RATES}
     found = [
         minimize_newton(
             objective.derivatives,
@@ -199,6 +205,12 @@ def _under_prior(near: MapFit, model: pm.Model, prior: Prior, restarts: int, see
         )
     values = objective.parameters(best_one.point)
     errors = objective.errors(best_one.point, best_one.derivatives.hessian)
+    rates: dict[str, tuple[float, float]] = {}
+    for name in [each for each in values if each not in PARAMETERS]:
+        labels = near.feature_names if name == "lucky_slope" else range(np.size(values[name]))
+        pairs = zip(labels, np.ravel(values.pop(name)), np.ravel(errors.pop(name)), strict=True)
+        vector = name in ("lateness", "lucky_slope")
+        rates |= {f"{name}[{at}]" if vector else name: (float(value), float(error)) for at, value, error in pairs}
     estimates, known = (
         {name: each if np.ndim(each) else float(each) for name, each in given.items()} for given in (values, errors)
     )
@@ -212,18 +224,22 @@ def _under_prior(near: MapFit, model: pm.Model, prior: Prior, restarts: int, see
         floored=(),
         ridge=0.0,
         prior=prior_to_json(prior),
+        rates=rates,
     )
 
 
 def _optimize(
-    objective: PaperObjective, restarts: int, seed: int, max_iterations: int
+    objective: PaperObjective | MixtureObjective, restarts: int, seed: int, max_iterations: int
 ) -> tuple[PaperFit, tuple[Restart, ...]]:
     """Minimize from every start; the best one, which comes first, must have reached an optimum."""
     newton = partial(minimize_newton, tolerance=TOLERANCE, max_iterations=max_iterations)
-    incidence = objective.fit_incidence(newton)
     rng = np.random.default_rng(seed)
-    starts = [_start(objective, rng if number else None) for number in range(restarts)]
-    fits = [objective.fit(incidence, start, newton) for start in starts]
+    sources = [rng if number else None for number in range(restarts)]
+    if isinstance(objective, MixtureObjective):
+        fits = [objective.fit(objective.start(_start(objective, source), source), newton) for source in sources]
+    else:
+        incidence = objective.fit_incidence(newton)
+        fits = [objective.fit(incidence, _start(objective, source), newton) for source in sources]
     lowest = min(fits, key=lambda fit: fit.optimum.derivatives.value)
     refuse_degenerate(objective, lowest.optimum)
     if lowest.optimum.gradient_norm > CONVERGED:
@@ -235,7 +251,7 @@ def _optimize(
     return lowest, tuple(_report(fit.optimum, len(fit.floored)) for fit in fits)
 
 
-def _start(objective: PaperObjective, rng: np.random.Generator | None) -> np.ndarray:
+def _start(objective: PaperObjective | MixtureObjective, rng: np.random.Generator | None) -> np.ndarray:
     """Start from equal weights, or from random ones; then from what least squares makes of the windows' middles."""
     part = objective.threshold
     evidence = part.evidence
@@ -260,14 +276,22 @@ def _report(optimum: NewtonResult, floored: int) -> Restart:
     return Restart(optimum.derivatives.value, norm, optimum.iterations, floored, converged=norm <= CONVERGED)
 
 
-def _result(objective: PaperObjective, fit: PaperFit, **settings: Any) -> MapFit:  # noqa: ANN401
+def _result(objective: PaperObjective | MixtureObjective, fit: PaperFit, **settings: Any) -> MapFit:  # noqa: ANN401
     evidence = objective.evidence
     best = fit.optimum
     incidence, threshold = objective.parts(best.point)
     free = objective.threshold.basis.shape[1]
     scale = 1 / threshold[-1]
-    gamma_errors = incidence_errors(objective, fit)
-    errors = threshold_errors(objective, fit)
+    rates: dict[str, tuple[float, float]] = {}
+    if isinstance(objective, MixtureObjective):
+        all_errors = objective.errors(best)
+        gamma_errors = np.append(all_errors["gamma0"], all_errors["gamma"])
+        beta = np.append(all_errors["beta0"], all_errors["beta"])
+        errors = {"w": all_errors["w"], "beta": beta, "s": np.atleast_1d(all_errors["s"])}
+        rates = {name: (value, float(all_errors[name])) for name, value in objective.rates(best.point).items()}
+    else:
+        gamma_errors = incidence_errors(objective, fit)
+        errors = threshold_errors(objective, fit)
 
     def by_feature(values: np.ndarray, missing: float) -> np.ndarray:
         return _spread(values[1:], objective.varying, missing)
@@ -304,8 +328,9 @@ def _result(objective: PaperObjective, fit: PaperFit, **settings: Any) -> MapFit
         feature_scale=evidence.standardization.scale,
         diagnostic_names=evidence.diagnostic_names,
         n_episodes=evidence.n,
-        n_timed=len(evidence.timed),
+        n_timed=len(np.unique(evidence.timed)),
         spec=evidence.spec,
+        rates=rates,
         data_fingerprint=evidence.fingerprint(),
         **settings,
     )
@@ -367,7 +392,7 @@ def _point(evaluate: Callable[[float], PaperFit], memory: float) -> ProfilePoint
 # What the evidence can tell apart.
 
 
-def warn_of_dependence(objective: PaperObjective) -> None:
+def warn_of_dependence(objective: PaperObjective | MixtureObjective) -> None:
     """Name the diagnostics, and without a penalty the features, that the evidence cannot separate."""
     evidence, seen = objective.evidence, objective.threshold.evidence
     if evidence.weights is None:
@@ -421,7 +446,7 @@ def dependent_columns(matrix: np.ndarray, names: list[str]) -> list[tuple[str, l
     ]
 
 
-def refuse_degenerate(objective: PaperObjective, fit: NewtonResult) -> None:
+def refuse_degenerate(objective: PaperObjective | MixtureObjective, fit: NewtonResult) -> None:
     """Raise if there is no finite optimum: the windows can be met exactly, or a feature determines an outcome.
 
     The parameters then grow until the gradient vanishes, which looks like an optimum; the perfect fit, or the
@@ -435,7 +460,7 @@ def refuse_degenerate(objective: PaperObjective, fit: NewtonResult) -> None:
             "no optimum above zero; expected more episodes, or fewer features and diagnostics. sample_posterior has an "
             "answer even so"
         )
-    if fit.point[-1] < VANISHING:
+    if fit.point[threshold][-1] < VANISHING:
         raise ConvergenceError(
             f"the scale s grows without end: among these {len(objective.evidence.timed)} windows and censored rollouts "
             "more risk does not go with a handoff being due; expected diagnostics that do. sample_posterior has an "

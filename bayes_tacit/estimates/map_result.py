@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from importlib.metadata import version
 from typing import Annotated, Any, Literal
 
@@ -131,6 +131,9 @@ class MapFit:
         The objective at every memory that was tried, if the memory was chosen by it.
     prior
         The prior as JSON, where it is not the ridge penalty.
+    rates
+        What was learned of outcomes and marks, where they are noisy (`bayes_tacit.model.strata`): each rate with its
+        standard error.
     """
 
     w: np.ndarray
@@ -158,6 +161,7 @@ class MapFit:
     data_fingerprint: str
     profile: tuple[ProfilePoint, ...] = ()
     prior: str | None = None
+    rates: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for value in (*vars(self).values(), *self.standard_errors.values()):
@@ -226,6 +230,11 @@ class MapFit:
                 [parameter] if dim is None else [f"{parameter}[{label}]" for label in getattr(self, f"{dim}_names")]
             )
             parts.append(np.column_stack([estimate, error, *interval(estimate, error)]))
+        for name, pair in self.rates.items():
+            names.append(name)
+            estimate, error = np.atleast_1d(*pair)
+            interval = normal_interval if name.startswith(("lucky0", "lucky_slope")) else weight_interval
+            parts.append(np.column_stack([estimate, error, *interval(estimate, error)]))
         columns = ["estimate", "se", "lower_95", "upper_95"]
         return pd.DataFrame(np.concatenate(parts), columns=columns, index=pd.Index(names, name="parameter"))
 
@@ -284,6 +293,9 @@ class MapFit:
             values[name] = np.array(values[name], dtype=float)
         for name in ("feature_names", "diagnostic_names", "floored", "profile", "restarts"):
             values[name] = tuple(values[name])
+        values["rates"] = {
+            name: (value, float("nan") if error is None else error) for name, (value, error) in record.rates.items()
+        }
         values["standard_errors"] = {
             name: np.array(error, dtype=float) if isinstance(error, list) else float("nan" if error is None else error)
             for name, error in record.standard_errors.items()
@@ -327,6 +339,7 @@ class _FitRecord(BaseModel):
     data_fingerprint: str
     profile: list[ProfilePoint]
     prior: str | None
+    rates: dict[str, tuple[Finite, float | None]]
 
     @model_validator(mode="after")
     def _lengths_fit(self) -> _FitRecord:

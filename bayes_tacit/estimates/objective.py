@@ -21,6 +21,7 @@ from bayes_tacit.estimates.map_result import PARAMETERS
 from bayes_tacit.model.evidence import Evidence
 from bayes_tacit.model.families import NUMPY
 from bayes_tacit.model.likelihood import Bounds, log_bounds, log_mass
+from bayes_tacit.model.strata import RATES
 
 FLATTEST = 1e-12
 """One over the largest scale of log kappa that is considered; beyond it powers overflow."""
@@ -464,7 +465,8 @@ class PriorObjective:
         self._density = model.compile_logp(jacobian=False, mode=QUICK)
         self._gradient = model.compile_dlogp(jacobian=False, mode=QUICK)
         stated = {variable.name: variable for variable in model.unobserved_value_vars}
-        self._known = [stated[name] for name in PARAMETERS if name in stated]
+        names = (*PARAMETERS, *RATES, "lateness", "lucky0", "lucky_slope")
+        self._known = [stated[name] for name in names if name in stated]
         self._natural = model.compile_fn(self._known, inputs=model.value_vars, mode=QUICK, on_unused_input="ignore")
         start = model.initial_point()
         self._shapes = {variable.name: np.shape(start[variable.name]) for variable in model.value_vars}

@@ -32,7 +32,7 @@ from bayes_tacit.estimates.completion import (
 from bayes_tacit.estimates.samplers import Sampler, draw_samples, quiet_pymc
 from bayes_tacit.estimates.verdict import judge
 from bayes_tacit.model.evidence import Evidence, collect_evidence, warn_if_alike, warn_of_scales
-from bayes_tacit.model.likelihood import CrossingSteps, Table, model_data
+from bayes_tacit.model.likelihood import CrossingSteps, Table, crossing_steps, model_data
 from bayes_tacit.model.priors import Prior, WeaklyInformativePrior, checked_prior, prior_to_json
 from bayes_tacit.model.spec import ModelSettings, ModelSpec, settings_of, spec_from, spec_of
 from bayes_tacit.progress import watched
@@ -120,7 +120,7 @@ def sample_posterior(
     warn_if_alike(evidence)
     warn_of_scales(evidence)
     evidence.warn_of_gaps()
-    crossing = CrossingSteps(episodes, evidence)
+    crossing = crossing_steps(episodes, evidence)
     table = model_data(episodes, evidence, crossing)
 
     @cache
@@ -230,7 +230,7 @@ def _assemble(
     trace: xr.DataTree,
     evidence: Evidence,
     prior: Prior,
-    crossing: CrossingSteps,
+    crossing: CrossingSteps | None,
     table: Table,
     state: Callable[[], pm.Model],
     *,
@@ -249,7 +249,7 @@ def _assemble(
     constant = _constant_data(evidence, table)
     if type(prior) is WeaklyInformativePrior:
         from_prior = prior_draws(prior, evidence, table, predictive_draws, np.random.default_rng([seed, 1]))
-        log_prior = weakly_informative(prior, posterior, constant)
+        log_prior = weakly_informative(prior, posterior, constant, evidence)
     else:
         from_prior, log_prior = _by_pymc(state(), posterior, seed, predictive_draws)
     groups = {
@@ -274,6 +274,8 @@ def _constant_data(evidence: Evidence, table: Table) -> xr.Dataset:
     coords = {"episode": evidence.episode, "timed": evidence.episode[evidence.timed]}
     coords |= {"feature": list(evidence.feature_names), "diagnostic": list(evidence.diagnostic_names)}
     coords |= {} if evidence.weights is None else {"risk": ["risk"]}
+    if evidence.records is not None and evidence.records.delays_learned:
+        coords["delay"] = list(evidence.records.noise.delays)
     used = {dim for dims, _ in table.values() for dim in dims or ()}
     return xr.Dataset(
         {name: (dims or (), value) for name, (dims, value) in table.items()},

@@ -122,6 +122,8 @@ def compiled_for(model: pm.Model, table: Table, evidence: Evidence, prior: Prior
     groups = None if evidence.grouping is None else len(evidence.grouping.names)
     kind: tuple[object, ...] = (*shape, groups, evidence.weights is None, evidence.grid is None)
     kind += (type(prior), repr(prior), evidence.family)
+    if evidence.records is not None:
+        kind += (repr(evidence.records.noise), evidence.records.any_marks)
     if type(prior) is not WeaklyInformativePrior:
         # One that a user wrote may have looked at these when it was stated.
         kind += (evidence.n, table["typical_log_threshold"][1].tobytes())

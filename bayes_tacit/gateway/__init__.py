@@ -3,12 +3,13 @@
 The core (`Engine`, `Sessions`) knows no transport: the server `bayes-tacit serve` and adapters of frameworks share it.
 """
 
+from bayes_tacit.data.costs import Price
 from bayes_tacit.gateway.engine import Engine, Ruling, default_router
 from bayes_tacit.gateway.forwarding import forwarded
 from bayes_tacit.gateway.kept import Kept
 from bayes_tacit.gateway.log import SessionLog
 from bayes_tacit.gateway.protocols import read_reply, read_stream
-from bayes_tacit.gateway.replies import Price, Prices, Reply, Usage, record
+from bayes_tacit.gateway.replies import Prices, Reply, Usage, record
 from bayes_tacit.gateway.sessions import Identity, Plan, Sessions, Ticket, identify
 from bayes_tacit.gateway.store import FileStore, MemoryStore, RedisStore, Store, StoreDownError, open_store
 

@@ -7,14 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bayes_tacit import validate
-from bayes_tacit.data.costs import NON_NEGATIVE
-from bayes_tacit.errors import InvalidDataError
+from bayes_tacit.data.costs import Price
 from bayes_tacit.gateway.engine import Ruling
 from bayes_tacit.gateway.kept import MOST_REPLIES, Kept, Side, reply_mark
 from bayes_tacit.logs.messages import Message
-
-MILLION = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,56 +131,6 @@ def record(kept: Kept, ruling: Ruling, side: Side, reply: Reply) -> None:
 
 
 @dataclass(frozen=True)
-class Price:
-    """What one model costs, in any unit.
-
-    Attributes
-    ----------
-    call
-        Of each call.
-    input, cached, output
-        Of a million tokens in, in and cached, and out.
-
-    Examples
-    --------
-    >>> Price.parse("10"), Price.parse("0.5,0.05,2")
-    (Price(call=10.0, input=0.0, cached=0.0, output=0.0), Price(call=0.0, input=0.5, cached=0.05, output=2.0))
-    """
-
-    call: float = 0.0
-    input: float = 0.0
-    cached: float = 0.0
-    output: float = 0.0
-
-    def __post_init__(self) -> None:
-        """Check the numbers."""
-        for name in ("call", "input", "cached", "output"):
-            validate.number(f"{name} price", getattr(self, name), NON_NEGATIVE, least=0)
-
-    @classmethod
-    def parse(cls, text: str) -> Price:
-        """Read a price of a call, or those of a million input, cached and output tokens with commas between."""
-        try:
-            numbers = [float(part) for part in text.split(",")]
-        except ValueError:
-            numbers = []
-        if len(numbers) == 1:
-            return cls(call=numbers[0])
-        if len(numbers) == 3:
-            return cls(0.0, *numbers)
-        expected = "the price of a call, or three of a million tokens: input,cached,output"
-        raise InvalidDataError(expected, field="price", value=text)
-
-    def cost(self, usage: Usage | None, cached: int) -> float:
-        """Return the cost of a call of which so many tokens in were cached; without tokens, that of the call alone."""
-        if usage is None:
-            return self.call
-        known = min(cached, usage.prompt)
-        tokens = (usage.prompt - known) * self.input + known * self.cached + usage.completion * self.output
-        return self.call + tokens / MILLION
-
-
-@dataclass(frozen=True)
 class Prices:
     """What both models cost; by default 1 and 10 a call.
 
@@ -201,20 +147,25 @@ class Prices:
     13.0
     """
 
-    cheap: Price = Price(call=1.0)
-    strong: Price = Price(call=10.0)
+    cheap: Price = Price(call=1.0)  # noqa: RUF009 - a frozen value
+    strong: Price = Price(call=10.0)  # noqa: RUF009 - a frozen value
 
     def charge(self, kept: Kept, side: Side, usage: Usage | None) -> tuple[float, float]:
         """Add a call to what the session has cost; give its cost, and what it would have cost with Strong alone."""
         own = self.strong if side == "strong" else self.cheap
         assumed = kept.prompts.get(side, 0)
         cached = assumed if usage is None or usage.cached is None else usage.cached
-        cost = own.cost(usage, cached)
+        cost = _cost(own, usage, cached)
         # Strong alone would have had all that was sent before in its cache, whoever it was sent to.
-        alone = self.strong.cost(usage, max(kept.prompts.values(), default=0))
+        alone = _cost(self.strong, usage, max(kept.prompts.values(), default=0))
         if usage is not None:
             kept.prompts[side] = usage.prompt
         kept.cost += cost
         kept.strong_cost += alone
         kept.calls[side] = kept.calls.get(side, 0) + 1
         return cost, alone
+
+
+def _cost(price: Price, usage: Usage | None, cached: int) -> float:
+    """Return the cost of a call of which so many tokens in were cached; without tokens, that of the call alone."""
+    return price.call if usage is None else float(price.tokens(usage.prompt, usage.completion, cached))

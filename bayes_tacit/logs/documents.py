@@ -26,7 +26,7 @@ class Document(NamedTuple):
     Attributes
     ----------
     content
-        The value.
+        The value; where it could not be read, the error that says so.
     path
         Its file.
     line
@@ -43,8 +43,11 @@ class Document(NamedTuple):
         return f"{self.path}:{self.line}" if self.line else str(self.path)
 
 
-Found = tuple[str, Mapping[str, Any]]
-"""Where in the document a rollout is, empty if it is all of it, and the rollout as `bayes_tacit.logs.Rollout`."""
+Found = tuple[str, Mapping[str, Any] | InvalidDataError]
+"""Where in the document a rollout is, empty if it is all of it, and the rollout as `bayes_tacit.logs.Rollout`.
+
+In place of one that is wrong there may be the error, so that those after it can be read.
+"""
 
 
 @dataclass(frozen=True)
@@ -142,9 +145,12 @@ def documents_of(file: Path, progress: Progress | None = None) -> Iterator[Docum
         yield from lines_of(file, progress)
         return
     raw = file.read_bytes()
-    if not raw.strip():
-        raise FileFormatError(f"{file}: empty; expected a log as JSON")
-    yield Document(decoded(raw, str(file)), file)
+    content: Any
+    try:
+        content = decoded(raw, str(file)) if raw.strip() else FileFormatError(f"{file}: empty; expected a log as JSON")
+    except FileFormatError as error:
+        content = error
+    yield Document(content, file)
     if progress is not None:
         progress(file.stat().st_size)
 
@@ -189,7 +195,10 @@ def lines_of(file: Path, progress: Progress | None = None, *, start: int = 0, be
             except (ValueError, RecursionError):
                 if not raw.strip():
                     continue
-                content = decoded(raw, f"{file}:{line}")
+                try:
+                    content = decoded(raw, f"{file}:{line}")
+                except FileFormatError as error:
+                    content = error
             yield Document(content, file, line)
             read += len(raw)
             if progress is not None and read > _CHUNK:

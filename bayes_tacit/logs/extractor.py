@@ -203,7 +203,7 @@ class StepExtractor:
         nll = mean_nll(message.get("logprobs"))
         if nll is not None:
             self.nll[step] = nll
-        if "usage" in message or "cost" in message:
+        if "usage" in message or "cost" in message or "seconds" in message:
             self.spent[step] = message
         before, made = len(self._meanings), []
         for call in calls or ():

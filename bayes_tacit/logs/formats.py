@@ -71,7 +71,7 @@ def _intercode(document: Document) -> Iterator[Found]:
         try:
             yield f"task {key!r}", _intercode_rollout(key, record)
         except InvalidDataError as error:
-            raise InvalidDataError(error.expected, episode=key, field=error.field, value=error.value) from None
+            yield f"task {key!r}", InvalidDataError(error.expected, episode=key, field=error.field, value=error.value)
 
 
 def _intercode_rollout(key: str, record: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -252,7 +252,11 @@ def _inspect(document: Document) -> Iterator[Found]:
         # A sample that broke off has no score and no say about the agent.
         if sample.get("error") and not sample.get("scores"):
             continue
-        yield f"sample {sample.get('id')!r}, epoch {sample.get('epoch')}", _inspect_rollout(sample, model)
+        place = f"sample {sample.get('id')!r}, epoch {sample.get('epoch')}"
+        try:
+            yield place, _inspect_rollout(sample, model)
+        except InvalidDataError as error:
+            yield place, error
 
 
 def _inspect_rollout(sample: Mapping[str, Any], model: object) -> dict[str, Any]:
@@ -420,6 +424,8 @@ def _gateway_sessions(path: Path, progress: Progress | None) -> Iterator[Documen
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for file in files_of(path, "*.jsonl"):
         for line in lines_of(file, progress):
+            if isinstance(line.content, FileFormatError):
+                raise line.content
             _add_line(found, line)
     for session in found.values():
         yield Document(session, session.pop("path"), session.pop("line"))

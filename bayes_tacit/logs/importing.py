@@ -40,6 +40,7 @@ from bayes_tacit.logs.rollout import Reading, Rollout, Row, row_of
 from bayes_tacit.processes import submit, tied_pool
 
 if TYPE_CHECKING:
+    from bayes_tacit.data.costs import Price
     from bayes_tacit.data.episodes import Episodes
 
 SMALLEST = 32 << 20
@@ -71,6 +72,8 @@ def import_logs(
     words: bool = True,
     group: str | None = None,
     seed: int = 0,
+    prices: tuple[Price, Price] | None = None,
+    skip_broken: bool = False,
     workers: int = 1,
     progress: Callable[[str, int], None] | None = None,
 ) -> ImportReport:
@@ -109,6 +112,11 @@ def import_logs(
         task is alone.
     seed
         Draws which tasks are left out together.
+    prices
+        What Cheap's and Strong's tokens cost: then `step_cost`, `cheap_cost` and `strong_cost` come of the usage in the
+        log, or where it has none of an estimate from the letters.
+    skip_broken
+        Whether a record that is wrong is left out, and told in the report, in place of refusing the log.
     workers
         Processes that read a large log of the generic format. With more than one, a script that calls this needs
         `if __name__ == "__main__":`, as for all that starts processes.
@@ -139,6 +147,7 @@ def import_logs(
         validate.choice("group", group, tuple(next(iter(columns.values()), {})))
     results = [None if path is None else _read_results(as_path(path)) for path in (cheap_results, strong_results)]
     formats: list[str] = []
+    broken: list[str] | None = [] if skip_broken else None
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bayes-tacit-")))
         store = stack.enter_context(closing(Store(folder / "rollouts.sqlite")))
@@ -146,14 +155,16 @@ def import_logs(
         logs = (as_path(cheap), as_path(cheap if strong is None else strong))
         for side, log in zip((CHEAP, STRONG), logs, strict=True):
             read = _progress_of(progress, SIDES[side])
-            used, rollouts = read_rollouts(log, format, read)
+            used, rollouts = found_rollouts(log, format, read, skip=skip_broken)
             if strong is None and used != _GATEWAY:
                 raise InvalidDataError("Strong's log too: only a gateway's log has both", field="strong", value=None)
             how = replace(reading, diagnose=side == CHEAP, words=words and side == CHEAP)
+            if prices is not None:
+                how = replace(how, price=prices[side])
             if results[side] is None and workers > 1 and _can_be_shared(log, used):
-                rows = _rows_in_parallel(log, how, side, pool(), workers, read)
+                rows = _rows_in_parallel(log, how, side, pool(), workers, read, broken)
             else:
-                rows = _rows(rollouts, how, side, results[side])
+                rows = _rows(rollouts, how, side, results[side], broken)
             formats.append(used)
             store.add(side, _with_same_features(rows))
         store.pair(number_trials=trials == "number")
@@ -167,6 +178,9 @@ def import_logs(
             with lines.open("w", encoding="utf-8", newline="\n") as file:
                 tally = write_episodes(store, plan, file, found)
             _episodes(lines).write(target)
+        if broken:
+            few = "; ".join(broken[:3]) + ("; ..." if len(broken) > 3 else "")
+            notes.append(f"{len(broken)} broken records were skipped: {few}")
         notes += [
             note
             for log, used in dict(zip(logs, formats, strict=True)).items()
@@ -206,6 +220,8 @@ def read_rollouts(
 ) -> tuple[str, Iterator[tuple[str, Rollout]]]:
     """Return the name of the format, and an iterator over each rollout with its place.
 
+    An iterator that meets a rollout that is wrong raises what is wrong with it.
+
     Parameters
     ----------
     path
@@ -215,6 +231,24 @@ def read_rollouts(
     progress
         Called with the bytes that were read since the last call.
     """
+    used, found = found_rollouts(path, format, progress)
+    return used, (_sound(place, rollout) for place, rollout in found)
+
+
+def _sound(place: str, rollout: Rollout | TacitError) -> tuple[str, Rollout]:
+    if isinstance(rollout, TacitError):
+        raise rollout
+    return place, rollout
+
+
+def found_rollouts(
+    path: Path,
+    format: str,  # noqa: A002  the word of the command line
+    progress: Progress | None,
+    *,
+    skip: bool = False,
+) -> tuple[str, Iterator[tuple[str, Rollout | TacitError]]]:
+    """Do what `read_rollouts` does, but with an error in place of a rollout that is wrong."""
     validate.choice("format", format, ("auto", *FORMATS))
     if not path.exists():
         raise MissingFileError(f"{path}: no such file or folder; expected a log")
@@ -234,7 +268,9 @@ def read_rollouts(
     first = None
     for candidate in candidates or [FORMATS[_GENERIC]]:
         found = candidate.read(path, progress)
-        first = next(found, None)
+        first = next((one for one in found if not skip or not isinstance(one.content, TacitError)), None)
+        if first is not None and isinstance(first.content, TacitError):
+            raise first.content
         for one in [candidate] if folder else FORMATS.values():
             if first is not None and one.recognizes(first.content):
                 return one.name, _rollouts(one, chain([first], found))
@@ -250,18 +286,25 @@ def read_rollouts(
     )
 
 
-def _rollouts(used: ImportFormat, found: Iterator[Document]) -> Iterator[tuple[str, Rollout]]:
+def _rollouts(used: ImportFormat, found: Iterator[Document]) -> Iterator[tuple[str, Rollout | TacitError]]:
     empty = True
     for document in found:
         place = document.place
+        if isinstance(document.content, TacitError):
+            yield place, document.content
+            continue
         if not used.recognizes(document.content):
-            raise FileFormatError(f"{place}: not of the format {used.name}{_but(document.content, used)}")
+            yield place, FileFormatError(f"{place}: not of the format {used.name}{_but(document.content, used)}")
+            continue
         try:
             for inside, rollout in used.rollouts(document):
+                if isinstance(rollout, InvalidDataError):
+                    yield place, _at(rollout, rollout.where or place)
+                    continue
                 yield f"{place}, {inside}" if inside else place, rollout
                 empty = False
         except InvalidDataError as error:
-            raise _at(error, error.where or place) from None
+            yield place, _at(error, error.where or place)
     if empty:
         more = (
             "" if used.name != _GATEWAY else ", explored or of a router that always chooses one side, with an outcome"
@@ -284,10 +327,22 @@ def _at(error: InvalidDataError, where: str) -> InvalidDataError:
 
 
 def _rows(
-    rollouts: Iterable[tuple[str, Rollout]], reading: Reading, side: int, results: Mapping[str, bool] | None = None
+    rollouts: Iterable[tuple[str, Rollout | TacitError]],
+    reading: Reading,
+    side: int,
+    results: Mapping[str, bool] | None = None,
+    broken: list[str] | None = None,
 ) -> Iterator[Placed]:
-    """Yield what is kept of the rollouts of a side, with outcomes from elsewhere where there are any."""
+    """Yield what is kept of the rollouts of a side, with outcomes from elsewhere where there are any.
+
+    What is wrong is raised, or with a list of what is `broken` put there.
+    """
     for place, rollout in rollouts:
+        if isinstance(rollout, TacitError):
+            if broken is None:
+                raise rollout
+            broken.append(str(rollout))
+            continue
         if rollout.get("side", SIDES[side]) != SIDES[side]:
             continue  # of a log that has rollouts of both
         found = rollout
@@ -300,7 +355,10 @@ def _rows(
         try:
             yield row_of(found, reading), place
         except InvalidDataError as error:
-            raise _at(error, ", ".join(part for part in (place, error.where) if part)) from None
+            told = _at(error, ", ".join(part for part in (place, error.where) if part))
+            if broken is None:
+                raise told from None
+            broken.append(str(told))
 
 
 def _with_same_features(rows: Iterator[Placed]) -> Iterator[Placed]:
@@ -338,7 +396,13 @@ def _can_be_shared(path: Path, format: str) -> bool:  # noqa: A002  the word of 
 
 
 def _rows_in_parallel(
-    file: Path, reading: Reading, side: int, pool: ProcessPoolExecutor, workers: int, progress: Progress | None
+    file: Path,
+    reading: Reading,
+    side: int,
+    pool: ProcessPoolExecutor,
+    workers: int,
+    progress: Progress | None,
+    broken: list[str] | None,
 ) -> Iterator[Placed]:
     """Yield what `_rows` would, in the order of the file."""
     starts = iter(range(0, file.stat().st_size, PORTION))
@@ -354,9 +418,8 @@ def _rows_in_parallel(
             found = future.result()
             if found is None:
                 # Read on in this process, which says what is wrong and on which line.
-                yield from _rows(
-                    _rollouts(FORMATS[_GENERIC], lines_of(file, start=start, before=before)), reading, side
-                )
+                rest = _rollouts(FORMATS[_GENERIC], lines_of(file, start=start, before=before))
+                yield from _rows(rest, reading, side, None, broken)
                 return
             for row, line in found[1]:
                 yield row, f"{file}:{before + line}"

@@ -26,7 +26,7 @@ SIDES = ("cheap", "strong")
 Columns = Mapping[str, Mapping[str, float | str]]
 """What a user's table says of each task: values by column, by task."""
 
-_SPENT = ("input_tokens", "output_tokens", "cost")
+_SPENT = ("input_tokens", "cached_tokens", "written_tokens", "output_tokens", "cost", "seconds")
 _CARRIED = tuple(f"{side}_{name}" for name in ("score", *_SPENT) for side in SIDES)
 _STEPS = tuple(f"step_{name}" for name in _SPENT)
 OWN_NAMES = (
@@ -127,6 +127,8 @@ class Store:
             f"FROM ({ranked.format('cheap')}) c JOIN ({ranked.format('strong')}) s "
             "ON c.task = s.task AND c.rank = s.rank ORDER BY c.id"
         )
+        if number_trials:
+            self._refuse_other_prompts()
         if not self.value("SELECT count(*) FROM pair"):
             cheap, strong = self.unpaired(CHEAP), self.unpaired(STRONG)
             raise InvalidDataError(
@@ -146,9 +148,25 @@ class Store:
             places = [self.value(f"SELECT place FROM {side} WHERE id = {identity}") for identity in ids]
             expected, value = "each trial of a task once", f"{task}, trial {trial}"
             if trial is None:
-                expected = "each task once in a log, or a trial beside it (or --trials number, to number them in order)"
+                expected = (
+                    "each task once in a log, or a trial beside it (or --trials number, to number them in order: the "
+                    "k-th of Cheap then goes with the k-th of Strong, if their prompts agree)"
+                )
                 value = task
             raise InvalidDataError(expected, episode=task, field="task", value=value, where=" and ".join(places))
+
+    def _refuse_other_prompts(self) -> None:
+        """Refuse pairs of numbered trials whose prompts differ: a folder's order does not say what belongs together."""
+        several = "SELECT task FROM cheap GROUP BY task HAVING count(*) > 1"
+        query = (
+            f"SELECT c.task, c.place, s.place {_JOINED} WHERE c.prompt <> s.prompt AND c.task IN ({several}) LIMIT 1"
+        )
+        for task, *places in self.rows(query):
+            expected = (
+                "the same prompt on both sides of a pair: give each task a name of its own, or each trial a number"
+            )
+            where = " and ".join(places)
+            raise InvalidDataError(expected, episode=task, field="prompt", value="two that differ", where=where)
 
     def value(self, query: str) -> Any:  # noqa: ANN401  one value
         """Return the one value of a query."""
@@ -476,7 +494,10 @@ class ImportReport:
             notes=(),
         )
         without = store.value("SELECT count(*) FROM pair JOIN cheap c ON c.id = pair.cheap WHERE c.nll IS NULL")
-        return replace(report, notes=(*report._remarks(without), *notes))
+        notes = [*report._remarks(without), *notes]
+        if estimated := store.value(f"SELECT count(*) {_JOINED} WHERE c.estimated OR s.estimated"):
+            notes.append(f"tokens of {estimated} pairs are estimated from the letters: the log has no usage of theirs")
+        return replace(report, notes=tuple(notes))
 
     def _remarks(self, without: int) -> Iterator[str]:
         if self.trials:

@@ -6,12 +6,16 @@ import math
 from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from bayes_tacit import validate
+from bayes_tacit.data.costs import Price
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.logs.extractor import FLAGS, IDLE, LONGEST_MESSAGE, UNCERTAINTY, StepExtractor
-from bayes_tacit.logs.messages import Message, spelled_out
+from bayes_tacit.logs.messages import Message, spelled_out, text_of
 from bayes_tacit.logs.reader import Script
 
 Rollout = Mapping[str, Any]
@@ -25,15 +29,22 @@ Rollout = Mapping[str, Any]
 | `trial` | which of several rollouts of the task it is |
 | `model` | who played |
 | `tools` | the tools that were offered: names, or definitions as OpenAI has them |
-| `usage` | of all calls: `prompt_tokens` and `completion_tokens`, or `input_tokens` and `output_tokens` |
-| `cost` | of all calls, in any unit |
+| `usage` | of all calls: tokens in, cached and out, as OpenAI says them (`prompt_tokens`, ...) or Anthropic |
+| `cost`, `seconds` | of all calls, in any unit |
 | `features` | numbers that are known before the first step, by name |
 | `steps` | in place of messages, what was computed of them then: `diagnostics` by name, `usage`, `cost` of each step |
 | `prompt_length`, `n_tools` | beside `steps`: the features that messages and tools would give |
 """
 
 _BARE = 3  # task, messages, and success or score
-_TOKENS = {"input": ("prompt_tokens", "input_tokens"), "output": ("completion_tokens", "output_tokens")}
+_TOKENS = {
+    "input tokens": ("prompt_tokens", "input_tokens"),
+    "cached tokens": ("cached_tokens", "cache_read_input_tokens"),
+    "written tokens": ("cache_creation_input_tokens",),
+    "output tokens": ("completion_tokens", "output_tokens"),
+}
+_BESIDE = ("cache_read_input_tokens", "cache_creation_input_tokens")  # Anthropic does not count these as tokens in
+_LETTERS = 4  # characters that make a token, where nobody counted
 _ROUNDING = 1e-9  # a score that was summed up may miss the threshold by so much
 
 
@@ -51,12 +62,15 @@ class Reading:
         Whether the diagnostics are needed, or only the number of steps.
     words
         Whether the words are kept, hashed, for a reader.
+    price
+        What tokens cost: then costs come of them, and where a log has no usage it is estimated from the letters.
     """
 
     threshold: float = 1.0
     longest: int = LONGEST_MESSAGE
     diagnose: bool = True
     words: bool = False
+    price: Price | None = None
 
 
 class Row(NamedTuple):
@@ -70,8 +84,13 @@ class Row(NamedTuple):
         Mean negative log-likelihood by step, where every step has one.
     prompt_length, n_tools, features
         Features that every conversation has, and those of the log.
-    input_tokens, output_tokens, cost
+    input_tokens, cached_tokens, written_tokens, output_tokens, cost, seconds
         What the rollout used; with `step_` before them, what each step used. Numbers by step are bytes of doubles.
+        Tokens in hold those that were cached, or written to the cache.
+    estimated
+        Whether tokens were taken from the letters.
+    prompt
+        What the first user's message is known by, to compare both sides of a pair.
     words
         A `bayes_tacit.logs.reader.Script`.
     """
@@ -87,11 +106,19 @@ class Row(NamedTuple):
     n_tools: int | None
     features: Mapping[str, float] | None
     input_tokens: float | None
+    cached_tokens: float | None
+    written_tokens: float | None
     output_tokens: float | None
     cost: float | None
+    seconds: float | None
     step_input_tokens: bytes | None
+    step_cached_tokens: bytes | None
+    step_written_tokens: bytes | None
     step_output_tokens: bytes | None
     step_cost: bytes | None
+    step_seconds: bytes | None
+    estimated: bool
+    prompt: bytes
     words: bytes | None
 
 
@@ -124,12 +151,11 @@ def _row(rollout: Rollout, task: str, reading: Reading) -> Row:
     recorded = messages is None and "steps" in rollout
     if not recorded and (messages.__class__ is not list or not messages):
         raise InvalidDataError("a list of at least one message", field="messages", value=messages)
-    trial = model = tools = usage = cost = features = None
+    trial = model = tools = features = None
     if len(rollout) > _BARE:
         trial = None if rollout.get("trial") is None else _name(rollout, "trial")
         model = None if rollout.get("model") is None else _name(rollout, "model")
         tools, features = _tools(rollout.get("tools")), _features(rollout.get("features"))
-        usage, cost = rollout.get("usage"), rollout.get("cost")
     extractor = StepExtractor(tools, longest=reading.longest, diagnose=reading.diagnose)
     n_tools = None if tools is None else len(tools)
     if recorded:
@@ -141,40 +167,66 @@ def _row(rollout: Rollout, task: str, reading: Reading) -> Row:
         extractor.extend(messages)
     if not extractor.flags:
         raise InvalidDataError("at least one turn of the assistant", field="messages", value=len(messages))
-    whole: Sequence[float | None] = (None, None, None)
-    if usage is not None or cost is not None:
-        whole = _spent({"usage": usage, "cost": cost}, "")
-    by_step: list[bytes | None] = [None, None, None]
     words = Script.of(messages, extractor.flags).to_bytes() if reading.words and not recorded else None
+    whole, by_step, estimated = _usage(rollout, extractor, messages, reading.price)
+    uncertainty = _uncertainty(extractor.nll, extractor.flags) if extractor.nll else None
+    known = (task, trial, model, success, score, bytes(extractor.flags), uncertainty, extractor.prompt_length)
+    return Row._make([*known, n_tools, features, *whole, *by_step, estimated, _prompt(messages or ()), words])
+
+
+def _prompt(messages: Sequence[Message]) -> bytes:
+    first = next((message for message in messages if message.get("role") == "user"), None)
+    return (
+        b""
+        if first is None
+        else blake2b(text_of(first.get("content")).encode("utf-8", "replace"), digest_size=8).digest()
+    )
+
+
+def _usage(
+    rollout: Rollout, extractor: StepExtractor, messages: Sequence[Message] | None, price: Price | None
+) -> tuple[_Spent, tuple[bytes | None, ...], bool]:
+    """Return what a rollout used in all and by step, and whether that was estimated."""
+    n = extractor.n_steps
+    whole = _spent(rollout, "") if len(rollout) > _BARE else (None,) * len(_SPENT)
+    columns: list[list[float] | None] = [None] * len(_SPENT)
     if extractor.spent:
-        each = [_spent(extractor.spent.get(step) or {}, f" of turn {step}") for step in range(extractor.n_steps)]
-        whole = list(whole)
+        each = [_spent(extractor.spent.get(step) or {}, f" of turn {step}") for step in range(n)]
         for at, values in enumerate(zip(*each, strict=True)):
             numbers = [value for value in values if value is not None]
-            if len(numbers) == len(values):
-                by_step[at] = array("d", numbers).tobytes()
-                if whole[at] is None:
-                    whole[at] = math.fsum(numbers)  # the sum that the rollout does not say
-    input_tokens, output_tokens, total = whole
-    return Row(
-        task,
-        trial,
-        model,
-        success,
-        score,
-        bytes(extractor.flags),
-        _uncertainty(extractor.nll, extractor.flags) if extractor.nll else None,
-        extractor.prompt_length,
-        n_tools,
-        features,
-        input_tokens,
-        output_tokens,
-        total,
-        by_step[0],
-        by_step[1],
-        by_step[2],
-        words,
-    )
+            if len(numbers) == n:
+                columns[at] = numbers
+    estimated = price is not None and messages is not None and columns[0] is None and whole[0] is None
+    if estimated:
+        assert messages is not None
+        columns = [*_letters_by_step(messages), *columns[4:]]
+    if price is not None and columns[0] is not None and columns[3] is not None:
+        known = [np.array(column or [0.0] * n) for column in columns[:4]]
+        columns[4] = price.tokens(known[0], known[3], known[1], known[2]).tolist()
+    elif price is not None and whole[0] is not None and whole[3] is not None:
+        total = price.tokens(whole[0], whole[3], whole[1] or 0.0, whole[2] or 0.0, n)
+        whole = (*whole[:4], float(total), *whole[5:])
+    # What the rollout does not say is the sum over its steps; a cost by prices always is.
+    sums = [None if column is None else math.fsum(column) for column in columns]
+    if price is not None and sums[4] is not None:
+        whole = (*whole[:4], None, *whole[5:])
+    filled = tuple(some if one is None else one for one, some in zip(whole, sums, strict=True))
+    return filled, tuple(None if column is None else array("d", column).tobytes() for column in columns), estimated
+
+
+def _letters_by_step(messages: Sequence[Message]) -> list[list[float] | None]:
+    """Estimate tokens in, cached, written and out of each turn; what was sent with an earlier turn is cached."""
+    lengths: list[list[float]] = [[], [], []]
+    sofar = sent = 0.0
+    for message in messages:
+        calls = message.get("tool_calls") or ()
+        size = len(text_of(message.get("content"))) + sum(len(str(one.get("function", ""))) for one in calls)
+        if message.get("role") == "assistant":
+            for column, value in zip(lengths, (sofar, sent, size), strict=True):
+                column.append(value / _LETTERS)
+            sent = sofar + size
+        sofar += size
+    return [lengths[0], lengths[1], None, lengths[2]]
 
 
 def _name(rollout: Rollout, field: str) -> str:
@@ -243,22 +295,34 @@ def _uncertainty(nll: Mapping[int, float], flags: bytearray) -> bytes | None:
     return array("d", numbers).tobytes() if len(numbers) == len(values) else None
 
 
-def _spent(source: Message, where: str) -> tuple[float | None, ...]:
-    """Return input tokens, output tokens and cost that a message or a rollout says."""
+_SPENT = (*_TOKENS, "cost", "seconds")
+_Spent = tuple[float | None, ...]
+
+
+def _spent(source: Message, where: str) -> _Spent:
+    """Return what a message or a rollout says that it used, in the order of `_SPENT`."""
     usage, cost = source.get("usage"), source.get("cost")
+    if usage is None and cost is None and source.get("seconds") is None:
+        return (None,) * len(_SPENT)
     if usage is not None and not isinstance(usage, Mapping):
         raise InvalidDataError("an object such as {'prompt_tokens': 10}", field=f"usage{where}", value=usage)
     usage = usage or {}
-    found = {"cost": cost if cost is not None else usage.get("cost")}
-    for kind, names in _TOKENS.items():
-        found[f"{kind} tokens"] = next((usage[name] for name in names if usage.get(name) is not None), None)
+    details = usage.get("prompt_tokens_details") or usage.get("input_tokens_details")
+    said = {**details, **usage} if isinstance(details, Mapping) else usage
+    found = {
+        kind: next((said[name] for name in names if said.get(name) is not None), None)
+        for kind, names in _TOKENS.items()
+    }
+    found |= {"cost": cost if cost is not None else usage.get("cost"), "seconds": source.get("seconds")}
     for field, value in found.items():
         if value is None:
             continue
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
             raise InvalidDataError("a finite number >= 0", field=f"{field}{where}", value=value)
         found[field] = float(value)
-    return found["input tokens"], found["output tokens"], found["cost"]
+    if found["input tokens"] is not None:
+        found["input tokens"] += sum(usage.get(name) or 0 for name in _BESIDE)
+    return tuple(found.values())
 
 
 def _take_steps(extractor: StepExtractor, steps: object) -> None:
@@ -286,5 +350,5 @@ def _take_steps(extractor: StepExtractor, steps: object) -> None:
                     raise InvalidDataError("a finite number >= 0", field=field, value=value, where=where)
                 extractor.nll[number] = float(value)
         extractor.flags.append(flags)
-        if step.get("usage") is not None or step.get("cost") is not None:
+        if any(step.get(name) is not None for name in ("usage", "cost", "seconds")):
             extractor.spent[number] = step

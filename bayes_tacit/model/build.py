@@ -20,10 +20,19 @@ from bayes_tacit import validate
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.model.evidence import Evidence, collect_evidence
-from bayes_tacit.model.likelihood import CrossingSteps, Table, model_data, threshold_log_likelihood
+from bayes_tacit.model.likelihood import (
+    CrossingSteps,
+    Table,
+    crossing_steps,
+    model_data,
+    record_terms,
+    records_in,
+    threshold_log_likelihood,
+)
 from bayes_tacit.model.memory import between_nodes
 from bayes_tacit.model.priors import Prior, RidgePrior, Site, WeaklyInformativePrior, checked_prior, prior_to_json
 from bayes_tacit.model.spec import COORDINATE, ModelSettings, ModelSpec, spec_from
+from bayes_tacit.model.strata import ARRAYS, Records
 
 
 def build_model(
@@ -66,6 +75,10 @@ def build_model(
         checkpoint: the last one of the window, or the number of steps where the threshold was not crossed. Predictive
         draws of it are crossing steps on the same scale.
 
+        Where outcomes are noisy, repeated or missing, or marks may be wrong (`noise`), a record is a sum over whether
+        Strong can solve the task: `strong_success` is then how many of Strong's rollouts succeeded, its log probability
+        that of all that was seen of the record, and there is no `threshold`. Rates that are learned are variables.
+
     Examples
     --------
     >>> from bayes_tacit import build_model, load_example
@@ -82,12 +95,12 @@ def build_model(
     if not prior.proper:
         evidence.refuse_gaps()
     evidence.warn_of_gaps()
-    crossing = CrossingSteps(episodes, evidence)
+    crossing = crossing_steps(episodes, evidence)
     return state_model(evidence, prior, crossing, model_data(episodes, evidence, crossing), floor)
 
 
 def state_model(
-    evidence: Evidence, prior: Prior, crossing: CrossingSteps, table: Table, floor: float | None = None
+    evidence: Evidence, prior: Prior, crossing: CrossingSteps | None, table: Table, floor: float | None = None
 ) -> pm.Model:
     """Return the model of evidence that was collected already, and of its data as `model_data` returns them.
 
@@ -103,6 +116,9 @@ def state_model(
         **({} if evidence.grouping is None else {"group": list(evidence.grouping.names)}),
         COORDINATE: [json.dumps(settings)],
     }
+    if evidence.records is not None:
+        coords |= {"rollout": np.arange(len(evidence.records.record)), "mass": np.arange(evidence.records.kinds)}
+        coords |= {"delay": list(evidence.records.noise.delays)} if evidence.records.delays_learned else {}
     with pm.Model(coords=coords) as model:
         pm.Data("settings", np.ones(1), dims=COORDINATE)
         data = {name: pm.Data(name, value, dims=dims) for name, (dims, value) in table.items()}
@@ -116,9 +132,13 @@ def state_model(
         )
         w = data["w"] if "w" in data else prior.state(Site("w", evidence.n, d, "diagnostic"))
         logit = gamma0 + data["features"] @ gamma + _by_group("gamma", prior, evidence, data)
-        location = (beta0 + data["features"] @ beta + _by_group("beta", prior, evidence, data))[data["timed_position"]]
-        _observe_strong_success(evidence, data, logit, floor)
-        _observe_threshold(evidence, data, crossing, location, s, w, rho, logit, floor)
+        location = beta0 + data["features"] @ beta + _by_group("beta", prior, evidence, data)
+        if crossing is None:
+            _observe_records(evidence, data, prior, location, s, w, rho, logit)
+        else:
+            location = location[data["timed_position"]]
+            _observe_strong_success(evidence, data, logit, floor)
+            _observe_threshold(evidence, data, crossing, location, s, w, rho, logit, floor)
     return model
 
 
@@ -160,6 +180,91 @@ def _observe_strong_success(
         return (rng.random(size) < special.expit(eta)).astype("int64")
 
     pm.CustomDist("strong_success", logit, logp=logp, random=random, observed=observed, dims="episode", dtype="int64")
+
+
+def _observe_records(
+    evidence: Evidence,
+    data: dict[str, TensorVariable],
+    prior: Prior,
+    location: TensorVariable,
+    s: TensorVariable,
+    w: TensorVariable,
+    rho: TensorVariable | None,
+    logit: TensorVariable,
+) -> None:
+    """State the likelihood of each record, a sum over its stratum, as that of Strong's successes.
+
+    The distribution takes its parameters by record or as single numbers, which keeps it elementwise.
+    """
+    records, noise = records_in(evidence), records_in(evidence).noise
+    rates: dict[str, TensorVariable] = {name: pm.Beta(name, *pair) for name, pair in records.learned.items()}
+    if noise.lucky_by_features:
+        slopes = len(evidence.feature_names)
+        luck = prior.state(Site("lucky0", evidence.n))
+        luck += data["features"] @ prior.state(Site("lucky_slope", evidence.n, slopes, "feature")) if slopes else 0.0
+        rates["lucky"] = pt.sigmoid(luck)
+    delays = len(records.delays_learned)
+    if delays:
+        lateness = pm.Dirichlet("lateness", np.array(records.delays_learned), dims="delay")
+    d, names = len(evidence.diagnostic_names), tuple(rates)
+    given = [*(w[j] for j in range(d)), *rates.values(), *(lateness[k] for k in range(delays))]
+    symbolic = replace(
+        evidence,
+        before=data["diagnostics_before"],
+        within=data["diagnostics_within"],
+        n_left=data["n_left"],
+        n_interval=data["n_interval"],
+        timed=data["timed_position"],
+    )
+    seen = Records(noise, **{name: data[f"record_{name}"] for name in ARRAYS})
+
+    def logp(
+        _: TensorVariable, eta: TensorVariable, mu: TensorVariable, scale: TensorVariable, *given: TensorVariable
+    ) -> TensorVariable:
+        bounds = symbolic
+        if rho is not None:
+            at = between_nodes(given[-1].ravel()[0], data["memory_nodes"], symbolic.before, symbolic.within)
+            bounds = replace(symbolic, before=at[0], within=at[1])
+        simplex = pt.stack([each.ravel()[0] for each in given[:d]]) if evidence.weights is None else np.ones(1)
+        logs = dict(records.known())
+        for name, each in zip(names, given[d:], strict=False):
+            by_record = name == "lucky" and noise.lucky_by_features
+            rate = each[data["record_record"]] if by_record else each.ravel()[0]
+            logs[name] = pt.log(rate), pt.log1p(-rate)
+        late = [pt.log(each.ravel()[0]) for each in given[d + len(names) : d + len(names) + delays]]
+        parameters = {"w": simplex, "logit": eta, "location": mu, "s": scale.ravel()[0]}
+        terms = record_terms(bounds, seen, parameters, logs, late or [np.float64(0.0)], PYTENSOR)
+        return pt.logaddexp(*terms)
+
+    trials = records.successes + records.failures
+
+    def random(
+        eta: np.ndarray,
+        mu: np.ndarray,  # noqa: ARG001
+        scale: np.ndarray,  # noqa: ARG001
+        *given: np.ndarray,
+        rng: np.random.Generator,
+        size: tuple[int, ...],
+    ) -> np.ndarray:
+        known = {name: np.exp(pair[0]) for name, pair in records.known().items()}
+        drawn = known | {name: np.ravel(each)[0] for name, each in zip(names, given[d:], strict=False)}
+        can = rng.random(size) < special.expit(eta)
+        return rng.binomial(trials.astype("int64"), np.where(can, drawn["sensitivity"], 1 - drawn["specificity"]))
+
+    observed = data["record_successes"].astype("int64")
+    given += [] if rho is None else [rho]
+    pm.CustomDist(
+        "strong_success",
+        logit,
+        location,
+        s,
+        *given,
+        logp=logp,
+        random=random,
+        observed=observed,
+        dims="episode",
+        dtype="int64",
+    )
 
 
 def _observe_threshold(
@@ -259,7 +364,9 @@ def _apply_where(
 
 
 PYTENSOR = SimpleNamespace(
+    append=lambda values, one: pt.concatenate([values, pt.stack([pt.as_tensor_variable(one)])]),
     apply_where=_apply_where,
+    columns=lambda columns: pt.stack(columns, axis=1),
     concatenate=pt.concatenate,
     exp=pt.exp,
     expm1=pt.expm1,
@@ -267,8 +374,10 @@ PYTENSOR = SimpleNamespace(
     log1mexp=pt.log1mexp,
     log1p=pt.log1p,
     log_ndtr=_log_ndtr,
+    logsumexp=lambda values: pt.logsumexp(values, axis=1),
     maximum=pt.maximum,
     minimum=pt.minimum,
+    segment_sum=lambda values, index, like: pt.inc_subtensor(pt.zeros_like(like)[index], values),
     softplus=pt.softplus,
     where=pt.where,
 )

@@ -51,7 +51,7 @@ def compiles(evidence: Evidence, prior: Prior) -> bool:
         if field.name not in read_already
     )
     known = type(prior) is WeaklyInformativePrior and evidence.spec.family in FAMILIES
-    return paper and known and evidence.grid is None
+    return paper and known and evidence.grid is None and evidence.records is None
 
 
 class Density(NamedTuple):

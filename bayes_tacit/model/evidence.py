@@ -21,6 +21,20 @@ nothing to do with when. No mark at all is needed then, if final risks differ be
 bands are too narrow, and a warning says so (`warn_if_alike`). An episode in which no risk was ever
 seen still says nothing.
 
+Where outcomes are noisy, repeated or missing, or marks may be wrong, every Cheap rollout says something of a threshold
+(see `bayes_tacit.model.strata`), and a row is one mass of it:
+
+==============================  ======================================================  ==============
+Cheap rollout                   mass                                                    kind
+==============================  ======================================================  ==============
+A = 1                           kappa > R(H-1)                                          right
+A = 0                           kappa <= R(H-1)                                         left
+A = 0, marked [a, b]            R(a-k-1) < kappa <= R(b-k), for each delay k            interval, left
+the same, marks may be wrong    kappa <= R(H-1), beside them                            left
+==============================  ======================================================  ==============
+
+A rollout in which no risk was ever seen says nothing.
+
 R depends on the weights w that are still to be learned, but only through the diagnostics summed up to the two
 bounding checkpoints. Those sums are all that the likelihood needs, whatever the horizon.
 """
@@ -32,18 +46,19 @@ import itertools
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Unpack
+from typing import Any, Unpack
 
 import numpy as np
 
 from bayes_tacit.data.episodes import Episodes
-from bayes_tacit.data.layout import blocks
+from bayes_tacit.data.layout import blocks, plain
 from bayes_tacit.data.timing import Timing, marked_checkpoints
 from bayes_tacit.errors import EvidenceError, InvalidDataError, TacitWarning
 from bayes_tacit.model.design import Grouping, Standardization, design_matrix, design_of
 from bayes_tacit.model.families import Family, family_named
 from bayes_tacit.model.memory import CLOCK, LEARNED, PeakGrid, between_nodes, memory_nodes, peaks
 from bayes_tacit.model.spec import ModelSettings, ModelSpec, spec_from
+from bayes_tacit.model.strata import Noise, Records
 
 
 @dataclass(frozen=True)
@@ -83,6 +98,11 @@ class Evidence:
         If the memory is learned, the bounds at several memories; `before` and `within` are then those at memory 1.
     grouping
         Which group each episode belongs to, if groups have intercepts of their own.
+    records
+        What was seen beside the rows, where outcomes are noisy, repeated or missing, or marks may be wrong. An episode
+        here is then a record, all rollouts of a task; `strong_success` says whether most of Strong's succeeded.
+    rollout, kind
+        Which rollout of `records` each row belongs to, and which of its masses the row is.
     """
 
     episode: np.ndarray
@@ -102,6 +122,9 @@ class Evidence:
     spec: ModelSpec
     grid: PeakGrid | None = None
     grouping: Grouping | None = None
+    records: Records | None = None
+    rollout: np.ndarray | None = None
+    kind: np.ndarray | None = None
 
     @property
     def n(self) -> int:
@@ -153,8 +176,13 @@ class Evidence:
         interval = ~open_above & ~riskless & ~no_mass
         right = open_above & ~riskless
         order = np.concatenate([np.flatnonzero(kind) for kind in (left, interval, right)])
+        kept: dict[str, Any] = {}
+        if self.records is not None and self.rollout is not None and self.kind is not None:
+            kept = {"rollout": self.rollout[order], "kind": self.kind[order]}
+            kept["records"] = self.records.placed(**kept)
         return replace(
             self,
+            **kept,
             timed=timed[order],
             before=before[order],
             within=within[order],
@@ -182,12 +210,16 @@ class Evidence:
         bounds = (self.before, self.within) if self.grid is None else (self.grid.before, self.grid.within)
         for array in (self.strong_success, self.features, self.timed, *bounds, self.zero_mass):
             digest.update(np.ascontiguousarray(array).data)
+        for array in () if self.records is None else self.records.arrays().values():
+            digest.update(np.ascontiguousarray(array).data)
         if self.grouping is not None:
             digest.update(repr((self.grouping.column, self.grouping.names, self.grouping.position.tolist())).encode())
         return digest.hexdigest()
 
     def gaps(self) -> list[str]:
         """Return what the evidence lacks that an estimate without a proper prior needs, a sentence each."""
+        if self.records is not None:
+            return self._gaps_of_records(self.records)
         found = []
         or_due = "; unmarked='due' needs no window, only AB = 01" if self.spec.unmarked == "outcome" else ""
         if self.strong_success.all() or not self.strong_success.any():
@@ -204,6 +236,22 @@ class Evidence:
             found.append(
                 f"all {self.n_left} teacher windows start before any risk was seen, and no AB = 11 episode has seen "
                 "any; expected some evidence from below, because without it the threshold could be arbitrarily low"
+            )
+        return found
+
+    def _gaps_of_records(self, records: Records) -> list[str]:
+        found = []
+        trials = int((records.successes + records.failures).sum())
+        if not 0 < records.successes.sum() < trials:
+            found.append(
+                f"{int(records.successes.sum())} of {trials} rollouts of Strong succeeded; expected some that did and "
+                "some that did not, because the probability that Strong can is learned from them"
+            )
+        failed = int((~records.cheap_success).sum())
+        if not 0 < failed < len(records.cheap_success):
+            found.append(
+                f"{failed} of {len(records.cheap_success)} rollouts of Cheap in which risk was seen failed; expected "
+                "some that did and some that did not, because where the threshold lies is learned from them"
             )
         return found
 
@@ -276,13 +324,14 @@ def collect_evidence(episodes: Episodes, spec: ModelSpec | None = None, **settin
     """
     if not isinstance(episodes, Episodes):
         raise InvalidDataError("Episodes; see Episodes.from_frames and Episodes.read", field="episodes", value=episodes)
-    episodes.require_pairs("the model")
     spec = spec_from(spec, settings)
     if spec.memory == "profile":
         raise InvalidDataError("a number from 0 to 1, or 'learned'", field="memory", value=spec.memory)
     names = risk_names(episodes, clock=spec.clock)
     fixed = spec.weights_for(names)
     check_range(episodes)
+    if spec.noise is not None or not _paired_once(episodes):
+        return _evidence_of_records(episodes, spec, names, fixed)
     dataset = episodes.dataset
     n_steps = dataset["n_steps"].values
     strong = dataset["strong_success"].values
@@ -298,18 +347,39 @@ def collect_evidence(episodes: Episodes, spec: ModelSpec | None = None, **settin
     # That no risk was ever seen is no sign of when, where nobody marked it.
     says = ~due[timed] | (within @ np.ones(within.shape[1]) > 0)
     timed, before, within = timed[says], before[says], within[says]
+    evidence = _untimed(episodes, spec, names, fixed).with_rows(timed, before, within, open_above[timed])
+    if spec.memory != LEARNED:
+        return evidence
+    at = evidence.timed
+    return _with_grid(evidence, episodes, at, start[at], stop[at])
+
+
+def _untimed(
+    episodes: Episodes,
+    spec: ModelSpec,
+    names: tuple[str, ...],
+    fixed: np.ndarray | None,
+    one_of: np.ndarray | None = None,
+) -> Evidence:
+    """Return evidence without rows; of records, `one_of` their episodes stands for each."""
     design = design_of(spec.features, episodes) if isinstance(spec.features, str) else spec.features
-    raw = dataset["features"].values if design is None else design_matrix(design, episodes)
+    raw = episodes.dataset["features"].values if design is None else design_matrix(design, episodes)
+    grouping = None if spec.groups is None else Grouping.of(spec.groups, episodes)
+    episode, strong = episodes.ids, episodes.dataset["strong_success"].values
+    if one_of is not None:
+        raw, episode, strong = raw[one_of], episode[one_of], strong[one_of]
+        grouping = None if grouping is None else replace(grouping, position=grouping.position[one_of])
     standardization = Standardization.of(raw)
     nothing = np.zeros(0, dtype=int)
-    untimed = Evidence(
-        episode=dataset["episode"].values,
+    columns = np.zeros((0, len(names) if fixed is None else 1))
+    return Evidence(
+        episode=episode,
         strong_success=strong,
         features=standardization.apply(raw),
         standardization=standardization,
         timed=nothing,
-        before=before[:0],
-        within=within[:0],
+        before=columns,
+        within=columns,
         n_left=0,
         n_interval=0,
         n_right=0,
@@ -318,21 +388,181 @@ def collect_evidence(episodes: Episodes, spec: ModelSpec | None = None, **settin
         feature_names=episodes.feature_names if design is None else design.names,
         diagnostic_names=names,
         spec=replace(spec, features=design, weights=None if fixed is None else tuple(fixed.tolist())),
-        grouping=None if spec.groups is None else Grouping.of(spec.groups, episodes),
+        grouping=grouping,
     )
-    evidence = untimed.with_rows(timed, before, within, open_above[timed])
-    return _with_grid(evidence, episodes, start, stop) if spec.memory == LEARNED else evidence
 
 
-def _with_grid(evidence: Evidence, episodes: Episodes, start: np.ndarray, stop: np.ndarray) -> Evidence:
-    """Add the bounds at several memories; a window that has no mass at one of them counts as one without mass."""
+def _paired_once(episodes: Episodes) -> bool:
+    """Say whether both sides of every episode were played once."""
+    return bool(episodes.cheap_played.all() and (episodes.strong_counts[1] == 1).all())
+
+
+def records_of(episodes: Episodes) -> tuple[np.ndarray, np.ndarray]:
+    """Return which record each episode belongs to, and the first episode of each record.
+
+    A record is a task: the episodes with the same carried `task`, or one episode if there is none. What is known before
+    the first step must then be the same.
+    """
+    dataset = episodes.dataset
+    if "task" not in dataset or dataset["task"].dims != ("episode",):
+        return np.arange(len(episodes)), np.arange(len(episodes))
+    _, first, inverse = np.unique(dataset["task"].values, return_index=True, return_inverse=True)
+    rank = np.argsort(np.argsort(first))
+    record, first = rank[inverse], np.sort(first)
+    features = dataset["features"].values
+    differs = features != features[first[record]]
+    if differs.any():
+        row, column = np.argwhere(differs)[0]
+        name, same = episodes.feature_names[column], plain(episodes.ids[first[record[row]]])
+        raise InvalidDataError(
+            f"{features[first[record[row]], column]:g}, as in episode {same!r} of the same task",
+            episode=plain(episodes.ids[row]),
+            field=f"features[{name!r}]",
+            value=float(features[row, column]),
+        )
+    return record, first
+
+
+def _evidence_of_records(
+    episodes: Episodes, spec: ModelSpec, names: tuple[str, ...], fixed: np.ndarray | None
+) -> Evidence:
+    """Reduce episodes whose outcomes may be noisy, repeated or missing, and whose marks may be wrong."""
+    if spec.unmarked == "outcome":
+        expected = "'due' where a side was not played or Strong several times: every Cheap rollout says something then"
+        raise InvalidDataError(expected, field="unmarked", value=spec.unmarked)
+    if spec.memory == LEARNED and not spec.clock:
+        expected = "a number, or clock=True beside 'learned', under which every mark has mass at every memory"
+        raise InvalidDataError(expected, field="memory", value=spec.memory)
+    noise = spec.noise or Noise()
+    record, first = records_of(episodes)
+    counts = [np.bincount(record, each, len(first)) for each in episodes.strong_counts]
+    successes, failures = counts[0], counts[1] - counts[0]
+    _refuse_contradictions(noise, episodes.ids[first], successes, failures)
+    evidence = _untimed(episodes, spec, names, fixed, first)
+    evidence = replace(evidence, strong_success=successes > failures)
+    n_steps, cheap = episodes.n_steps, episodes.dataset["cheap_success"].values
+    reference = 1.0 if isinstance(spec.memory, str) else spec.memory
+
+    def sums(rows: np.ndarray, start: np.ndarray, stop: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        before, within = _bounding_sums(episodes, rows, start, stop, reference, clock=spec.clock)
+        return (before, within) if fixed is None else (before @ fixed[:, None], within @ fixed[:, None])
+
+    played = np.flatnonzero(episodes.cheap_played)
+    totals, _ = sums(played, n_steps[played], n_steps[played])
+    rollouts = played[totals @ np.ones(totals.shape[1]) > 0]
+    marked = episodes.has_window[rollouts]
+    windows = _mass_windows(episodes, rollouts, noise, spec.timing)
+    rollout, kind, start, stop, open_above = windows
+    before, within = sums(rollouts[rollout], start, stop)
+    empty = np.where(open_above[:, None], before, within) @ np.ones(within.shape[1]) == 0
+    lost = np.bincount(rollout[~empty], minlength=len(rollouts)) == 0
+    zero_mass = record[rollouts[lost]]
+    if spec.zero_mass == "drop_window" and lost.any():
+        # Without its window a rollout that failed still crossed its threshold.
+        marked = marked & ~lost
+        due = np.flatnonzero(lost)
+        rollout, kind = np.append(rollout[~empty], due), np.append(kind[~empty], 0 * due)
+        start, stop = np.append(start[~empty], 0 * due), np.append(stop[~empty], n_steps[rollouts[due]])
+        open_above, zero_mass = np.append(open_above[~empty], due < 0), zero_mass[:0]
+        before, within = sums(rollouts[rollout], start, stop)
+    elif empty.any():
+        rollout, kind, start, stop, open_above = (each[~empty] for each in windows)
+        before, within = before[~empty], within[~empty]
+    share, share_before = np.zeros((2, len(rollouts)))
+    ends = [episodes.dataset[name].values[rollouts[marked]] for name in ("window_start", "window_end")]
+    share[marked] = np.log((ends[1] - ends[0] + 1) / n_steps[rollouts[marked]])
+    share_before[marked] = ends[0] / n_steps[rollouts[marked]]
+    failed_alone = ~cheap[rollouts] & (successes > 0)[record[rollouts]]
+    records = Records(
+        noise=noise,
+        successes=successes.astype(float),
+        failures=failures.astype(float),
+        record=record[rollouts],
+        cheap_success=cheap[rollouts],
+        log_share=share,
+        share_before=share_before,
+        marked=marked,
+        unmarked=failed_alone & ~marked,
+        pieces=np.zeros((len(rollouts), 1), dtype=int),
+    )
+    # The kind of an impossible window may be beyond those of the others where no mark is left.
+    evidence = replace(evidence, records=records, rollout=rollout, kind=kind, zero_mass=zero_mass)
+    sorted_rows = evidence.with_rows(record[rollouts[rollout]], before, within, open_above)
+    if spec.memory != LEARNED:
+        return sorted_rows
+    order = np.lexsort((kind, rollout))
+    place = order[np.searchsorted(_code(rollout, kind)[order], _code(sorted_rows.rollout, sorted_rows.kind))]
+    return _with_grid(sorted_rows, episodes, rollouts[rollout[place]], start[place], stop[place])
+
+
+def _code(rollout: np.ndarray | None, kind: np.ndarray | None) -> np.ndarray:
+    """Number the rows by rollout and kind."""
+    return np.asarray(rollout) * 4096 + np.asarray(kind)
+
+
+def _mass_windows(
+    episodes: Episodes, rollouts: np.ndarray, noise: Noise, timing: Timing
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return the masses of each rollout: its number, the kind, first checkpoint, one past the last, and if it is open.
+
+    A mark that is k steps late was due k steps earlier, but for one at the last step, which may have been cut off.
+    """
+    n_steps = episodes.n_steps[rollouts]
+    cheap = episodes.dataset["cheap_success"].values[rollouts]
+    marked = episodes.has_window[rollouts]
+    raw = [episodes.dataset[name].values[rollouts] for name in ("window_start", "window_end")]
+    first, last = (marked_checkpoints(end, n_steps, timing) for end in raw)
+    everyone = np.arange(len(rollouts))
+    found = []
+    # A rollout that succeeded is open above; one that failed without a mark crossed its threshold by the end.
+    whole = ~marked
+    found.append((everyone[whole], 0, np.where(cheap, n_steps, 0)[whole], n_steps[whole], cheap[whole]))
+    for kind, delay in enumerate(noise.delays):
+        past_the_end = last >= n_steps
+        at_the_end = raw[1] >= n_steps - 1
+        start = np.maximum(first - delay, 0)
+        stop = np.where(at_the_end, last, last - delay) + 1
+        there = marked & (stop > 0)
+        stop = np.where(past_the_end, start, stop)
+        found.append((everyone[there], kind, start[there], stop[there], past_the_end[there]))
+    if noise.mark_error != 0:
+        none = np.zeros(int(marked.sum()), dtype=int)
+        found.append((everyone[marked], len(noise.delays), none, n_steps[marked], none > 0))
+    rollout, start, stop, open_above = (np.concatenate([part[at] for part in found]) for at in (0, 2, 3, 4))
+    kinds = np.concatenate([np.full(len(part[0]), part[1]) for part in found])
+    return rollout, kinds, start, stop, open_above
+
+
+def _refuse_contradictions(noise: Noise, ids: np.ndarray, successes: np.ndarray, failures: np.ndarray) -> None:
+    """Refuse outcomes of Strong that no exact rate allows."""
+    impossible = ((noise.sensitivity == 1) & (failures > 0)) & ((noise.specificity == 1) & (successes > 0))
+    if impossible.any():
+        at = int(impossible.argmax())
+        raise InvalidDataError(
+            "rollouts of Strong that all end alike, since outcomes are exact by default; pass "
+            "noise=Noise(sensitivity=(8, 2), specificity=(8, 2)) to learn how noisy they are",
+            episode=plain(ids[at]),
+            field="strong_successes of strong_trials",
+            value=f"{int(successes[at])} of {int(successes[at] + failures[at])}",
+        )
+
+
+def _with_grid(
+    evidence: Evidence, episodes: Episodes, rows: np.ndarray, start: np.ndarray, stop: np.ndarray
+) -> Evidence:
+    """Add the bounds at several memories; a window that has no mass at one of them counts as one without mass.
+
+    `rows`, `start` and `stop` say of which episodes and checkpoints the rows of the evidence are.
+    """
     timed, weights, clock = evidence.timed, evidence.weights, evidence.spec.clock
     nodes = memory_nodes(episodes.horizon)
-    pairs = [_bounding_sums(episodes, timed, start[timed], stop[timed], float(rho), clock=clock) for rho in nodes]
+    pairs = [_bounding_sums(episodes, rows, start, stop, float(rho), clock=clock) for rho in nodes]
     before, within = (np.stack(side) for side in zip(*pairs, strict=True))
     if weights is not None:
         before, within = before @ weights[:, None], within @ weights[:, None]
     typical = [typical_log_threshold(episodes, weights, float(rho), clock=clock) for rho in nodes]
+    if evidence.records is not None:  # under the clock every window has mass
+        return replace(evidence, grid=PeakGrid(nodes, before, within, np.array(typical)))
     no_mass = ~evidence.open_above & (within.sum(axis=-1) == 0).any(axis=0)
     kept = ~no_mass
     fewer = evidence.with_rows(timed[kept], evidence.before[kept], evidence.within[kept], evidence.open_above[kept])

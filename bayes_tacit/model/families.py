@@ -145,7 +145,9 @@ def _apply_where(
 
 
 NUMPY = SimpleNamespace(
+    append=np.append,
     apply_where=_apply_where,
+    columns=np.column_stack,
     concatenate=np.concatenate,
     exp=np.exp,
     expm1=np.expm1,
@@ -153,8 +155,10 @@ NUMPY = SimpleNamespace(
     log1mexp=_log1mexp,
     log1p=np.log1p,
     log_ndtr=special.log_ndtr,
+    logsumexp=partial(special.logsumexp, axis=1),
     maximum=np.maximum,
     minimum=np.minimum,
+    segment_sum=lambda values, index, like: np.bincount(index, values, minlength=len(like)),
     softplus=_softplus,
     where=np.where,
 )

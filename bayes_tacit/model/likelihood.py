@@ -12,6 +12,7 @@ The steps at which thresholds drawn from it are crossed are what the model predi
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from types import SimpleNamespace
@@ -23,6 +24,7 @@ from bayes_tacit.data.timing import marked_checkpoints
 from bayes_tacit.model.evidence import Evidence, typical_log_threshold
 from bayes_tacit.model.families import Array, Family
 from bayes_tacit.model.memory import peaks, rates, with_clock
+from bayes_tacit.model.strata import ARRAYS, Records, mixed_mass, stratum_terms
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,45 @@ def threshold_log_likelihood(evidence: Evidence, w: Array, location: Array, scal
     """
     standardized = log_bounds(evidence, w, xp).standardized(location, scale, evidence.n_left)
     return log_mass(standardized, evidence.n_interval, evidence.family, xp)
+
+
+def record_terms(
+    evidence: Evidence,
+    records: Records,
+    parameters: Mapping[str, Array],
+    logs: Mapping[str, tuple[Array, Array]],
+    log_delays: Array,
+    xp: SimpleNamespace,
+) -> tuple[Array, Array]:
+    """Return the log of the two terms of every record's likelihood, for Z = 1 and for Z = 0.
+
+    Parameters
+    ----------
+    evidence, records
+        The evidence, and its records; in a graph their arrays are data of the model.
+    parameters
+        `w`, `logit` of pi and `location` by record, and `s`.
+    logs
+        Log of each rate and of its complement.
+    log_delays
+        Log probability of each delay of a mark.
+    xp
+        Array namespace.
+    """
+    # What a graph holds as data does not say how many kinds and rates there are; the evidence does.
+    stated, kinds = records_in(evidence).stated, records_in(evidence).kinds
+    location = parameters["location"][evidence.timed]
+    log_rows = threshold_log_likelihood(evidence, parameters["w"], location, parameters["s"], xp)
+    log_rollout = mixed_mass(records, kinds, log_rows, log_delays, logs.get("mark_error", (0.0, 0.0)), xp)
+    log_pi = (-xp.softplus(-parameters["logit"]), -xp.softplus(parameters["logit"]))
+    return stratum_terms(records, stated, log_pi, log_rollout, logs, xp)
+
+
+def records_in(evidence: Evidence) -> Records:
+    """Return the records of evidence that has some."""
+    if evidence.records is None:
+        raise TypeError("this evidence has no records")
+    return evidence.records
 
 
 class CrossingSteps:
@@ -172,7 +213,12 @@ Table = dict[str, tuple[tuple[str, ...] | None, np.ndarray]]
 """Arrays by name, each with its dims; a single number has none."""
 
 
-def model_data(episodes: Episodes, evidence: Evidence, crossing: CrossingSteps) -> Table:
+def crossing_steps(episodes: Episodes, evidence: Evidence) -> CrossingSteps | None:
+    """Return the crossing steps that the model observes; of records it observes none."""
+    return CrossingSteps(episodes, evidence) if evidence.records is None else None
+
+
+def model_data(episodes: Episodes, evidence: Evidence, crossing: CrossingSteps | None) -> Table:
     """Return all data of a model that depend on the episodes."""
     bounds, spec, scale = evidence.grid or evidence, evidence.spec, evidence.standardization
     by_node = () if evidence.grid is None else ("node",)
@@ -183,11 +229,19 @@ def model_data(episodes: Episodes, evidence: Evidence, crossing: CrossingSteps) 
         "feature_scale": (("feature",), scale.scale),
         "strong_outcome": (("episode",), evidence.strong_success.astype("int64")),
         "timed_position": (("timed",), evidence.timed),
-        "window_start": (("timed",), crossing.first_checkpoint),
-        "window_end": (("timed",), crossing.last_checkpoint),
         "diagnostics_before": (by_row, bounds.before),
         "diagnostics_within": (by_row, bounds.within),
     }
+    if crossing is not None:
+        table["window_start"] = ("timed",), crossing.first_checkpoint
+        table["window_end"] = ("timed",), crossing.last_checkpoint
+    if evidence.records is not None:
+        dims: dict[str, tuple[str, ...]] = dict.fromkeys(ARRAYS, ("rollout",))
+        dims |= dict.fromkeys(("successes", "failures"), ("episode",)) | {"pieces": ("rollout", "mass")}
+        for name, values in evidence.records.arrays().items():
+            table[f"record_{name}"] = dims[name], values.astype("int64") if values.dtype == bool else values
+        table["record_row"] = ("timed",), np.asarray(evidence.rollout)
+        table["record_kind"] = ("timed",), np.asarray(evidence.kind)
     if evidence.grid is None:
         typical = typical_log_threshold(episodes, evidence.weights, float(spec.memory), clock=spec.clock)
         at = np.array(typical)

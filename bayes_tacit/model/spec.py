@@ -17,6 +17,7 @@ from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.model.design import Design
 from bayes_tacit.model.families import Family, family_named
 from bayes_tacit.model.memory import Memory
+from bayes_tacit.model.strata import Noise
 
 Weights = Sequence[float] | np.ndarray | Mapping[str, float] | pd.Series
 """Simplex weights in the order of the diagnostics, or by their names."""
@@ -75,6 +76,11 @@ class ModelSpec:
         partially pooled: normal around zero with a spread that has a prior; not for `fit_map`. Scores and routers give
         a known group its own, and a new one a draw from the spread: one for every posterior draw, so that the mean and
         the quantiles of q(t) are over new groups, too.
+    noise
+        How outcomes and marks come about, as a `Noise`, where outcomes are noisy, repeated or missing, or marks may be
+        wrong: each record is then a sum over whether Strong can solve the task (`bayes_tacit.model.strata`). By default
+        outcomes and marks are exact, as in the paper; episodes of which a side was not played, or Strong several times,
+        are then read under `Noise()`. Rollouts of one carried `task` are one record.
 
     Examples
     --------
@@ -94,6 +100,7 @@ class ModelSpec:
     weights: Weights | None = None
     features: str | Design | None = None
     groups: str | None = None
+    noise: Noise | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "family", family_named(self.family).name)
@@ -114,6 +121,11 @@ class ModelSpec:
             raise InvalidDataError(expected, field="features", value=self.features)
         if not (self.groups is None or isinstance(self.groups, str)):
             raise InvalidDataError("the name of a column", field="groups", value=self.groups)
+        if not (self.noise is None or isinstance(self.noise, Noise)):
+            raise InvalidDataError("a Noise, such as Noise(sensitivity=(8, 2))", field="noise", value=self.noise)
+        if self.noise is not None and self.unmarked == "outcome":
+            expected = "'due': beside noise every Cheap rollout says whether it crossed its threshold"
+            raise InvalidDataError(expected, field="unmarked", value=self.unmarked)
 
     def __repr__(self) -> str:
         given = {field.name: value for field in fields(self) if (value := getattr(self, field.name)) != field.default}
@@ -144,6 +156,8 @@ class ModelSpec:
         record: dict[str, object] = {field.name: getattr(self, field.name) for field in fields(self)}
         if isinstance(self.features, Design):
             record["features"] = self.features.to_record()
+        if self.noise is not None:
+            record["noise"] = self.noise.to_record()
         return record
 
     @classmethod
@@ -158,12 +172,14 @@ class ModelSpec:
         content: dict[str, Any] = validate.record("spec", given, [field.name for field in fields(cls)])
         if isinstance(content["features"], Mapping):
             content["features"] = Design.of_record(content["features"])
+        if content["noise"] is not None:
+            content["noise"] = Noise.of_record(content["noise"])
         return cls(**content)
 
     def as_attrs(self) -> dict[str, str | float]:
         """Return it as attributes of a posterior, which `spec_of` reads: numbers and text, without what is None."""
         attrs = {name: value for name, value in self.to_record().items() if value is not None}
-        for name, key in (("features", "design"), ("weights", "weights")):
+        for name, key in (("features", "design"), ("weights", "weights"), ("noise", "noise")):
             if name in attrs:
                 attrs[key] = json.dumps(attrs.pop(name))
         return cast("dict[str, str | float]", attrs | {"clock": int(self.clock)})
@@ -176,11 +192,13 @@ class ModelSpec:
             given["clock"] = bool(clock)
         if "design" in attrs:
             given["features"] = Design.from_json(attrs["design"])
-        if "weights" in given:
+        for name in {"weights", "noise"} & set(given):
             try:
-                given["weights"] = json.loads(given["weights"])
+                given[name] = json.loads(given[name])
             except (TypeError, ValueError) as error:
-                raise InvalidDataError("weights as JSON", field="weights", value=given["weights"]) from error
+                raise InvalidDataError(f"{name} as JSON", field=name, value=given[name]) from error
+        if "noise" in given:
+            given["noise"] = Noise.of_record(given["noise"])
         return cls(**given)
 
 
@@ -196,6 +214,7 @@ class ModelSettings(TypedDict, total=False):
     weights: Weights | None
     features: str | Design | None
     groups: str | None
+    noise: Noise | None
 
 
 def spec_from(spec: ModelSpec | None, settings: ModelSettings) -> ModelSpec:

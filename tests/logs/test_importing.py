@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from conversations import answer, asked, call, rollout, turn, write
 
-from bayes_tacit import Episodes
+from bayes_tacit import Counterfactuals, Episodes
+from bayes_tacit.data.costs import Price, TokenCost
 from bayes_tacit.errors import InvalidDataError, TacitError
 from bayes_tacit.logs import episodes_from_logs, import_logs, importing
 from bayes_tacit.logs.rollout import Reading, row_of
@@ -162,7 +163,7 @@ def test_the_diagnostics_wanted_are_kept_and_no_other(logs):
 
 def test_nothing_is_written_if_something_is_wrong(logs, tmp_path):
     (tmp_path / "episodes.jsonl").write_text("old", encoding="utf-8")
-    with pytest.raises(TacitError, match=r"strong\.jsonl:2"):
+    with pytest.raises(TacitError, match="jsonl:2"):
         logs([rollout("a")], [rollout("a"), {"task": "b"}])
     assert (tmp_path / "episodes.jsonl").read_text(encoding="utf-8") == "old"
     assert {path.name for path in tmp_path.iterdir()} == {"cheap.jsonl", "strong.jsonl", "episodes.jsonl"}
@@ -261,3 +262,72 @@ def test_an_error_is_told_with_its_line_as_by_one_process(tmp_path, monkeypatch)
             said.append(str(caught.value))
         assert said[0] == said[1]
         assert not (tmp_path / "out.jsonl").exists()
+
+
+PRICES = (Price.parse("1,0.1,4"), Price.parse("10,1,40,12.5"))
+
+
+def test_tokens_are_priced_by_what_was_cached_written_and_said(logs):
+    """OpenAI counts what was cached among the tokens in, Anthropic beside them."""
+    openai = {"prompt_tokens": 1000, "completion_tokens": 100, "prompt_tokens_details": {"cached_tokens": 600}}
+    anthropic = {
+        "input_tokens": 300,
+        "output_tokens": 100,
+        "cache_read_input_tokens": 600,
+        "cache_creation_input_tokens": 100,
+    }
+    cheap, strong = rollout("a"), rollout("a", success=False, usage=anthropic)
+    for message in cheap["messages"]:
+        if message["role"] == "assistant":
+            message |= {"usage": openai, "seconds": 2}
+    report, episodes = logs([cheap], [strong], prices=PRICES)
+    data = episodes.dataset
+    assert data["step_cost"].values.tolist() == [pytest.approx([(400 + 60 + 400) / 1e6] * 2)]
+    assert data["strong_cost"].item() == pytest.approx((3000 + 600 + 1250 + 4000) / 1e6)
+    assert (data["cheap_cached_tokens"].item(), data["strong_input_tokens"].item()) == (1200, 1000)
+    assert (data["step_seconds"].values.tolist(), data["cheap_seconds"].item()) == ([[2, 2]], 4)
+    table = Counterfactuals.from_restarts(episodes, cost=TokenCost(*PRICES)).table()[1, 0]
+    assert table[1] == pytest.approx(data["step_cost"].values[0, 0] + data["strong_cost"].item())
+    assert "estimated" not in str(report)
+
+
+def test_without_usage_tokens_are_estimated_from_the_letters_and_said_so(logs):
+    messages = [asked("x" * 400), turn(text="y" * 40), asked("z" * 80), turn(text="w" * 40)]
+    both = [{"task": "a", "success": True, "messages": messages}]
+    report, episodes = logs(both, both, prices=PRICES)
+    data = episodes.dataset
+    assert data["step_input_tokens"].values.tolist() == [[100, 130]]
+    assert data["step_cached_tokens"].values.tolist() == [[0, 110]]
+    assert data["step_cost"].values[0] == pytest.approx([140 / 1e6, (20 + 11 + 40) / 1e6])
+    assert "tokens of 1 pairs are estimated" in str(report)
+    assert "step_cost" not in logs(both, both)[1].dataset
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_broken_records_are_skipped_when_asked_and_counted(tmp_path, monkeypatch, workers):
+    monkeypatch.setattr(importing, "SMALLEST", 0)
+    log = write(tmp_path / "log.jsonl", rollout("a"), {"task": "b", "messages": []}, rollout("c"), {"none": 1})
+    log.write_text(log.read_text() + '{"task": "d", "mess\n' + json.dumps(rollout("e")) + "\n")
+    strong = write(tmp_path / "strong.jsonl", *map(rollout, "abcde"))
+    with pytest.raises(TacitError, match="jsonl:2"):
+        import_logs(log, strong, tmp_path / "out.jsonl")
+    report = import_logs(log, strong, tmp_path / "out.jsonl", skip_broken=True, workers=workers)
+    assert report.episodes == 3
+    assert "3 broken records were skipped: " in str(report)
+    assert all(f"log.jsonl:{line}" in str(report) for line in (2, 4, 5))
+
+
+def test_a_record_of_intercode_that_is_broken_does_not_take_the_others_along(tmp_path):
+    history = {"actions": ["SELECT 1"], "observations": ["[(1,)]"]}
+    records = {str(at): {"query": "q", "turn_history": history, "summary": {"max_reward": 1}} for at in range(3)}
+    records["1"] = records["1"] | {"turn_history": {**history, "observations": []}}
+    (tmp_path / "log.json").write_text(json.dumps(records))
+    assert import_logs(*[tmp_path / "log.json"] * 2, tmp_path / "o.jsonl", skip_broken=True).episodes == 2
+
+
+def test_numbered_trials_with_other_prompts_are_refused(logs):
+    cheap, strong = ([rollout("a"), rollout("a")] for _ in range(2))
+    assert logs(cheap, strong, trials="number")[0].episodes == 2
+    strong[1]["messages"][0]["content"] = "Do something else."
+    with pytest.raises(InvalidDataError, match="the same prompt on both sides"):
+        logs(cheap, strong, trials="number")

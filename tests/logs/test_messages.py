@@ -60,7 +60,6 @@ def test_the_engine_hands_such_a_session_off():
     for number in range(4):
         ruling = engine.consider(kept, messages, ["sql"])
         sides.append(ruling.side)
-        engine.served(kept, ruling, ruling.side)
         messages += turn(number, "same", "Observation:\nError: no such table: rows")
     assert sides == ["cheap", "cheap", "strong", "strong"]
 

@@ -24,12 +24,13 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
+from bayes_tacit.data.costs import Price
 from bayes_tacit.errors import InvalidDataError, MissingDependencyError, TacitError
 from bayes_tacit.gateway.engine import Engine, default_router
 from bayes_tacit.gateway.kept import Side
 from bayes_tacit.gateway.log import SessionLog
 from bayes_tacit.gateway.protocols import CHAT, PROTOCOLS, Protocol
-from bayes_tacit.gateway.replies import Price, Prices
+from bayes_tacit.gateway.replies import Prices
 from bayes_tacit.gateway.server.exchange import (
     ClientGoneError,
     Desk,
