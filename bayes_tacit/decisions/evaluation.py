@@ -232,8 +232,8 @@ class World:
             scores = router.usable(found.steps, self.episodes.n_steps)
             asked = np.cumsum(~np.isnan(np.column_stack([np.full(len(self), np.nan), scores])), axis=1)
             asked = router.rule.one_off * asked[:, np.r_[: asked.shape[1], [-1] * (table.shape[2] - asked.shape[1])]]
-            priced = cost_of_calls(self.cost, table[2], table[3], asked)
-            table[1] = np.where(asked > 0, priced, table[1])
+            charged = asked > 0
+            table[1, charged] = cost_of_calls(self.cost, table[2, charged], table[3, charged], asked[charged])
         return table, np.concatenate([*handoffs, [NEVER]])
 
     def _single_steps(self, router: Router, found: Scores) -> np.ndarray:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from numbers import Real
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 import numpy as np
 import pandas as pd
@@ -89,7 +89,7 @@ class FittedPolicy:
     @classmethod
     def of(cls, name: str, router: Router, candidates: pd.DataFrame, **more: Any) -> FittedPolicy:  # noqa: ANN401
         """Make a fitted policy of a router whose alpha is still open: each setting is an `alpha`."""
-        return cls(name, candidates, lambda setting: replace(router, alpha=number_in(setting, "alpha")), **more)
+        return cls(name, candidates, lambda setting: router.at(number_in(setting, "alpha")), **more)
 
     @classmethod
     def by_quantiles(cls, name: str, router: Router, training: Episodes, n: int = 101, **more: Any) -> FittedPolicy:  # noqa: ANN401
@@ -133,7 +133,8 @@ class FittedPolicy:
         The table has a row for each setting, in the same order, and goes straight into `bayes_tacit.choose`.
         """
         table = self.candidates if settings is None else settings.reset_index(drop=True)
-        points = world.points([self.make(row) for _, row in table.iterrows()], self._shown(world))
+        rows = cast("list[dict[str, object]]", table.to_dict("records"))
+        points = world.points([self.make(row) for row in rows], self._shown(world))
         return table.assign(**{str(name): points[name].to_numpy() for name in points})
 
     def outcomes(self, world: World, setting: Setting) -> Outcomes:
@@ -195,10 +196,9 @@ def number_in(setting: Setting, name: str, *, missing: bool = False) -> float:
     expected = f"a row of the policy's candidates, with a number {name!r}"
     if not isinstance(setting, Mapping | pd.Series):
         raise InvalidDataError(expected, field="setting", value=setting)
-    given: dict[str, Any] = dict(setting)
-    value = given.get(name)
+    value: Any = setting.get(name)
     if isinstance(value, bool) or not isinstance(value, Real) or (math.isnan(value) and not missing):
-        raise InvalidDataError(expected, field="setting", value=given)
+        raise InvalidDataError(expected, field="setting", value=dict(setting))
     return float(value)
 
 

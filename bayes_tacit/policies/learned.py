@@ -106,7 +106,7 @@ class PrefixRouter:
             k = int(number_in(setting, "k"))
             if k not in routers:
                 raise InvalidDataError(f"one of {list(routers)}, the prefixes it was fitted for", field="k", value=k)
-            return replace(routers[k], alpha=failing_below(number_in(setting, "alpha")))
+            return routers[k].at(failing_below(number_in(setting, "alpha")))
 
         return FittedPolicy(self.name, pd.concat(tables, ignore_index=True), make)
 
@@ -182,7 +182,7 @@ class Cascade:
         )
 
         def make(setting: Setting) -> Router:
-            return replace(router, alpha=failing_below(number_in(setting, "alpha")))
+            return router.at(failing_below(number_in(setting, "alpha")))
 
         return FittedPolicy(self.name, candidates, make)
 
@@ -525,7 +525,7 @@ class EvoRoute:
             if price not in routers:
                 rule = rules.NetGain(experience, price, self.start)
                 routers[price] = replace(routers[self.prices[0]], rule=rule)
-            return replace(routers[price], alpha=alpha, alpha_start=alpha if self.start else np.inf)
+            return routers[price].at(alpha, alpha if self.start else np.inf)
 
         return FittedPolicy(self.name, pd.concat(tables, ignore_index=True), make)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -144,7 +144,7 @@ class TaskRouter:
         router = Router(rule=rules.TaskChance(model.chance()), feature_names=names)
 
         def make(setting: Setting) -> Router:
-            return replace(router, alpha_start=failing_below(number_in(setting, "alpha")))
+            return router.at(alpha_start=failing_below(number_in(setting, "alpha")))
 
         return FittedPolicy(self.name, candidates, make)
 

@@ -263,6 +263,24 @@ class Router:
             state.log = log
         return state
 
+    def at(self, alpha: float | None = None, alpha_start: float | None = None) -> Router:
+        """Return the same router with other thresholds, in a fraction of the time of `dataclasses.replace`.
+
+        Examples
+        --------
+        >>> Router(rule=Rule(), alpha=0.5).at(alpha=0.3).alpha
+        0.3
+        """
+        made = object.__new__(type(self))
+        made.__dict__.update(self.__getstate__())
+        if alpha is not None:
+            checked = alpha if alpha == math.inf else self.rule.check_alpha(alpha, self.pace)
+            object.__setattr__(made, "alpha", checked)
+        if alpha_start is not None:
+            checked = alpha_start if alpha_start == math.inf else validate.number("alpha_start", alpha_start)
+            object.__setattr__(made, "alpha_start", checked)
+        return made
+
     def alpha_at(self, step: int) -> float | None:
         """Return the threshold at a step; None where it is above every number.
 
