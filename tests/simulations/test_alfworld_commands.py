@@ -169,7 +169,7 @@ def test_collect_with_a_model_behind_an_endpoint(data, tmp_path):
         (("--benchmark", "nonsense"), "--benchmark is 'nonsense'; expected module:object, or the name of an installed"),
         (("--benchmark", "nowhere:benchmark"), "expected module:object of a module that can be imported"),
         (("--benchmark", "simulations.alfworld:other"), "expected an object that simulations.alfworld has"),
-        (("--benchmark", "simulations.alfworld:Alfworld"), "expected a bayes_tacit.agents.playing.Suite, not type"),
+        (("--benchmark", "simulations.alfworld:Alfworld"), "expected a bayes_tacit.agents.benchmark.Suite, not type"),
         (("--unsafe-sandbox",), "expected none with --benchmark simulations.alfworld:benchmark"),
         (("--cheap", "http://127.0.0.1:9/v1"), "--cheap-model is None; expected the name of the model there"),
         (("--strong-model", "x"), "expected none with --strong scripted"),
