@@ -114,7 +114,7 @@ def test_what_a_file_should_not_hold_is_refused_for_every_rule_by_reader_and_sch
         changes.append({"rule": {name: one for name, one in content["rule"].items() if name != key}})
         changes.append({"rule": content["rule"] | {key: {"many": 1}}})
     for change in changes:
-        with pytest.raises(FileFormatError, match="^router: .*expected") as caught:
+        with pytest.raises(FileFormatError, match=r"^router: .*expected") as caught:
             Router.from_json(json.dumps(content | change))
         assert "\n" not in str(caught.value)
         with pytest.raises(jsonschema.ValidationError):
@@ -272,7 +272,7 @@ def test_a_range_that_falls_or_lacks_a_name_is_refused(tmp_path):
     content = content_of(router)
     with pytest.raises(FileFormatError, match=r"range of features\['x0'\] is .*; expected numbers that do not fall"):
         read(changed(content, "ranges.features.x0", [1, 0, 0, 0, 0, 0, 0]), tmp_path)
-    with pytest.raises(FileFormatError, match="ranges.features.x0"):
+    with pytest.raises(FileFormatError, match=r"ranges\.features\.x0"):
         read(changed(content, "ranges.features.x0", [1, 0]), tmp_path)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import pickle
+import sys
 import threading
 from dataclasses import dataclass, replace
 
@@ -364,7 +365,7 @@ def registered():
 
 
 @pytest.mark.usefixtures("registered")
-def test_a_rule_of_ones_own_goes_through_files_and_tables(tmp_path, rng):
+def test_a_rule_of_ones_own_goes_through_files_and_tables(tmp_path):
     @register_rule
     @dataclass(frozen=True, eq=False)
     class Fading(Rule):
@@ -421,9 +422,9 @@ def test_the_environment_names_modules_with_rules(tmp_path, monkeypatch):
     import rules_from_elsewhere
 
     text = Router(rule=rules_from_elsewhere.Elsewhere()).to_json()
-    monkeypatch.delitem(__import__("sys").modules, "rules_from_elsewhere")
+    monkeypatch.delitem(sys.modules, "rules_from_elsewhere")
     del RULES["elsewhere"]
-    with pytest.raises(ValueError, match="policy is 'elsewhere'; expected one of .*BAYES_TACIT_RULES names modules"):
+    with pytest.raises(ValueError, match=r"policy is 'elsewhere'; expected one of .*BAYES_TACIT_RULES names modules"):
         Router.from_json(text)
     monkeypatch.setenv("BAYES_TACIT_RULES", "json, rules_from_elsewhere")
     assert Router.from_json(text).policy == "elsewhere"
