@@ -11,13 +11,13 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from bayes_tacit.agents.transcript.pairs import read_pairs
-from bayes_tacit.agents.transcript.storage import read_transcripts
 from routers import random_router
 
 from bayes_tacit import Counterfactuals, Episodes, MapFit, Router, files, load_posterior, report, save_posterior
 from bayes_tacit.agents.endpoint import Prompt
 from bayes_tacit.agents.marks import read_marks
+from bayes_tacit.agents.pairs import read_pairs
+from bayes_tacit.agents.transcript import read_transcripts
 from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileError
 from bayes_tacit.files import as_path, atomic_path, is_store, parse_json, read_text
 from bayes_tacit.router import DecisionLog, replay
