@@ -312,7 +312,7 @@ class _FitRecord(BaseModel):
     model_config = STRICT
 
     format: Literal["bayes_tacit.map_fit"]
-    schema_version: Literal[1]
+    schema_version: Annotated[int, Field(strict=True, ge=SCHEMA_VERSION, le=SCHEMA_VERSION)]
     written_by: str
     diagnostic_names: Annotated[list[Name], Field(min_length=1)]
     feature_names: list[Name]

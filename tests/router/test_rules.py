@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import pickle
+import sys
 import threading
 from dataclasses import dataclass, replace
 
@@ -421,7 +422,7 @@ def test_the_environment_names_modules_with_rules(tmp_path, monkeypatch):
     import rules_from_elsewhere
 
     text = Router(rule=rules_from_elsewhere.Elsewhere()).to_json()
-    monkeypatch.delitem(__import__("sys").modules, "rules_from_elsewhere")
+    monkeypatch.delitem(sys.modules, "rules_from_elsewhere")
     del RULES["elsewhere"]
     with pytest.raises(ValueError, match=r"policy is 'elsewhere'; expected one of .*BAYES_TACIT_RULES names modules"):
         Router.from_json(text)
