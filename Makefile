@@ -97,7 +97,9 @@ endef
 # LiteLLM's proxy pins packages of its own, so it has an environment of its own.
 .venv/litellm.installed: | .venv/bin/python
 	$(PYTHON) -m venv .venv/litellm
-	.venv/litellm/bin/python -m pip install --quiet --disable-pip-version-check 'litellm[proxy]==1.106.2'
+	.venv/litellm/bin/python -m pip install --quiet --disable-pip-version-check 'litellm[proxy]==1.106.2' \
+	    filelock formulaic numpy orjson pandas pydantic 'redis>=5' scipy
+	.venv/litellm/bin/python -m pip install --quiet --disable-pip-version-check --no-deps .
 	touch $@
 
 # After the last section.

@@ -30,7 +30,6 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import xarray as xr
-import zarr
 
 from bayes_tacit.data import jsonl
 from bayes_tacit.data.frames import check_tabular, dataset_from_frames, step_frames, task_frame
@@ -235,6 +234,8 @@ def _open_zarr(path: Path) -> xr.Dataset:
     dataset: xr.Dataset = xr.open_zarr(path, chunks=None, consolidated=False, decode_timedelta=False)
     check_schema_version(dataset.attrs.get("schema_version", SCHEMA_VERSION), str(path))
     if dataset.attrs.pop(_COMPLETE, False):
+        import zarr
+
         for name, array in zarr.open_group(path, mode="r").arrays():
             if array.nchunks_initialized < array.nchunks:
                 absent = f"{array.nchunks - array.nchunks_initialized} of the {array.nchunks} chunks of {name!r}"

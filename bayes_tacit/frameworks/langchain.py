@@ -6,18 +6,13 @@ import json
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, NamedTuple, NotRequired
+from typing import Any, NamedTuple, NotRequired, Unpack
 
-from bayes_tacit.data.timing import Handoff
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.frameworks.shared import Borrowed, holding, record_end, without
+from bayes_tacit.frameworks.shared import Borrowed, Options, holding, record_end, sessions_of, without
 from bayes_tacit.gateway import (
-    Engine,
     Identity,
     Kept,
-    Prices,
-    SessionLog,
-    Sessions,
     Ticket,
     forwarded,
     read_reply,
@@ -68,14 +63,8 @@ class TacitMiddleware(AgentMiddleware[TacitState, Any, Any]):
         The model that takes over.
     cheap
         The model before; by default the agent's own.
-    shadow
-        A second router, which decides and is logged, and hands off nothing.
-    handoff
-        "resume" or "restart", in place of what the router says.
-    log
-        Where decisions, replies and outcomes are written.
-    prices
-        What calls cost.
+    **options
+        As for `bayes_tacit.frameworks.shared.Options`: shadow, canary, handoff, log, prices, plan.
     features
         Gives the features of a task that messages do not show, by name, from a request.
 
@@ -99,17 +88,14 @@ class TacitMiddleware(AgentMiddleware[TacitState, Any, Any]):
         strong: BaseChatModel,
         *,
         cheap: BaseChatModel | None = None,
-        shadow: Router | None = None,
-        handoff: Handoff | None = None,
-        log: SessionLog | None = None,
-        prices: Prices | None = None,
         features: Callable[[ModelRequest[Any]], Mapping[str, float]] | None = None,
+        **options: Unpack[Options],
     ) -> None:
         super().__init__()
         for name, model in (("strong", strong), *((("cheap", cheap),) if cheap is not None else ())):
             if not isinstance(model, BaseChatModel):
                 raise InvalidDataError("a chat model of LangChain", field=name, value=model)
-        self.sessions = Sessions(Engine(router, shadow, handoff=handoff), Borrowed(), log, prices)
+        self.sessions = sessions_of(router, options, Borrowed())
         self._cheap, self._strong, self._features = cheap, strong, features
 
     def wrap_model_call(

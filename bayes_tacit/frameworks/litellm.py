@@ -1,31 +1,22 @@
-"""LiteLLM: a pre-call hook for its proxy, and the same for calls from Python. Needs the extra `litellm`."""
+"""LiteLLM: a callback for its proxy, and the same for calls from Python. Needs the extra `litellm`."""
 
 from __future__ import annotations
 
+import asyncio
+import json
+import sys
 import time
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from hashlib import blake2b
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeVar, Unpack, cast
 from uuid import uuid4
 
-from bayes_tacit.data.timing import Handoff
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.frameworks.shared import record_end, without
-from bayes_tacit.gateway import (
-    Engine,
-    Prices,
-    Reply,
-    SessionLog,
-    Sessions,
-    Store,
-    Ticket,
-    forwarded,
-    identify,
-    read_reply,
-    read_stream,
-)
-from bayes_tacit.gateway.sessions import TASK, features_in
+from bayes_tacit.frameworks.shared import Options, record_end, sessions_of, without
+from bayes_tacit.gateway import RedisStore, Reply, Ticket, forwarded, identify
+from bayes_tacit.gateway.protocols import CHAT, MESSAGES, RESPONSES, Protocol
+from bayes_tacit.gateway.sessions import TASK, features_in, items_in
 from bayes_tacit.router import Router
 
 try:
@@ -34,19 +25,32 @@ try:
 except ImportError as error:
     raise without("LiteLLM", "litellm", error) from error
 
-CHAT = ("completion", "acompletion")
+CALLS = {
+    **dict.fromkeys(("completion", "acompletion"), CHAT),
+    **dict.fromkeys(("responses", "aresponses"), RESPONSES),
+    **dict.fromkeys(("anthropic_messages", "anthropic_messages_async"), MESSAGES),
+}
+"""What the proxy calls requests of each protocol."""
+
 CALL_ID = "litellm_call_id"
+OUTCOME = "x-tacit-outcome"
+"""A header by which a client says how a session ended; such a request is sent to no model."""
+
 MOST_OPEN = 10_000
 """Calls of the proxy that may be under way; of the oldest beyond, the reply is not recorded."""
+
+T = TypeVar("T")
 
 
 class TacitLiteLLM(CustomLogger):
     """Sends each request to Cheap or to Strong, and a session that was handed off to Strong for good.
 
-    In LiteLLM's proxy it is a callback: requests for `model` are rewritten before they are routed, all others pass. In
-    Python, `completion` and `acompletion` take what LiteLLM's functions of these names take. Sessions are told apart as
-    the gateway does: by headers, by fields such as `litellm_session_id` or `metadata={"session_id": ...}`, else by the
-    conversation itself.
+    In LiteLLM's proxy it is a callback: requests for `model` are rewritten before they are routed, in OpenAI's chat and
+    responses and in Anthropic's messages; all others pass. Where the proxy has a Redis, sessions are kept there, and
+    otherwise in memory, unless `store` says where. In Python, `completion` and `acompletion` take what LiteLLM's
+    functions of these names take. Sessions are told apart as the gateway does: by headers, by fields such as
+    `litellm_session_id` or `metadata={"session_id": ...}`, else by the conversation itself. A request with the header
+    `x-tacit-outcome: {"success": true}` says how its session ended, and is answered without a model.
 
     Parameters
     ----------
@@ -59,16 +63,8 @@ class TacitLiteLLM(CustomLogger):
         What clients of the proxy ask for.
     through
         What makes the calls of `completion` and `acompletion`: a `litellm.Router`; by default LiteLLM itself.
-    shadow
-        A second router, which decides and is logged, and hands off nothing.
-    handoff
-        "resume" or "restart", in place of what the router says.
-    store
-        Keeps sessions; in memory by default. Several processes of the proxy need a `FileStore`.
-    log
-        Where decisions, replies and outcomes are written.
-    prices
-        What calls cost.
+    **options
+        As for `bayes_tacit.frameworks.shared.Options`: shadow, canary, handoff, store, log, prices, plan.
 
     Attributes
     ----------
@@ -93,43 +89,41 @@ class TacitLiteLLM(CustomLogger):
         *,
         model: str = "tacit",
         through: Any = None,  # noqa: ANN401
-        shadow: Router | None = None,
-        handoff: Handoff | None = None,
-        store: Store | None = None,
-        log: SessionLog | None = None,
-        prices: Prices | None = None,
+        **options: Unpack[Options],
     ) -> None:
         super().__init__()
         self._sides = {"cheap": _settings("cheap", cheap), "strong": _settings("strong", strong)}
         self._model = model
         self._through = litellm if through is None else through
-        self.sessions = Sessions(Engine(router, shadow, handoff=handoff), store, log, prices)
+        self._looks_for_redis = options.get("store") is None
+        self.sessions = sessions_of(router, options)
         self._open: OrderedDict[str, _Asked] = OrderedDict()
+        self._told: OrderedDict[str, dict[str, str]] = OrderedDict()
 
     def completion(self, messages: list[Any], **settings: Any) -> Any:  # noqa: ANN401  as LiteLLM has it
         """Decide who answers, and call it; a stream is passed on as it comes."""
-        asked, call = self._asked(messages, settings)
+        asked, call = self._called(messages, settings)
         try:
             response = self._through.completion(**call)
         except Exception as failure:
-            record_end(self.sessions, asked.ticket, asked.began, None, failure)
+            self._record(asked, None, failure)
             raise
         if settings.get("stream"):
             return self._streamed(asked, response)
-        record_end(self.sessions, asked.ticket, asked.began, _reply(response))
+        self._record(asked, asked.read(response))
         return response
 
     async def acompletion(self, messages: list[Any], **settings: Any) -> Any:  # noqa: ANN401
         """Decide who answers, and call it; a stream is passed on as it comes."""
-        asked, call = self._asked(messages, settings)
+        asked, call = await self._aside(lambda: self._called(messages, settings))
         try:
             response = await self._through.acompletion(**call)
         except Exception as failure:
-            record_end(self.sessions, asked.ticket, asked.began, None, failure)
+            await self._arecord(asked, None, failure)
             raise
         if settings.get("stream"):
             return self._astreamed(asked, response)
-        record_end(self.sessions, asked.ticket, asked.began, _reply(response))
+        await self._arecord(asked, asked.read(response))
         return response
 
     # What the proxy calls.
@@ -137,19 +131,31 @@ class TacitLiteLLM(CustomLogger):
     async def async_pre_call_hook(
         self,
         user_api_key_dict: Any,  # noqa: ANN401
-        cache: Any,  # noqa: ANN401, ARG002
+        cache: Any,  # noqa: ANN401
         data: dict[str, Any],
         call_type: str,
     ) -> dict[str, Any] | None:
-        """Rewrite a request for our model before it is routed."""
-        if call_type not in CHAT or data.get("model") != self._model:
+        """Rewrite a request for our model before it is routed; answer one that tells an outcome."""
+        protocol = CALLS.get(call_type)
+        if protocol is None or data.get("model") != self._model:
             return None
-        headers = (data.get("proxy_server_request") or {}).get("headers") or {}
-        asked, call = self._asked(data.get("messages") or [], data, headers, _scope(user_api_key_dict))
-        data.update(call)
-        self._open[data.setdefault(CALL_ID, uuid4().hex)] = asked
+        self._share(cache)
+        headers = _lower((data.get("proxy_server_request") or {}).get("headers") or {})
+        scope = _scope(user_api_key_dict)
+        if OUTCOME in headers:
+            # What LiteLLM answers in a model's place.
+            told = await self._aside(lambda: self._outcome(scope, headers, data))
+            return {**data, **self._sides["cheap"], "mock_response": told}
+        asked, changes = await self._aside(lambda: self._asked(protocol, data, headers, scope))
+        data.update(changes)
+        for name in [name for name, value in changes.items() if value is None]:
+            del data[name]
+        call = data.setdefault(CALL_ID, uuid4().hex)
+        self._open[call], self._told[call] = asked, _headers(asked.ticket)
         if len(self._open) > MOST_OPEN:
             self._open.popitem(last=False)
+        if len(self._told) > MOST_OPEN:
+            self._told.popitem(last=False)
         return data
 
     async def async_post_call_success_hook(
@@ -161,7 +167,7 @@ class TacitLiteLLM(CustomLogger):
         """Record a whole reply."""
         asked = self._open.pop(data.get(CALL_ID, ""), None)
         if asked is not None:
-            record_end(self.sessions, asked.ticket, asked.began, _reply(response))
+            await self._arecord(asked, asked.read(response))
         return response
 
     async def async_post_call_streaming_iterator_hook(
@@ -175,6 +181,17 @@ class TacitLiteLLM(CustomLogger):
         async for chunk in response if asked is None else self._astreamed(asked, response):
             yield chunk
 
+    async def async_post_call_response_headers_hook(
+        self,
+        data: dict[str, Any],
+        user_api_key_dict: Any,  # noqa: ANN401, ARG002
+        response: Any,  # noqa: ANN401, ARG002
+        request_headers: dict[str, str] | None = None,  # noqa: ARG002
+        litellm_call_info: dict[str, Any] | None = None,  # noqa: ARG002
+    ) -> dict[str, str] | None:
+        """Tell in headers of the answer who served and why."""
+        return self._told.pop(data.get(CALL_ID, ""), None)
+
     async def async_post_call_failure_hook(
         self,
         request_data: dict[str, Any],
@@ -185,75 +202,123 @@ class TacitLiteLLM(CustomLogger):
         """Record an error."""
         asked = self._open.pop(request_data.get(CALL_ID, ""), None)
         if asked is not None:
-            record_end(self.sessions, asked.ticket, asked.began, None, original_exception)
+            await self._arecord(asked, None, original_exception)
+
+    def _called(self, messages: list[Any], settings: Mapping[str, Any]) -> tuple[_Asked, dict[str, Any]]:
+        plain = [one if isinstance(one, dict) else one.model_dump(exclude_none=True) for one in messages]
+        headers = _lower(settings.get("extra_headers") or {})
+        asked, changes = self._asked(CHAT, {**settings, "messages": plain}, headers, "")
+        return asked, {**settings, "messages": messages, **changes}
 
     def _asked(
-        self,
-        messages: list[Any],
-        settings: Mapping[str, Any],
-        given: Mapping[str, Any] | None = None,
-        scope: str = "",
+        self, protocol: Protocol, body: Mapping[str, Any], headers: Mapping[str, str], scope: str
     ) -> tuple[_Asked, dict[str, Any]]:
-        """Decide, and give what is to be changed in the call."""
-        headers = {
-            str(name).lower(): str(value) for name, value in (given or settings.get("extra_headers") or {}).items()
-        }
-        identity = identify(headers, settings)._replace(scope=scope)
-        plain = [one if isinstance(one, dict) else one.model_dump(exclude_none=True) for one in messages]
-        ticket = self.sessions.begin(identity, plain, settings.get("tools"), features_in(headers), headers.get(TASK))
-        sent = forwarded(plain, ticket.ruling)
-        changed = {"messages": messages if sent is plain else sent, **self._sides[ticket.ruling.side]}
-        call = changed if given is not None else {**settings, **changed}
-        return _Asked(ticket, time.perf_counter()), call
+        """Decide, and return what is to be changed in the call."""
+        identity = identify(headers, body)._replace(scope=scope)
+        changes: dict[str, Any] = {}
+        last = body.get("previous_response_id") if protocol is RESPONSES else None
+        if last is not None and (recalled := self.sessions.recalled(scope, str(last))) is not None:
+            changes = {"input": [*recalled[0], *items_in(body.get("input"))], "previous_response_id": None}
+            identity = identity._replace(session=identity.session or recalled[1])
+        messages = protocol.read({**body, **changes}) or []
+        ticket = self.sessions.begin(identity, messages, body.get("tools"), features_in(headers), headers.get(TASK))
+        sent = forwarded(messages, ticket.ruling)
+        if sent is not messages:
+            changes |= protocol.write(sent, messages)
+        asked = _Asked(protocol, ticket, time.perf_counter(), {**body})
+        return asked, {**changes, **self._sides[ticket.ruling.side]}
+
+    def _outcome(self, scope: str, headers: Mapping[str, str], data: Mapping[str, Any]) -> str:
+        identity = identify(headers, data)
+        try:
+            content = json.loads(headers[OUTCOME])
+        except ValueError:
+            content = None
+        known = self.sessions.outcome(scope, identity.session or "", content)
+        return "no such session" if known is None else json.dumps(known)
+
+    def _record(self, asked: _Asked, reply: Reply | None, failure: Exception | None = None) -> None:
+        if reply is not None and failure is None:
+            self.sessions.remember(asked.ticket, asked.body, reply)
+        record_end(self.sessions, asked.ticket, asked.began, reply, failure)
+
+    async def _arecord(self, asked: _Asked, reply: Reply | None, failure: Exception | None = None) -> None:
+        await self._aside(lambda: self._record(asked, reply, failure))
+
+    async def _aside(self, work: Callable[[], T]) -> T:
+        """Do what takes time in a thread, so that others are served."""
+        return await asyncio.to_thread(work) if self.sessions.store.remote else work()
+
+    def _share(self, cache: Any) -> None:  # noqa: ANN401
+        """Keep sessions in the proxy's Redis, if it has one; looked for in the first request."""
+        if not self._looks_for_redis:
+            return
+        self._looks_for_redis = False
+        found = getattr(cache, "redis_cache", None)
+        proxy = sys.modules.get("litellm.proxy.proxy_server")
+        if found is None and proxy is not None:
+            found = proxy.redis_usage_cache
+        if found is not None:
+            self.sessions.store = RedisStore("", client=found.redis_client)
 
     def _streamed(self, asked: _Asked, response: Any) -> Iterator[Any]:  # noqa: ANN401
-        seen = _Stream()
+        seen: list[bytes] = []
         try:
             for chunk in response:
-                seen.add(chunk)
+                seen.append(_event(chunk))
                 yield chunk
         except Exception as failure:
-            record_end(self.sessions, asked.ticket, asked.began, seen.reply(), failure)
+            self._record(asked, asked.protocol.stream(b"".join(seen)), failure)
             raise
-        record_end(self.sessions, asked.ticket, asked.began, seen.reply())
+        self._record(asked, asked.protocol.stream(b"".join(seen)))
 
     async def _astreamed(self, asked: _Asked, response: Any) -> AsyncIterator[Any]:  # noqa: ANN401
-        seen = _Stream()
+        seen: list[bytes] = []
         try:
             async for chunk in response:
-                seen.add(chunk)
+                seen.append(_event(chunk))
                 yield chunk
         except Exception as failure:
-            record_end(self.sessions, asked.ticket, asked.began, seen.reply(), failure)
+            await self._arecord(asked, asked.protocol.stream(b"".join(seen)), failure)
             raise
-        record_end(self.sessions, asked.ticket, asked.began, seen.reply())
+        await self._arecord(asked, asked.protocol.stream(b"".join(seen)))
 
 
 class _Asked(NamedTuple):
     """One call that was decided."""
 
+    protocol: Protocol
     ticket: Ticket
     began: float
+    body: Mapping[str, Any]
+
+    def read(self, response: Any) -> Reply:  # noqa: ANN401
+        """Read a whole reply."""
+        return self.protocol.reply(response.model_dump() if hasattr(response, "model_dump") else response)
 
 
-class _Stream:
-    """Pieces of a streamed reply, as the gateway reads them."""
-
-    def __init__(self) -> None:
-        self._events: list[bytes] = []
-
-    def add(self, chunk: Any) -> None:  # noqa: ANN401
-        """Keep a piece, if it is one."""
-        if hasattr(chunk, "model_dump_json"):
-            self._events.append(b"data: " + chunk.model_dump_json().encode() + b"\n\n")
-
-    def reply(self) -> Reply:
-        """Read them together."""
-        return read_stream(b"".join(self._events))
+def _event(chunk: Any) -> bytes:  # noqa: ANN401
+    """Return a piece of a stream as it is sent."""
+    if isinstance(chunk, bytes | str):
+        return chunk if isinstance(chunk, bytes) else chunk.encode()
+    text = chunk.model_dump_json() if hasattr(chunk, "model_dump_json") else json.dumps(chunk, default=str)
+    return b"data: " + text.encode() + b"\n\n"
 
 
-def _reply(response: Any) -> Reply:  # noqa: ANN401
-    return read_reply(response.model_dump()) if hasattr(response, "model_dump") else Reply()
+def _lower(headers: Mapping[str, Any]) -> dict[str, str]:
+    return {str(name).lower(): str(value) for name, value in headers.items()}
+
+
+def _headers(ticket: Ticket) -> dict[str, str]:
+    """Tell who serves and why, as the gateway does."""
+    ruling = ticket.ruling
+    told = {"session": ticket.identity.session, "step": ruling.step, "served": ruling.side, "why": ruling.why}
+    told |= {"handoff": ("restart" if ruling.restart else "resume") if ruling.latched else None, "fault": ruling.fault}
+    return {
+        f"x-tacit-{name}": "".join(letter if " " <= letter <= "~" else "?" for letter in str(value))[:1000]
+        for name, value in told.items()
+        if value is not None
+    }
 
 
 def _settings(side: str, given: str | Mapping[str, Any]) -> dict[str, Any]:

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
-from bayes_tacit.data.timing import Handoff
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.frameworks.shared import record_end, without
+from bayes_tacit.frameworks.shared import Options, record_end, sessions_of, without
 from bayes_tacit.gateway import (
-    Engine,
     Identity,
-    Prices,
     Reply,
-    SessionLog,
-    Sessions,
-    Store,
     Ticket,
     forwarded,
     identify,
@@ -49,16 +43,8 @@ class TacitModel(Model):
         The two models, whatever they are.
     session
         A name for the session, for a model that serves one task.
-    shadow
-        A second router, which decides and is logged, and hands off nothing.
-    handoff
-        "resume" or "restart", in place of what the router says.
-    store
-        Keeps sessions; in memory by default.
-    log
-        Where decisions, replies and outcomes are written.
-    prices
-        What calls cost.
+    **options
+        As for `bayes_tacit.frameworks.shared.Options`: shadow, canary, handoff, store, log, prices, plan.
 
     Attributes
     ----------
@@ -82,18 +68,14 @@ class TacitModel(Model):
         strong: Model,
         *,
         session: str | None = None,
-        shadow: Router | None = None,
-        handoff: Handoff | None = None,
-        store: Store | None = None,
-        log: SessionLog | None = None,
-        prices: Prices | None = None,
+        **options: Unpack[Options],
     ) -> None:
         for name, model in (("cheap", cheap), ("strong", strong)):
             if not isinstance(model, Model):
                 raise InvalidDataError("a Model of the OpenAI Agents SDK", field=name, value=model)
         self._models = {"cheap": cheap, "strong": strong}
         self._session = None if session is None else checked_id(session, "session")
-        self.sessions = Sessions(Engine(router, shadow, handoff=handoff), store, log, prices)
+        self.sessions = sessions_of(router, options)
 
     async def get_response(
         self,

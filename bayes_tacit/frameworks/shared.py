@@ -6,9 +6,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Any, TypedDict
 
+from bayes_tacit.data.timing import Handoff
 from bayes_tacit.errors import MissingDependencyError
-from bayes_tacit.gateway import Kept, Reply, Sessions, Ticket
+from bayes_tacit.gateway import Engine, Kept, Plan, Prices, Reply, SessionLog, Sessions, Store, Ticket
+from bayes_tacit.router import Router
 
 
 def without(framework: str, extra: str, error: ImportError) -> MissingDependencyError:
@@ -72,6 +75,43 @@ class Borrowed:
 
     def close(self) -> None:
         """Let go of nothing."""
+
+
+class Options(TypedDict, total=False):
+    """What all adapters take beside a router and two models.
+
+    Attributes
+    ----------
+    shadow
+        A second router, which decides and is logged, and hands off nothing.
+    canary
+        Another router, for the share of sessions that `plan` says.
+    handoff
+        "resume" or "restart", in place of what the router says.
+    store
+        Keeps sessions; in memory by default.
+    log
+        Where decisions, replies and outcomes are written.
+    prices
+        What calls cost.
+    plan
+        Which sessions are served otherwise than by the router.
+    """
+
+    shadow: Router | None
+    canary: Router | None
+    handoff: Handoff | None
+    store: Store | None
+    log: SessionLog | None
+    prices: Prices | None
+    plan: Plan | None
+
+
+def sessions_of(router: Router, options: Options, store: Store | None = None) -> Sessions:
+    """Return the sessions of an adapter."""
+    about: dict[str, Any] = dict(options)
+    deciding = {name: about.pop(name) for name in ("shadow", "canary", "handoff") if name in about}
+    return Sessions(Engine(router, **deciding), **({**about, "store": store} if store is not None else about))
 
 
 FAILED = 500

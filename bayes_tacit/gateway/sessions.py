@@ -421,6 +421,35 @@ class Sessions:
         found = self.store.get(scope, session)
         return None if found is None else described(found[1])
 
+    def remember(self, ticket: Ticket, asked: Mapping[str, Any], reply: Reply) -> None:
+        """Keep an answer of OpenAI's responses, from which a later request may go on, unless none is to be kept.
+
+        Parameters
+        ----------
+        ticket
+            What `begin` returned.
+        asked
+            The request as it came.
+        reply
+            What is kept of its reply.
+        """
+        if reply.stored is None or asked.get("store") is False:
+            return
+        name, output = reply.stored
+        said = {"items": [*items_in(asked.get("input")), *output], "before": asked.get("previous_response_id")}
+        self.store.put(ticket.identity.scope, f"response {name}", Kept(task=ticket.identity.session, said=said), 0)
+
+    def recalled(self, scope: str, name: str) -> tuple[list[Any], str] | None:
+        """Return all items up to an answer, and its session; None if there is none of this name."""
+        items: list[Any] = []
+        found = self.store.get(scope, f"response {name}")
+        session = None if found is None else found[1].task
+        while found is not None and found[1].said is not None:
+            items = [*found[1].said["items"], *items]
+            before = found[1].said["before"]
+            found = None if before is None else self.store.get(scope, f"response {before}")
+        return None if session is None else (items, session)
+
     def is_latched(self, identity: Identity) -> bool:
         """Return whether this process remembers a session as handed off, without asking the store."""
         known = self._known.get((identity.scope, str(identity.session)))
@@ -522,6 +551,17 @@ class Sessions:
             "steps": steps,
             "about": {"task": kept.task or kept.root, "features": kept.features} if about else None,
         }
+
+
+def items_in(given: object) -> list[Any]:
+    """Return the items of a request of OpenAI's responses, of which one text is one."""
+    return (
+        [{"role": "user", "content": given}]
+        if isinstance(given, str)
+        else list(given)
+        if isinstance(given, list)
+        else []
+    )
 
 
 def described(kept: Kept) -> dict[str, Any]:

@@ -428,7 +428,7 @@ class RedisStore:
         """Return a session that waits for a mark."""
         key = f"tacit:{{{scope}}}:m:{mark}"
         found = self._ask(self._client.lpop, key) if take else self._ask(self._client.lindex, key, -1)
-        return None if found is None else str(found)
+        return found.decode() if isinstance(found, bytes) else found  # whoever gave the client chose
 
     def count(self) -> int:
         """Count the sessions."""

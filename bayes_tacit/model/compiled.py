@@ -131,8 +131,8 @@ POLYNOMIALS = _polynomials()
 
 @compiled
 def erfcx(x: float) -> float:
-    """Return exp(x^2) erfc(x) for x >= 0."""
-    v = 4 / (4 + x)
+    """Return exp(x^2) erfc(x) for x >= 0; NaN gives any number, since it is no place in a table."""
+    v = 4 / (4 + x) if x >= 0 else 1.0
     piece = min(int(v * PIECES), PIECES - 1)
     t = 2 * (v * PIECES - piece) - 1
     c = POLYNOMIALS[piece]

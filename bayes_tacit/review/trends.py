@@ -63,6 +63,10 @@ ADVICE = {
 """What to do about a trend, by its kind."""
 
 
+Point = tuple[Evidence, np.ndarray, np.ndarray, float]
+"""What the masses of windows depend on: the evidence, the weights, the locations, the scale."""
+
+
 class Trend(NamedTuple):
     """One total: a kind of departure, the covariate, whose slopes it takes, and the covariate's value by episode."""
 
@@ -212,8 +216,8 @@ class Slopes:
     @cached_property
     def at_mean(self) -> dict[str, np.ndarray]:
         """The slopes at the mean of the parameters, by name."""
-        means = (part.mean(axis=0) for part in (self.logit, self.location, self.s, self.w))
-        return self._at(*means, float(np.mean(self.memory)))
+        logit, location, s, w = (part.mean(axis=0) for part in (self.logit, self.location, self.s, self.w))
+        return self._at(logit, location, float(s), w, float(np.mean(self.memory)))
 
     def by_draw(self) -> Iterator[dict[str, np.ndarray]]:
         """Yield the slopes under each draw."""
@@ -231,8 +235,8 @@ class Slopes:
     ) -> dict[str, np.ndarray]:
         evidence = self.evidence.at_memory(memory)
 
-        def slope(up: tuple[object, ...], down: tuple[object, ...]) -> np.ndarray:
-            rise = threshold_log_likelihood(*up, NUMPY) - threshold_log_likelihood(*down, NUMPY)  # type: ignore[arg-type]
+        def slope(up: Point, down: Point) -> np.ndarray:
+            rise = np.subtract(*(threshold_log_likelihood(*point, NUMPY) for point in (up, down)))
             out = np.zeros(evidence.n)
             out[evidence.timed] = np.nan_to_num(rise / (2 * STEP), posinf=0.0, neginf=0.0)
             return out

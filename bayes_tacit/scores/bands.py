@@ -12,7 +12,7 @@ from bayes_tacit import validate
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.estimates.map_fit import MapFit
-from bayes_tacit.scores.blocks import BLOCK, GROUP, groups, score_kernel, slices
+from bayes_tacit.scores.blocks import GROUP, groups, in_threads, score_kernel
 from bayes_tacit.scores.fitted import Fitted
 from bayes_tacit.scores.sources import as_draws
 
@@ -64,21 +64,23 @@ def credible_band(
     fitted = _posterior(tree, "a band")
     _check_interval(probability, kind, len(fitted.draws))
     features, diagnostics = fitted.columns_of(episodes)
-    kernel = score_kernel(fitted)
+    kernel = score_kernel(fitted, diagnostics.shape[0] * diagnostics.shape[1] * len(fitted.draws))
     out = {name: np.full(diagnostics.shape[:2], np.nan) for name in ("mean", "median", "lower", "upper")}
     size = max(1, GROUP // (episodes.horizon * len(fitted.draws)))
+
+    def summarize(rows: slice, raw: np.ndarray, u: np.ndarray) -> int:
+        q = kernel(fitted.draws, raw, u)
+        steps = slice(u.shape[1])
+        out["mean"][rows, steps] = q.mean(axis=-1)
+        q.sort(axis=-1)
+        out["median"][rows, steps] = quantile_of_sorted(q, 0.5)
+        out["lower"][rows, steps], out["upper"][rows, steps] = _interval(q, probability, kind)
+        return rows.stop - rows.start
+
     with Progress(transient=True, disable=not progress) as bar:
         task = bar.add_task("episodes", total=len(episodes))
-        for rows, raw, u in groups(features, diagnostics, episodes.n_steps, size):
-            q = np.empty((*u.shape[:2], len(fitted.draws)))
-            for some in slices(len(fitted.draws), _draws_at_once(u)):
-                q[..., some] = kernel(fitted.draws.take(some), raw, u)
-            steps = slice(u.shape[1])
-            out["mean"][rows, steps] = q.mean(axis=-1)
-            q.sort(axis=-1)
-            out["median"][rows, steps] = quantile_of_sorted(q, 0.5)
-            out["lower"][rows, steps], out["upper"][rows, steps] = _interval(q, probability, kind)
-            bar.advance(task, rows.stop - rows.start)
+        for done in in_threads(summarize, groups(features, diagnostics, episodes.n_steps, size)):
+            bar.advance(task, done)
     return _dataset(out, diagnostics).assign_attrs(probability=probability, kind=kind)
 
 
@@ -113,16 +115,18 @@ def crossing_probability(tree: xr.DataTree, episodes: Episodes, alpha: float, *,
     alpha = validate.threshold("alpha", alpha)
     fitted = _posterior(tree, "a distribution of crossing steps")
     features, diagnostics = fitted.columns_of(episodes)
-    kernel = score_kernel(fitted)
+    kernel = score_kernel(fitted, diagnostics.shape[0] * diagnostics.shape[1] * len(fitted.draws))
     counts = np.zeros(diagnostics.shape[:2])
-    size = max(1, BLOCK // (episodes.horizon * len(fitted.draws)))
+    size = max(1, GROUP // (episodes.horizon * len(fitted.draws)))
+
+    def count(rows: slice, raw: np.ndarray, u: np.ndarray) -> int:
+        counts[rows, : u.shape[1]] = np.count_nonzero(kernel(fitted.draws, raw, u) >= alpha, axis=-1)
+        return rows.stop - rows.start
+
     with Progress(transient=True, disable=not progress) as bar:
         task = bar.add_task("episodes", total=len(episodes))
-        for rows, raw, u in groups(features, diagnostics, episodes.n_steps, size):
-            for some in slices(len(fitted.draws), _draws_at_once(u)):
-                q = kernel(fitted.draws.take(some), raw, u)
-                counts[rows, : u.shape[1]] += np.count_nonzero(q >= alpha, axis=-1)
-            bar.advance(task, rows.stop - rows.start)
+        for done in in_threads(count, groups(features, diagnostics, episodes.n_steps, size)):
+            bar.advance(task, done)
     # What has crossed stays crossed, also where rounding makes equal scores differ in the last bit.
     share = np.maximum.accumulate(counts, axis=1) / len(fitted.draws)
     inside = np.arange(episodes.horizon) < episodes.n_steps[:, None]
@@ -181,10 +185,6 @@ def _check_interval(probability: float, kind: Kind, n_draws: int) -> None:
             field="number of draws",
             value=n_draws,
         )
-
-
-def _draws_at_once(u: np.ndarray) -> int:
-    return max(1, BLOCK // (u.shape[0] * u.shape[1]))
 
 
 def _dataset(variables: dict[str, np.ndarray], diagnostics: xr.DataArray) -> xr.Dataset:

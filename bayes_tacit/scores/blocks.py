@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import starmap
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -15,6 +20,9 @@ BLOCK = 1 << 16
 
 GROUP = 1 << 19
 """Numbers held at a time where all draws of a checkpoint are needed together."""
+
+ENOUGH = 1 << 19
+"""Scores from which on it pays to load compiled code and to work in threads; they differ in their last digit then."""
 
 Kernel = Callable[..., np.ndarray]
 """Takes draws and rows of the inputs; gives an array (episode, ..., draw)."""
@@ -30,13 +38,24 @@ def risk_kernel(_: Fitted) -> Kernel:
     return lambda draws, diagnostics: draws.cumulative_risk(diagnostics)
 
 
-def score_kernel(fitted: Fitted) -> Kernel:
-    """Compute q from raw features and diagnostics: (episode, step, draw)."""
+def score_kernel(fitted: Fitted, size: int = 0) -> Kernel:
+    """Compute q from raw features and diagnostics: (episode, step, draw); by compiled code if so many are enough."""
+    if size >= ENOUGH:
+        from bayes_tacit.scores.kernels import compiled_scores, compiles
+
+        if compiles(fitted.draws):
+            return lambda draws, features, diagnostics: compiled_scores(
+                draws, fitted.standardize(features), diagnostics
+            )
 
     def compute(draws: Draws, features: np.ndarray, diagnostics: np.ndarray) -> np.ndarray:
         x = fitted.standardize(features)
-        pi, location = draws.incidence(x)[:, None], draws.location(x)[:, None]
-        return score(pi, location, draws.s, draws.cumulative_risk(diagnostics), draws.family)
+        q = np.empty((*diagnostics.shape[:2], len(draws)))
+        for some in slices(len(draws), max(1, BLOCK // (q.shape[0] * q.shape[1]))):
+            part = draws.take(some)
+            pi, location = part.incidence(x)[:, None], part.location(x)[:, None]
+            q[..., some] = score(pi, location, part.s, part.cumulative_risk(diagnostics), part.family)
+        return q
 
     return compute
 
@@ -45,9 +64,27 @@ def computed(kernel: Kernel, draws: Draws, *inputs: np.ndarray, block: int = BLO
     """Apply a kernel block by block: (draw, episode, ...)."""
     n, steps = len(inputs[-1]), inputs[-1].shape[1:-1]
     out = np.empty((len(draws), n, *steps))
-    for rows, some in _tiles(n, int(np.prod(steps)), len(draws), block):
+
+    def fill(rows: slice, some: slice) -> None:
         out[some, rows] = np.moveaxis(kernel(draws.take(some), *(array[rows] for array in inputs)), -1, 0)
+
+    tiles = _tiles(n, int(np.prod(steps)), len(draws), block)
+    for _ in in_threads(fill, tiles) if out.size >= ENOUGH else starmap(fill, tiles):
+        pass
     return out
+
+
+def in_threads[R](work: Callable[..., R], pieces: Iterable[tuple[Any, ...]]) -> Iterator[R]:
+    """Yield what comes of each piece, in order, while a few that follow are worked on."""
+    workers = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    waiting: deque[Future[R]] = deque()
+    with ThreadPoolExecutor(workers) as pool:
+        for piece in pieces:
+            waiting.append(pool.submit(work, *piece))
+            if len(waiting) > workers:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
 
 
 def _tiles(n: int, steps: int, n_draws: int, block: int) -> Iterator[tuple[slice, slice]]:

@@ -8,7 +8,7 @@ import xarray as xr
 from bayes_tacit import validate
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.estimates.map_fit import MapFit
-from bayes_tacit.scores.blocks import BLOCK, GROUP, computed, groups, score_kernel, slices
+from bayes_tacit.scores.blocks import GROUP, groups, in_threads, score_kernel
 from bayes_tacit.scores.fitted import DRAWS, Fitted
 from bayes_tacit.scores.sources import as_draws
 
@@ -56,15 +56,15 @@ def scores_under(
 ) -> np.ndarray:
     """Compute the score from columns in the fit's order: (episode, step), NaN past the end of an episode."""
     rule = validate.rule("rule", rule)
-    kernel, n_draws = score_kernel(fitted), len(fitted.draws)
+    n_draws, horizon = len(fitted.draws), diagnostics.shape[1]
+    kernel = score_kernel(fitted, len(n_steps) * horizon * n_draws)
     out = np.full(diagnostics.shape[:2], np.nan)
-    if n_draws == 1:
-        for rows, raw, u in groups(features, diagnostics, n_steps, max(1, GROUP // diagnostics.shape[1])):
-            out[rows, : u.shape[1]] = computed(kernel, fitted.draws, raw, u)[0]
-        return out
-    for rows, raw, u in groups(features, diagnostics, n_steps, max(1, GROUP // (diagnostics.shape[1] * n_draws))):
-        q = np.empty((*u.shape[:2], n_draws))
-        for some in slices(n_draws, max(1, BLOCK // (u.shape[0] * u.shape[1]))):
-            q[..., some] = kernel(fitted.draws.take(some), raw, u)
-        out[rows, : u.shape[1]] = q.mean(axis=-1) if isinstance(rule, str) else np.quantile(q, rule, axis=-1)
+
+    def fill(rows: slice, raw: np.ndarray, u: np.ndarray) -> None:
+        q = kernel(fitted.draws, raw, u)
+        decides = q.mean(axis=-1) if isinstance(rule, str) else np.quantile(q, rule, axis=-1)
+        out[rows, : u.shape[1]] = q[..., 0] if n_draws == 1 else decides
+
+    for _ in in_threads(fill, groups(features, diagnostics, n_steps, max(1, GROUP // (horizon * n_draws)))):
+        pass
     return out

@@ -63,7 +63,8 @@ def handoff_score(fit_or_tree: MapFit | xr.DataTree, episodes: Episodes) -> xr.D
     """
     fitted = as_draws(fit_or_tree)
     features, diagnostics = fitted.columns_of(episodes)
-    q = _labelled(score_kernel(fitted), fitted, sample_coords(fit_or_tree), "handoff_score", features, diagnostics)
+    kernel = score_kernel(fitted, diagnostics.shape[0] * diagnostics.shape[1] * len(fitted.draws))
+    q = _labelled(kernel, fitted, sample_coords(fit_or_tree), "handoff_score", features, diagnostics)
     return q.assign_attrs(long_name="handoff score q(t)")
 
 

@@ -9,14 +9,17 @@ import sys
 import pytest
 from agents import (
     Agent,
+    MaxTurnsExceeded,
     ModelSettings,
     OpenAIChatCompletionsModel,
+    OpenAIResponsesModel,
     Runner,
     function_tool,
     set_tracing_disabled,
 )
+from fake_models import FakeModel, running
 from openai import AsyncOpenAI, InternalServerError
-from scripts import THOUGHT, after_two_errors, calls_belong_together, cheap, sql, strong
+from scripts import ERROR, THOUGHT, after_two_errors, calls_belong_together, cheap, sql, strong
 
 from bayes_tacit.errors import InvalidDataError, MissingDependencyError
 from bayes_tacit.frameworks.openai_agents import TacitModel
@@ -190,6 +193,42 @@ def test_items_of_another_model_go_without_thoughts_and_without_what_its_server_
         {"type": "function_call_output", "call_id": "call_1", "output": "[]"},
         *items[5:],
     ]
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize("kind", [OpenAIChatCompletionsModel, OpenAIResponsesModel])
+def test_both_of_the_sdks_models_are_handed_over_with_words_beside_their_calls(kind, streamed):
+    fakes = FakeModel("cheap"), FakeModel("strong")
+    with running(*fakes) as served:
+
+        async def play():
+            clients = [AsyncOpenAI(base_url=one.url, api_key="none", max_retries=0) for one in served]
+            two = [kind(fake.name, client) for fake, client in zip(fakes, clients, strict=True)]
+            agent = agent_of(TacitModel(after_two_errors(), *two))
+            try:
+                with pytest.raises(MaxTurnsExceeded):
+                    await told_at_most(agent, 4, streamed=streamed)
+            finally:
+                for client in clients:
+                    await client.close()
+
+        asyncio.run(play())
+    assert [len(fake.requests) for fake in fakes] == [2, 2]
+    sent = json.dumps(fakes[1].requests[0]["body"])
+    assert sent.count(ERROR) == 2
+    assert "rs_cheap" not in sent
+    if kind is OpenAIResponsesModel:
+        assert "Let me look." in sent
+        assert "rs_cheap" in json.dumps(fakes[0].requests[1]["body"])
+
+
+async def told_at_most(agent, turns, *, streamed):
+    if not streamed:
+        await Runner.run(agent, ASK, max_turns=turns)
+        return
+    result = Runner.run_streamed(agent, ASK, max_turns=turns)
+    async for _ in result.stream_events():
+        pass
 
 
 def test_bad_settings_are_refused(models):

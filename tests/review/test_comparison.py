@@ -19,16 +19,19 @@ from bayes_tacit import (
     load_posterior,
     report,
     run_checks,
+    sample_posterior,
     save_posterior,
 )
 from bayes_tacit.errors import FileFormatError, InvalidDataError
 from bayes_tacit.estimates import posterior as sampling
-from bayes_tacit.estimates.completion import pointwise_log_likelihood
+from bayes_tacit.estimates.completion import evidence_of, pointwise_log_likelihood
 from bayes_tacit.estimates.posterior import with_paper_memory
 from bayes_tacit.model.evidence import collect_evidence
 from bayes_tacit.model.priors import WeaklyInformativePrior, prior_to_json
 from bayes_tacit.review.checks import check_beside_paper, check_by_likelihood, check_loo, check_memory
-from bayes_tacit.review.comparison import can_profile_memory
+from bayes_tacit.review.comparison import by_group, can_profile_memory, loo_of
+from bayes_tacit.review.findings import group_of
+from simulations.studies.misfits import right
 
 RHO = 0.5
 SHORT = {"draws": 300, "tune": 300, "chains": 2, "seed": 3, "predictive_draws": 20}
@@ -291,3 +294,43 @@ def test_the_paper_s_memory_is_sampled_with_all_else_the_same(learned, forgetful
     assert asked["spec"] == ModelSpec(clock=True, memory=1.0, zero_mass="drop_window")
     for name in ("draws", "tune", "chains", "seed", "sampler", "target_accept"):
         assert asked[name] == learned.attrs[name]
+
+
+def sampled(episodes: Episodes, **options: object) -> xr.DataTree:
+    return sample_posterior(episodes, draws=500, tune=500, chains=4, cores=1, progress=False, **options)
+
+
+def test_draws_are_moved_before_an_episode_is_said_to_decide_the_fit():
+    """What an episode counts for is then that of a posterior without it."""
+    episodes = right(np.random.default_rng([1, 200]), 100, 3, 2).episodes
+    tree = sampled(episodes, zero_mass="drop_window")
+    k = loo_of(tree).pareto_k.to_series()
+    assert k.max() > 0.7
+    result = check_loo(tree)
+    assert result.passed
+    worst = k.idxmax()
+    without = sampled(episodes.select([name for name in episodes.ids if name != worst]), zero_mass="drop_window")
+    left_out = pointwise_log_likelihood(group_of(without, "posterior"), evidence_of(tree))["total"].sel(episode=worst)
+    exact = float(np.log(np.exp(left_out).mean()))
+    assert result.table["elpd"][worst] == pytest.approx(exact, abs=0.1)
+
+
+def test_of_groups_a_group_is_left_out_with_its_intercepts_integrated():
+    """The integral of each group by drawing its intercepts from their spread."""
+    episodes = right(np.random.default_rng(3), 60, 2, 1, spread=0.7).episodes
+    tree = sampled(episodes, groups="group", zero_mass="drop_window")
+    found = by_group(tree)["log_likelihood"]["total"].isel(chain=0, draw=0)
+    one = group_of(tree, "posterior").isel(chain=[0], draw=[0])
+    evidence = evidence_of(tree)
+    drawn = np.random.default_rng(0).normal(size=(2, 1, 8_000, evidence.grouping.position.max() + 1))
+    many = one.isel(draw=np.zeros(8_000, dtype=int)).assign_coords(draw=np.arange(8_000))
+    dims = ("chain", "draw", "group")
+    many = many.assign(gamma_offset=(dims, drawn[0]), beta_offset=(dims, drawn[1]))
+    by_episode = pointwise_log_likelihood(many, evidence)["total"].values[0]
+    total = np.zeros((8_000, drawn.shape[-1]))
+    np.add.at(total.T, evidence.grouping.position, by_episode.T)
+    expected = np.log(np.exp(total).mean(axis=0))
+    np.testing.assert_allclose(found, expected, atol=0.25)
+    result = check_loo(tree)
+    assert result.table.index.name == "group"
+    assert "groups" in result.sentence or "no group decides" in result.sentence

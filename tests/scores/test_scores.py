@@ -221,7 +221,7 @@ def test_bands_and_crossings_do_not_depend_on_the_size_of_blocks_or_on_dask(epis
     pytest.importorskip("dask")
     whole = credible_band(tree, episodes), crossing_probability(tree, episodes, 0.3)
     for block, group in ((1, 1), (50, 5000), (10**8, 10**8)):
-        monkeypatch.setattr(bands, "BLOCK", block)
+        monkeypatch.setattr(blocks, "BLOCK", block)
         monkeypatch.setattr(bands, "GROUP", group)
         for given_episodes in (episodes, lazily(episodes, 13)):
             xr.testing.assert_identical(credible_band(tree, given_episodes), whole[0])
@@ -236,6 +236,41 @@ def test_progress_is_shown_only_when_asked_for(episodes, tree, capsys, monkeypat
     xr.testing.assert_identical(credible_band(tree, episodes, progress=True), quiet)
     assert sum(n for _, n in seen) == 40
     assert not any(disabled for disabled, _ in seen)
+
+
+# Compiled scores
+
+
+@pytest.mark.parametrize(
+    ("family", "memory", "clock"),
+    [("lognormal", 1.0, False), ("lognormal", 0.6, True), ("loglogistic", 1.0, True), ("weibull", 0.0, False)],
+)
+@pytest.mark.parametrize("n_draws", [1, 700])
+def test_compiled_scores_are_numpys_to_the_last_digits_and_never_fall(episodes, family, memory, clock, n_draws):
+    tree = random_posterior(np.random.default_rng(9), episodes, chains=1, draws=n_draws, family=family, spread=0.6)
+    fitted = as_draws(tree)
+    w = np.random.default_rng(1).dirichlet(np.ones(fitted.draws.w.shape[1] + clock), n_draws)
+    draws = replace(fitted.draws, w=w, memory=memory, clock=clock)
+    features, diagnostics = (array.values.copy() for array in fitted.columns_of(episodes))
+    # From no risk at all to far beyond every threshold.
+    diagnostics *= 10.0 ** np.linspace(-40, 40, len(diagnostics))[:, None, None]
+    diagnostics[:5, :3] = 0.0
+    slow, fast = (
+        kernel(draws, features, diagnostics)
+        for kernel in (score_kernel(fitted), score_kernel(replace(fitted, draws=draws), blocks.ENOUGH))
+    )
+    assert fast is not slow
+    np.testing.assert_allclose(fast, slow, rtol=1e-12, atol=1e-300)
+    assert not (np.diff(fast, axis=1) < 0).any()
+    assert (fast[:5, :3] == 0).all() or clock
+
+
+def test_bands_and_scores_of_many_checkpoints_are_compiled_and_the_same(episodes, tree, monkeypatch):
+    few = credible_band(tree, episodes), crossing_probability(tree, episodes, 0.3), handoff_score(tree, episodes)
+    monkeypatch.setattr(blocks, "ENOUGH", 1)
+    many = credible_band(tree, episodes), crossing_probability(tree, episodes, 0.3), handoff_score(tree, episodes)
+    for one, other in zip(few, many, strict=True):
+        xr.testing.assert_allclose(one, other, rtol=1e-12)
 
 
 # Crossings

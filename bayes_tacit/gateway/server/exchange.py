@@ -7,6 +7,7 @@ import json
 import re
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import quote
@@ -18,14 +19,23 @@ from starlette.types import Receive, Scope, Send
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.gateway.engine import Ruling
 from bayes_tacit.gateway.forwarding import forwarded
-from bayes_tacit.gateway.kept import Kept, Side
+from bayes_tacit.gateway.kept import Side
 from bayes_tacit.gateway.protocols import RESPONSES, Protocol
 from bayes_tacit.gateway.replies import Reply, Usage
 from bayes_tacit.gateway.server.metrics import Metrics
 from bayes_tacit.gateway.server.settings import Settings
 from bayes_tacit.gateway.server.storage import Storage
 from bayes_tacit.gateway.server.upstreams import PREFIX, Headers, Upstreams
-from bayes_tacit.gateway.sessions import TASK, Identity, Sessions, Ticket, checked_id, features_in, identify
+from bayes_tacit.gateway.sessions import (
+    TASK,
+    Identity,
+    Sessions,
+    Ticket,
+    checked_id,
+    features_in,
+    identify,
+    items_in,
+)
 from bayes_tacit.gateway.store import StoreDownError
 from bayes_tacit.logs.messages import Message
 
@@ -234,27 +244,15 @@ class Desk:
             return Asked(raw, body, protocol.read(body)), None
         if body.get("conversation") is not None:
             raise RefusedError(400, "conversation is kept by one server; expected the whole of it in input")
-        last, items = body.get("previous_response_id"), body.get("input")
+        last = body.get("previous_response_id")
         if not isinstance(last, str):
             return Asked(raw, body, protocol.read(body)), None
-        said, session = await self.storage.run(lambda: self._before(scope, last))
-        new = [{"role": "user", "content": items}] if isinstance(items, str) else list(items or ())
-        changes = {"input": [*said, *new], "previous_response_id": None}
-        return Asked(raw, body, protocol.read({**body, **changes}), changes), session
-
-    def _before(self, scope: str, last: str) -> tuple[list[Any], str | None]:
-        """Return all items up to an answer, and its session."""
-        items: list[Any] = []
-        found = self.sessions.store.get(scope, f"response {last}")
-        if found is None:
+        recalled = await self.storage.run(lambda: self.sessions.recalled(scope, last))
+        if recalled is None:
             said = f"there is no answer {last[:80]!r} under this key; expected the whole conversation in input"
             raise RefusedError(404, said)
-        session = found[1].task
-        while found is not None and found[1].said is not None:
-            items = [*found[1].said["items"], *items]
-            before = found[1].said["before"]
-            found = None if before is None else self.sessions.store.get(scope, f"response {before}")
-        return items, session
+        changes = {"input": [*recalled[0], *items_in(body.get("input"))], "previous_response_id": None}
+        return Asked(raw, body, protocol.read({**body, **changes}), changes), recalled[1]
 
     async def begin(self, headers: Mapping[str, str], asked: Asked, scope: str, session: str | None) -> Ticket | None:
         """Decide who serves; return no ticket for what is no conversation, whose server will say what is wrong."""
@@ -316,20 +314,6 @@ class Desk:
             for kind in ("prompt", "completion"):
                 self.metrics.add("tacit_tokens_total", getattr(reply.usage, kind), side=side, kind=kind)
         self._count_lost()
-
-    async def remember(self, ticket: Ticket, asked: Asked, reply: Reply) -> None:
-        """Keep an answer that a later request may name, unless the client wants none kept."""
-        if reply.stored is None or asked.body.get("store") is False:
-            return
-        name, output = reply.stored
-        given = asked.body.get("input")
-        new = [{"role": "user", "content": given}] if isinstance(given, str) else list(given or ())
-        said = {"items": [*new, *output], "before": asked.body.get("previous_response_id")}
-        kept = Kept(task=ticket.identity.session, said=said)
-        try:
-            await self.storage.run(lambda: self.sessions.store.put(ticket.identity.scope, f"response {name}", kept, 0))
-        except StoreDownError:
-            self.metrics.add("tacit_faults_total", kind="store")
 
     def _count_lost(self) -> None:
         """Count lines that the log had no room for."""
@@ -514,8 +498,10 @@ class Exchange:
             self.desk.metrics.add("tacit_faults_total", kind="upstream")
         self.desk.metrics.add("tacit_requests_total", side=self.side, status=status)
         self.desk.metrics.took("tacit_answer_seconds", self._seconds(), side=self.side)
-        if known is not None and fault is None and self.ticket is not None and self.protocol is RESPONSES:
-            await self.desk.remember(self.ticket, self.asked, known)
+        ticket, sessions = self.ticket, self.desk.sessions
+        if known is not None and known.stored is not None and fault is None and ticket is not None:
+            with suppress(StoreDownError):
+                await self.desk.storage.run(lambda: sessions.remember(ticket, self.asked.body, known))
         faults = "; ".join(one for one in (self.fault, fault) if one) or None
         about = {"status": status, "seconds": round(self._seconds(), 6), "fault": faults}
         await self.desk.replied(self.ticket, self.side, known, **about)

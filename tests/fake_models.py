@@ -132,7 +132,10 @@ class FakeModel:
         spent = {"input_tokens": 40, "output_tokens": 7, "total_tokens": 47}
         spent |= {"input_tokens_details": {"cached_tokens": 8}, "output_tokens_details": {"reasoning_tokens": 0}}
         whole = {"id": f"resp_{self.name}_{len(self.requests)}", "object": "response", "created_at": 1}
-        whole |= {"model": body.get("model", "?"), "status": "completed", "output": [thought, item], "usage": spent}
+        beside = {"type": "output_text", "text": "Let me look.", "annotations": []}
+        words = {"id": f"msg_{len(self.requests)}", "type": "message", "role": "assistant", "status": "completed"}
+        output = [thought, *([{**words, "content": [beside]}] if said.get("tool_calls") else []), item]
+        whole |= {"model": body.get("model", "?"), "status": "completed", "output": output, "usage": spent}
         whole |= {"error": None, "parallel_tool_calls": True, "tool_choice": "auto", "tools": body.get("tools", [])}
         if not body.get("stream"):
             await respond(send, 200, whole)
