@@ -187,9 +187,11 @@ def _matched(tree: xr.DataTree, elpd: Any) -> Any:  # noqa: ANN401
 
     def log_density(free: xr.DataArray) -> xr.DataArray:
         given, volume = _constrained(free, posterior)
-        density = sum(each.sum([dim for dim in each.dims if dim not in ("chain", "draw")])
-                      for each in weakly_informative(prior, given, constant).data_vars.values())  # fmt: skip
-        return density + pointwise_log_likelihood(given, evidence)["total"].sum("episode") + volume
+        parts = weakly_informative(prior, given, constant, evidence).data_vars.values()
+        density = volume + pointwise_log_likelihood(given, evidence)["total"].sum("episode")
+        for part in parts:
+            density = density + part.sum([dim for dim in part.dims if dim not in ("chain", "draw")])
+        return density
 
     def log_likelihood(free: xr.DataArray, episode: int) -> xr.DataArray:
         return pointwise_log_likelihood(_constrained(free, posterior)[0], evidence)["total"].isel(episode=episode)
