@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from bayes_tacit.review.reporting import report
     from bayes_tacit.router import Decision, HandoffState, Router
     from bayes_tacit.scores.bands import credible_band, crossing_probability
-    from bayes_tacit.scores.decisive import decisive_scores
-    from bayes_tacit.scores.score import cumulative_risk, handoff_score, incidence
+    from bayes_tacit.scores.score import cumulative_risk, decisive_scores, handoff_score, incidence
 
 __all__ = [
     "CheckResult",
@@ -107,7 +106,7 @@ _HOME = {
     "credible_band": "scores.bands",
     "crossing_probability": "scores.bands",
     "cumulative_risk": "scores.score",
-    "decisive_scores": "scores.decisive",
+    "decisive_scores": "scores.score",
     "fit_map": "estimates.map_fit",
     "handoff_score": "scores.score",
     "incidence": "scores.score",

@@ -97,8 +97,8 @@ def select(
     from bayes_tacit.estimates.training import made_from, warn_of_other_data
     from bayes_tacit.router import Router
     from bayes_tacit.router.rule import CALL_OF
-    from bayes_tacit.scores.decisive import decisive_scores
-    from bayes_tacit.scores.sources import as_draws
+    from bayes_tacit.scores.fitted import as_draws
+    from bayes_tacit.scores.score import decisive_scores
 
     for path, suffixes in ((out, (".json",)), (points, (".csv",)), (plot, PICTURES)):
         if path is not None:

@@ -23,8 +23,7 @@ from bayes_tacit.policies.logistic import NEWTON, L2Logistic
 from bayes_tacit.router import Router, Start
 from bayes_tacit.router.rule import CALL_OF
 from bayes_tacit.router.tacit import HandoffScore
-from bayes_tacit.scores.fitted import DRAWS
-from bayes_tacit.scores.sources import as_draws
+from bayes_tacit.scores.fitted import DRAWS, as_draws
 
 Grid = Candidates | Literal["score_quantiles", "switch_rates"]
 """Thresholds to try, or how they are made from training scores (see `bayes_tacit.decisions.selection`)."""

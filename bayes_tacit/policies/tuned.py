@@ -39,8 +39,7 @@ from bayes_tacit.policies.plain import check_settings
 from bayes_tacit.router import Router, Start, rules
 from bayes_tacit.router.rule import CALL_OF, start_reached_from
 from bayes_tacit.scores.core import Draws, score
-from bayes_tacit.scores.fitted import Fitted
-from bayes_tacit.scores.sources import of_fit
+from bayes_tacit.scores.fitted import Fitted, of_fit
 
 Numbers = Mapping[str, float]
 

@@ -33,9 +33,8 @@ from bayes_tacit.review.oddities import check_data
 from bayes_tacit.review.predictions import LEVEL, ROUNDING, cut, envelope, evenly, flat_draws, mean_incidence, span
 from bayes_tacit.review.style import lazily
 from bayes_tacit.review.trends import check_dependence, check_trends
-from bayes_tacit.scores.blocks import computed, score_kernel
-from bayes_tacit.scores.fitted import Fitted
-from bayes_tacit.scores.sources import as_draws
+from bayes_tacit.scores.fitted import Fitted, as_draws
+from bayes_tacit.scores.score import computed, score_kernel
 
 __all__ = [
     "CheckResult",

@@ -30,8 +30,8 @@ from bayes_tacit.review.predictions import crossed_by_step, incidence_calibratio
 from bayes_tacit.review.style import house_style, policy_style
 from bayes_tacit.router.rule import reached_from
 from bayes_tacit.scores.bands import credible_band
+from bayes_tacit.scores.fitted import as_draws
 from bayes_tacit.scores.score import handoff_score
-from bayes_tacit.scores.sources import as_draws
 
 __all__ = [
     "house_style",

@@ -17,10 +17,9 @@ from bayes_tacit.data.timing import marked_checkpoints
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.estimates.map_fit import MapFit
 from bayes_tacit.review.findings import group_of
-from bayes_tacit.scores.blocks import computed, slices
 from bayes_tacit.scores.core import Draws, score
-from bayes_tacit.scores.fitted import Fitted
-from bayes_tacit.scores.sources import as_draws
+from bayes_tacit.scores.fitted import Fitted, as_draws
+from bayes_tacit.scores.score import computed, slices
 
 ROWS = 1 << 12
 DECIMALS = 9

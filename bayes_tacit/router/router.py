@@ -27,8 +27,7 @@ from bayes_tacit.router.ranges import Ranges
 from bayes_tacit.router.rule import Call, Rule, Scores, reached_from, scan, start_reached_from
 from bayes_tacit.router.state import Fields, Given, HandoffState
 from bayes_tacit.router.tacit import HandoffScore, Start
-from bayes_tacit.scores.fitted import DRAWS
-from bayes_tacit.scores.provenance import check_provenance, provenance
+from bayes_tacit.scores.fitted import DRAWS, check_provenance, provenance
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -160,7 +159,7 @@ class Router:
         timing
             By default, the one that the fit was made with.
         """
-        from bayes_tacit.scores.sources import of_fit
+        from bayes_tacit.scores.fitted import of_fit
 
         return cls.of(_timed(of_fit(fit), timing), alpha)
 
@@ -188,7 +187,7 @@ class Router:
         timing
             By default, the one that the posterior was made with.
         """
-        from bayes_tacit.scores.sources import of_tree
+        from bayes_tacit.scores.fitted import of_tree
 
         return cls.of(_timed(of_tree(tree).thinned(draws), timing), alpha, rule)
 

@@ -12,9 +12,8 @@ from bayes_tacit import validate
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.estimates.map_fit import MapFit
-from bayes_tacit.scores.blocks import GROUP, groups, in_threads, score_kernel
-from bayes_tacit.scores.fitted import Fitted
-from bayes_tacit.scores.sources import as_draws
+from bayes_tacit.scores.fitted import Fitted, as_draws
+from bayes_tacit.scores.score import GROUP, groups, in_threads, score_kernel
 
 Kind = Literal["equal_tailed", "highest_density"]
 

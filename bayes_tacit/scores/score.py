@@ -1,25 +1,42 @@
-"""q(t), R(t) and pi of episodes as labelled arrays."""
+"""q(t), R(t) and pi of episodes as labelled arrays, computed in blocks: what is held beside the result stays small."""
 
 from __future__ import annotations
 
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
+from itertools import starmap
+from typing import Any
 
 import numpy as np
 import xarray as xr
 
+from bayes_tacit import validate
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.estimates.map_fit import MapFit
-from bayes_tacit.scores.blocks import Kernel, computed, incidence_kernel, risk_kernel, score_kernel
-from bayes_tacit.scores.core import Draws
-from bayes_tacit.scores.fitted import Fitted
-from bayes_tacit.scores.sources import as_draws, sample_coords
+from bayes_tacit.scores.core import Draws, score
+from bayes_tacit.scores.fitted import DRAWS, Fitted, as_draws, sample_coords
 
 RESULT_LIMIT = 2 << 30
 """Bytes of the largest result that is computed into memory."""
 
 CHUNK_LIMIT = 128 << 20
 """Bytes of the largest chunk that Dask computes at a time."""
+
+BLOCK = 1 << 16
+"""Numbers computed at a time: half a megabyte, which stays in a processor's cache."""
+
+GROUP = 1 << 19
+"""Numbers held at a time where all draws of a checkpoint are needed together."""
+
+ENOUGH = 1 << 19
+"""Scores from which on it pays to load compiled code and to work in threads; they differ in their last digit then."""
+
+Kernel = Callable[..., np.ndarray]
+"""Takes draws and rows of the inputs; gives an array (episode, ..., draw)."""
 
 
 def handoff_score(fit_or_tree: MapFit | xr.DataTree, episodes: Episodes) -> xr.DataArray:
@@ -105,6 +122,63 @@ def incidence(fit_or_tree: MapFit | xr.DataTree, episodes: Episodes) -> xr.DataA
     return pi.assign_attrs(long_name="incidence pi")
 
 
+def decisive_scores(
+    estimate: MapFit | xr.DataTree | Fitted, episodes: Episodes, rule: str | float = "mean", *, draws: int = DRAWS
+) -> xr.DataArray:
+    """Give the score that a router compares with alpha, before there is an alpha: what alpha is to be chosen with.
+
+    Memory stays bounded, whatever the number of episodes and draws.
+
+    Parameters
+    ----------
+    estimate
+        A `MapFit`, a posterior as `sample_posterior` gives it, or what was read from one already.
+    episodes
+        As for `handoff_score`.
+    rule
+        For a posterior, "mean" or the probability of a quantile, as `Router.from_posterior` takes it.
+    draws
+        How many draws of a posterior are used at most, at even distances: those that the router keeps.
+
+    Returns
+    -------
+    xarray.DataArray
+        (episode, step), NaN past the end of an episode.
+
+    Examples
+    --------
+    >>> from bayes_tacit import decisive_scores, fit_map, load_example
+    >>> episodes = load_example()
+    >>> decisive_scores(fit_map(episodes), episodes).sel(episode="task-0001").values[8:12].round(2)
+    array([0.32, 0.49, 0.52, 0.63])
+    """
+    fitted = as_draws(estimate).thinned(draws)
+    features, diagnostics = fitted.columns_of(episodes)
+    scores = scores_under(fitted, rule, features, diagnostics, episodes.n_steps)
+    coords = {dim: diagnostics[dim] for dim in ("episode", "step")}
+    attrs = {"long_name": "score that is compared with alpha"}
+    return xr.DataArray(scores, coords=coords, dims=("episode", "step"), name="score", attrs=attrs)
+
+
+def scores_under(
+    fitted: Fitted, rule: str | float, features: xr.DataArray, diagnostics: xr.DataArray, n_steps: np.ndarray
+) -> np.ndarray:
+    """Compute the score from columns in the fit's order: (episode, step), NaN past the end of an episode."""
+    rule = validate.rule("rule", rule)
+    n_draws, horizon = len(fitted.draws), diagnostics.shape[1]
+    kernel = score_kernel(fitted, len(n_steps) * horizon * n_draws)
+    out = np.full(diagnostics.shape[:2], np.nan)
+
+    def fill(rows: slice, raw: np.ndarray, u: np.ndarray) -> None:
+        q = kernel(fitted.draws, raw, u)
+        decides = q.mean(axis=-1) if isinstance(rule, str) else np.quantile(q, rule, axis=-1)
+        out[rows, : u.shape[1]] = q[..., 0] if n_draws == 1 else decides
+
+    for _ in in_threads(fill, groups(features, diagnostics, n_steps, max(1, GROUP // (horizon * n_draws)))):
+        pass
+    return out
+
+
 def _labelled(
     kernel: Kernel, fitted: Fitted, sample: dict[str, np.ndarray], name: str, *inputs: xr.DataArray
 ) -> xr.DataArray:
@@ -160,3 +234,96 @@ def _refuse_too_large(name: str, n_draws: int, array: xr.DataArray, row_bytes: i
         field=f"{name} for {shape}",
         value=f"{total / 2**30:.1f} GiB",
     )
+
+
+# Blocks.
+
+
+def incidence_kernel(fitted: Fitted) -> Kernel:
+    """Compute pi from raw features: (episode, draw)."""
+    return lambda draws, features: draws.incidence(fitted.standardize(features))
+
+
+def risk_kernel(_: Fitted) -> Kernel:
+    """Compute R from diagnostics: (episode, step, draw)."""
+    return lambda draws, diagnostics: draws.cumulative_risk(diagnostics)
+
+
+def score_kernel(fitted: Fitted, size: int = 0) -> Kernel:
+    """Compute q from raw features and diagnostics: (episode, step, draw); by compiled code if so many are enough."""
+    if size >= ENOUGH:
+        from bayes_tacit.scores.kernels import compiled_scores, compiles
+
+        if compiles(fitted.draws):
+            return lambda draws, features, diagnostics: compiled_scores(
+                draws, fitted.standardize(features), diagnostics
+            )
+
+    def compute(draws: Draws, features: np.ndarray, diagnostics: np.ndarray) -> np.ndarray:
+        x = fitted.standardize(features)
+        q = np.empty((*diagnostics.shape[:2], len(draws)))
+        for some in slices(len(draws), max(1, BLOCK // (q.shape[0] * q.shape[1]))):
+            part = draws.take(some)
+            pi, location = part.incidence(x)[:, None], part.location(x)[:, None]
+            q[..., some] = score(pi, location, part.s, part.cumulative_risk(diagnostics), part.family)
+        return q
+
+    return compute
+
+
+def computed(kernel: Kernel, draws: Draws, *inputs: np.ndarray, block: int = BLOCK) -> np.ndarray:
+    """Apply a kernel block by block: (draw, episode, ...)."""
+    n, steps = len(inputs[-1]), inputs[-1].shape[1:-1]
+    out = np.empty((len(draws), n, *steps))
+
+    def fill(rows: slice, some: slice) -> None:
+        out[some, rows] = np.moveaxis(kernel(draws.take(some), *(array[rows] for array in inputs)), -1, 0)
+
+    tiles = _tiles(n, int(np.prod(steps)), len(draws), block)
+    for _ in in_threads(fill, tiles) if out.size >= ENOUGH else starmap(fill, tiles):
+        pass
+    return out
+
+
+def in_threads[R](work: Callable[..., R], pieces: Iterable[tuple[Any, ...]]) -> Iterator[R]:
+    """Yield what comes of each piece, in order, while a few that follow are worked on."""
+    workers = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    waiting: deque[Future[R]] = deque()
+    with ThreadPoolExecutor(workers) as pool:
+        for piece in pieces:
+            waiting.append(pool.submit(work, *piece))
+            if len(waiting) > workers:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+
+def _tiles(n: int, steps: int, n_draws: int, block: int) -> Iterator[tuple[slice, slice]]:
+    """Yield episodes and draws whose product with the steps is about the size of a block."""
+    draws = max(1, min(n_draws, block // steps))
+    episodes = max(1, block // (steps * draws))
+    for rows in slices(n, episodes):
+        for some in slices(n_draws, draws):
+            yield rows, some
+
+
+def slices(n: int, size: int) -> Iterator[slice]:
+    """Cut a range of n into pieces of a size."""
+    for start in range(0, n, size):
+        yield slice(start, min(start + size, n))
+
+
+def groups(
+    features: xr.DataArray, diagnostics: xr.DataArray, n_steps: np.ndarray, size: int
+) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
+    """Yield runs of episodes with their features and diagnostics, up to the longest of them.
+
+    Chunks of Dask are read once each.
+    """
+    stops = np.cumsum(diagnostics.chunksizes.get("episode", (len(n_steps),))).tolist()
+    for start, stop in zip([0, *stops[:-1]], stops, strict=True):
+        chunk = slice(start, stop)
+        raw, u = features[chunk].values, diagnostics[chunk].values
+        for piece in slices(stop - start, size):
+            rows = slice(start + piece.start, start + piece.stop)
+            yield rows, raw[piece], u[piece, : int(n_steps[rows].max())]

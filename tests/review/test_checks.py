@@ -25,7 +25,7 @@ from bayes_tacit.review.checks import (
     headline,
     moved_by_halving,
 )
-from bayes_tacit.scores.sources import as_draws
+from bayes_tacit.scores.fitted import as_draws
 
 NAMES = [
     "Sampler",

@@ -16,7 +16,7 @@ from bayes_tacit.review import crossings
 from bayes_tacit.review.checks import CheckResult, check_crossing_steps
 from bayes_tacit.review.crossings import Totals, judge_calibration, judge_structure, moved_by_fitting
 from bayes_tacit.review.predictions import TimedEpisodes, probability_crossed
-from bayes_tacit.scores.sources import as_draws
+from bayes_tacit.scores.fitted import as_draws
 from simulations.studies.power import by_the_clock, heavy_tails, interaction, latest_risk, right, square
 
 

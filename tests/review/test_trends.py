@@ -9,7 +9,7 @@ from simulate import quietly
 
 from bayes_tacit import Episodes, sample_posterior
 from bayes_tacit.review.trends import check_dependence, check_trends
-from bayes_tacit.scores.sources import as_draws
+from bayes_tacit.scores.fitted import as_draws
 from simulations.studies.misfits import WRONG, right
 
 SEED = 20261119

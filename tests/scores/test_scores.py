@@ -22,10 +22,10 @@ from bayes_tacit import (
     incidence,
 )
 from bayes_tacit.errors import InvalidDataError, TacitWarning
-from bayes_tacit.scores import bands, blocks, score
+from bayes_tacit.scores import bands, score
 from bayes_tacit.scores.bands import shortest_interval
-from bayes_tacit.scores.blocks import computed, score_kernel
-from bayes_tacit.scores.sources import as_draws
+from bayes_tacit.scores.fitted import as_draws
+from bayes_tacit.scores.score import computed, score_kernel
 
 
 @pytest.fixture(scope="module")
@@ -221,7 +221,7 @@ def test_bands_and_crossings_do_not_depend_on_the_size_of_blocks_or_on_dask(epis
     pytest.importorskip("dask")
     whole = credible_band(tree, episodes), crossing_probability(tree, episodes, 0.3)
     for block, group in ((1, 1), (50, 5000), (10**8, 10**8)):
-        monkeypatch.setattr(blocks, "BLOCK", block)
+        monkeypatch.setattr(score, "BLOCK", block)
         monkeypatch.setattr(bands, "GROUP", group)
         for given_episodes in (episodes, lazily(episodes, 13)):
             xr.testing.assert_identical(credible_band(tree, given_episodes), whole[0])
@@ -257,7 +257,7 @@ def test_compiled_scores_are_numpys_to_the_last_digits_and_never_fall(episodes, 
     diagnostics[:5, :3] = 0.0
     slow, fast = (
         kernel(draws, features, diagnostics)
-        for kernel in (score_kernel(fitted), score_kernel(replace(fitted, draws=draws), blocks.ENOUGH))
+        for kernel in (score_kernel(fitted), score_kernel(replace(fitted, draws=draws), score.ENOUGH))
     )
     assert fast is not slow
     np.testing.assert_allclose(fast, slow, rtol=1e-12, atol=1e-300)
@@ -267,7 +267,7 @@ def test_compiled_scores_are_numpys_to_the_last_digits_and_never_fall(episodes, 
 
 def test_bands_and_scores_of_many_checkpoints_are_compiled_and_the_same(episodes, tree, monkeypatch):
     few = credible_band(tree, episodes), crossing_probability(tree, episodes, 0.3), handoff_score(tree, episodes)
-    monkeypatch.setattr(blocks, "ENOUGH", 1)
+    monkeypatch.setattr(score, "ENOUGH", 1)
     many = credible_band(tree, episodes), crossing_probability(tree, episodes, 0.3), handoff_score(tree, episodes)
     for one, other in zip(few, many, strict=True):
         xr.testing.assert_allclose(one, other, rtol=1e-12)
@@ -490,7 +490,7 @@ def test_an_interval_of_no_kind_or_mass_is_refused(episodes, tree):
 def test_blocks_cover_every_episode_and_draw_once():
     for n, steps, draws, block in ((5, 3, 4, 1), (40, 12, 200, 500), (7, 1, 1, 10**6), (3, 100, 7, 250)):
         seen = np.zeros((n, draws), dtype=int)
-        for rows, some in blocks._tiles(n, steps, draws, block):
+        for rows, some in score._tiles(n, steps, draws, block):
             seen[rows, some] += 1
             assert (rows.stop - rows.start) * steps * (some.stop - some.start) <= max(block, steps)
         assert (seen == 1).all()
