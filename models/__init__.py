@@ -1,1 +1,4 @@
-"""The experiments of the paper as PyMC programs, one file each. Part of the repository, not of the wheel."""
+"""Models as PyMC programs, a page each, and the settings of the paper's four experiments; `python -m models --help`.
+
+Part of the repository, not of the wheel.
+"""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from bayes_tacit import Episodes, MapFit, RidgePrior, fit_map
+from bayes_tacit import Episodes, MapFit, ModelSpec, fit_map
 from bayes_tacit.data.timing import Timing
 from bayes_tacit.errors import InvalidDataError
 
@@ -55,20 +55,25 @@ class Experiment:
     clock: bool = False
 
     def model(self, episodes: Episodes) -> pm.Model:
-        """State the PyMC model whose MAP is the experiment's estimate."""
+        """State the paper's model (`models.paper`) with the experiment's settings: its mode is the estimate."""
         # Studies of thousands of fits need no PyMC, which takes seconds to import.
-        from bayes_tacit import build_model
+        from models import paper
 
         self._check(episodes)
-        return build_model(
+        return paper.model(
             episodes,
-            RidgePrior(strength=self.ridge),
+            self.ridge,
             weights=self.weights,
-            floor=self.floor,
             timing=self.timing,
             memory=self.memory,
             clock=self.clock,
-            unmarked=UNMARKED,
+        )
+
+    @property
+    def spec(self) -> ModelSpec:
+        """The same model in the library."""
+        return ModelSpec(
+            timing=self.timing, weights=self.weights, memory=self.memory, clock=self.clock, unmarked=UNMARKED
         )
 
     def fit(self, episodes: Episodes, seed: int = 0) -> MapFit:
@@ -80,12 +85,8 @@ class Experiment:
             restarts=self.restarts,
             seed=seed,
             floor=self.floor,
-            weights=self.weights,
-            timing=self.timing,
             max_iterations=self.max_iterations,
-            memory=self.memory,
-            clock=self.clock,
-            unmarked=UNMARKED,
+            spec=self.spec,
         )
 
     def _check(self, episodes: Episodes) -> None:

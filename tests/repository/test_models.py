@@ -2,13 +2,16 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
+import pymc as pm
+import pytensor.tensor as pt
 import pytest
 from simulate import simulate_model
 
-from bayes_tacit import Episodes
+from bayes_tacit import Episodes, PaperPrior, build_model, fit_map
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.model.evidence import collect_evidence
 from models import alfworld, dabench, mechanism, recovery
+from models.__main__ import PAGES, main, program
 from models.experiment import Experiment
 
 EXPERIMENTS = {
@@ -56,10 +59,63 @@ def test_an_experiment_may_be_given_a_memory_and_a_clock():
     experiment = replace(alfworld.ALFWORLD, memory=0.6, clock=True)
     fit = experiment.fit(episodes)
     assert (fit.memory, fit.clock, fit.diagnostic_names[-1]) == (0.6, True, "clock")
-    np.testing.assert_array_equal(
-        experiment.model(episodes)["diagnostics_before"].get_value(),
-        collect_evidence(episodes, memory=0.6, clock=True, unmarked="outcome").before,
-    )
+    model = experiment.model(episodes)
+    assert model.coords["diagnostic"][-1] == "clock"
+    held_to_the_library(model, build_model(episodes, PaperPrior(experiment.ridge), spec=experiment.spec))
+
+
+def held_to_the_library(page: pm.Model, library: pm.Model) -> None:
+    """Compare densities and gradients at random points."""
+    rng = np.random.default_rng(0)
+    functions, names = [], [variable.name for variable in library.value_vars]
+    assert sorted(names) == sorted(variable.name for variable in page.value_vars)
+    for model in (page, library):
+        inputs = sorted(model.value_vars, key=lambda variable: names.index(variable.name))
+        wanted = [model.logp(), *pt.grad(model.logp(), inputs)]
+        functions.append(model.compile_fn(wanted, inputs=inputs, mode="FAST_COMPILE", on_unused_input="ignore"))
+    for _ in range(3):
+        at = {name: value + 0.3 * rng.normal(size=np.shape(value)) for name, value in library.initial_point().items()}
+        ours, theirs = (function(at) for function in functions)
+        for one, other in zip(ours, theirs, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_page_states_the_density_that_the_library_does(name):
+    one = program(name)
+    episodes = one.example().take(slice(60))
+    library = build_model(episodes, PaperPrior(), spec=one.spec)
+    held_to_the_library(one.model(episodes), library)
+
+
+def test_a_page_finds_the_mode_draws_and_writes_bands_and_a_report(tmp_path, capsys):
+    words = ["recovery", "--map", "--report", "--out", str(tmp_path / "out"), "--draws", "100", "--tune", "100"]
+    assert main(words) == 0
+    assert {each.name for each in (tmp_path / "out").iterdir()} == {
+        "map.csv",
+        "posterior.nc",
+        "bands.csv",
+        "report.html",
+    }
+    found = pd.read_csv(tmp_path / "out" / "map.csv", index_col=0)["mode"]
+    fit = recovery.RECOVERY.fit(program("recovery").example())
+    assert found["beta0"] == pytest.approx(fit.beta0, abs=1e-3)
+    bands = pd.read_csv(tmp_path / "out" / "bands.csv")
+    assert ((bands["lower"] <= bands["median"]) & (bands["median"] <= bands["upper"])).all()
+    assert "beta0" in (tmp_path / "out" / "report.html").read_text()
+    assert main(["nothing"]) == 2
+    assert main(["paper", str(tmp_path / "absent.jsonl")]) == 2
+    assert "no such file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_the_mode_under_the_papers_prior_is_its_estimate(name):
+    experiment = EXPERIMENTS[name]
+    episodes = episodes_for(experiment)
+    fit = experiment.fit(episodes)
+    proper = fit_map(episodes, prior=PaperPrior(experiment.ridge), restarts=1, spec=experiment.spec)
+    for parameter in ("w", "gamma0", "gamma", "beta0", "beta", "s"):
+        np.testing.assert_allclose(getattr(proper, parameter), getattr(fit, parameter), atol=1e-3)
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
