@@ -57,6 +57,7 @@ for command in (
     route.route,
     serve.serve,
     monitor.monitor,
+    monitor.compare_routers,
     collect.collect,
     teach.teach,
     evaluate.evaluate,
