@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -56,15 +56,15 @@ def dataset_from_frames(
 
     ids = as_ids(column_values(tasks["episode"]), "tasks['episode']")
     rows, numbers = _locate(ids, steps, without=tasks["cheap_success"].isna().to_numpy())
-    feature_values = [_numeric(tasks, name, ids, None, "features", advice) for name in feature_names]
-    diagnostic_values = [_numeric(steps, name, ids[rows], numbers, "diagnostics", advice) for name in diagnostic_names]
+    feature_values = [_numeric(tasks, name, ids, None, None, "features", advice) for name in feature_names]
+    diagnostic_values = [_numeric(steps, name, ids, rows, numbers, "diagnostics", advice) for name in diagnostic_names]
     own = [name for name in (*OUTCOMES, *WINDOW, *COUNTS) if name in tasks]
     return dataset_from_columns(
         ids,
         rows,
         numbers,
         features=(feature_names, np.column_stack(feature_values or [np.empty((len(ids), 0))])),
-        diagnostics=(diagnostic_names, np.column_stack(diagnostic_values or [np.empty((len(rows), 0))])),
+        diagnostics=(diagnostic_names, diagnostic_values),
         by_task={name: column_values(tasks[name]) for name in own},
         task_carried={name: column_values(tasks[name]) for name in task_carried},
         step_carried={name: column_values(steps[name]) for name in step_carried},
@@ -77,7 +77,7 @@ def dataset_from_columns(
     numbers: Array,
     *,
     features: tuple[list[str], Array],
-    diagnostics: tuple[list[str], Array],
+    diagnostics: tuple[list[str], Sequence[Array]],
     by_task: Mapping[str, Array],
     task_carried: Mapping[str, Array],
     step_carried: Mapping[str, Array],
@@ -91,7 +91,7 @@ def dataset_from_columns(
     rows, numbers
         Position of its task among `ids`, and number within its rollout, for every step.
     features, diagnostics
-        Names, and float64 values: one row a task, one row a step.
+        Names, and float64 values: an array with one row a task, and an array of all steps for each diagnostic.
     by_task
         Outcomes and windows, and Strong's counts; windows may be left out.
     task_carried, step_carried
@@ -100,17 +100,23 @@ def dataset_from_columns(
     _check_carried_once(task_carried, step_carried)
     n_steps = np.bincount(rows, minlength=len(ids))
 
+    horizon = int(n_steps.max())
+    place = rows * horizon + numbers
+
     def grid(values: Array) -> Array:
-        shape = (len(ids), n_steps.max(), *values.shape[1:])
-        out = np.full(shape, padding(values.dtype), dtype=values.dtype)
-        out[rows, numbers] = values
-        return out
+        out = np.full(len(ids) * horizon, padding(values.dtype), dtype=values.dtype)
+        out[place] = values
+        return out.reshape(len(ids), horizon)
+
+    by_step = np.full((len(ids) * horizon, len(diagnostics[0])), np.nan)
+    for column, values in enumerate(diagnostics[1]):
+        by_step[place, column] = values
 
     no_window = dict.fromkeys(WINDOW, np.full(len(ids), np.nan))
     return xr.Dataset(
         {
             "features": (("episode", "feature"), features[1]),
-            "diagnostics": (("episode", "step", "diagnostic"), grid(diagnostics[1])),
+            "diagnostics": (("episode", "step", "diagnostic"), by_step.reshape(len(ids), horizon, -1)),
             "n_steps": ("episode", n_steps),
             **{name: ("episode", values) for name, values in {**no_window, **by_task}.items()},
             **{name: ("episode", as_carried(values, name)) for name, values in task_carried.items()},
@@ -204,10 +210,13 @@ def _check_carried_once(by_task: Iterable[str], by_step: Iterable[str]) -> None:
         raise InvalidDataError("columns carried along to be in one table only", field="column", value=both[0])
 
 
-def _numeric(frame: pd.DataFrame, name: str, ids: Array, numbers: Array | None, role: str, advice: str) -> Array:
+def _numeric(
+    frame: pd.DataFrame, name: str, ids: Array, rows: Array | None, numbers: Array | None, role: str, advice: str
+) -> Array:
     def at(row: int) -> dict[str, Any]:
         where = None if numbers is None else f"step {numbers[row]}"
-        return {"episode": plain(ids[row]), "field": f"{role}[{name!r}]", "where": where}
+        task = row if rows is None else rows[row]
+        return {"episode": plain(ids[task]), "field": f"{role}[{name!r}]", "where": where}
 
     expected = f"a number; if this column is none of the {role}, {advice.format(role=role)}"
     return as_numbers(column_values(frame[name]), at, expected)
@@ -247,11 +256,12 @@ def _locate(ids: Array, steps: pd.DataFrame, without: Array) -> tuple[Array, Arr
     if empty.any():
         expected = "at least one row in the steps table"
         raise InvalidDataError(expected, episode=plain(ids[empty.argmax()]), field="n_steps", value=0)
-    order = np.lexsort((numbers, rows))
+    in_order = (rows[1:] >= rows[:-1]).all() and (numbers[1:] > numbers[:-1])[rows[1:] == rows[:-1]].all()
+    order = slice(None) if in_order else np.lexsort((numbers, rows))
     counted = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
     off = np.flatnonzero(numbers[order] != counted)
     if off.size:
-        row, due = order[off[0]], counted[off[0]]
+        row, due = np.arange(len(rows))[order][off[0]], counted[off[0]]
         trouble = f"step {due} missing" if numbers[row] > due else f"step {int(numbers[row])} repeated"
         raise InvalidDataError(
             "every step from 0 to the last one exactly once",

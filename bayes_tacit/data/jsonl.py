@@ -183,7 +183,7 @@ class _Columns:
             features=(list(self._features), np.array(self._feature_values).reshape(n, len(self._features))),
             diagnostics=(
                 list(self._diagnostics),
-                np.array(self._diagnostic_values).reshape(total, len(self._diagnostics)),
+                list(np.array(self._diagnostic_values).reshape(total, len(self._diagnostics)).T),
             ),
             by_task={
                 "cheap_success": outcomes[:, 0],

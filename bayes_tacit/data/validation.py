@@ -152,7 +152,7 @@ def _count(part: xr.Dataset, tally: _Tally) -> None:
     tally.lowest = np.minimum(tally.lowest, features.min(axis=0))
     tally.highest = np.maximum(tally.highest, features.max(axis=0))
     nonzero = part["diagnostics"].values > 0
-    tally.ever_nonzero |= nonzero.any(axis=(0, 1))
+    tally.ever_nonzero |= nonzero.any(axis=0).any(axis=0)
     start, end = part["window_start"].values[:, None], part["window_end"].values[:, None]
     moves = (nonzero.any(axis=2) & (steps >= start) & (steps <= end)).any(axis=1)
     tally.empty_windows += part["episode"].values[~moves & ~np.isnan(start[:, 0])].tolist()
