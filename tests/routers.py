@@ -103,15 +103,15 @@ Factory = Callable[[np.random.Generator, int, int], Rule]
 ONE_OF: dict[str, Factory] = {
     "pure_cheap": lambda *_: rules.Never(),
     "pure_strong": lambda *_: rules.Always(),
-    "at_checkpoint": lambda rng, *_: rules.AtCheckpoint(int(rng.integers(-1, 5))),
+    "at_checkpoint": lambda rng, *_: rules.FixedStep(int(rng.integers(-1, 5))),
     "task_router": lambda rng, p, _: rules.TaskChance(chance(rng, p)),
     "signal": lambda *_: rules.Signal(),
     "step_deferral_by_task": lambda rng, p, _: rules.TaskSignal(
         [0.25, 0.5, 1.0, 1.5], 1.5, chance(rng, p), chance(rng, p), [[0, 1], [0, 1]], rng.normal(size=2), 1.5
     ),
-    "count": lambda rng, _, d: rules.Count(rng.choice([0.0, 0.25, 0.5], d)),
+    "count": lambda rng, _, d: rules.Signs(rng.choice([0.0, 0.25, 0.5], d)),
     "trim": lambda rng, p, d: rules.StepChance(chance(rng, p + d)),
-    "landmark": lambda rng, p, d: rules.Landmark(chance(rng, p + 3 * d + 1), chance(rng, p + 3 * d + 1)),
+    "landmark": lambda rng, p, d: rules.TwoChances(chance(rng, p + 3 * d + 1), chance(rng, p + 3 * d + 1)),
     "prefix_router": lambda rng, p, d: rules.Prefix(k := int(rng.integers(1, 4)), chance(rng, p + k * d)),
     "cascade": lambda rng, p, d: rules.Ended(("total", "mean", "last"), chance(rng, p + 3 * d)),
     "evoroute": lambda rng, p, d: rules.NetGain(experience(rng, p + 3 * d + 1), 0.1, bool(rng.integers(2))),

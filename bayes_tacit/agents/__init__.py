@@ -22,7 +22,7 @@ from bayes_tacit.agents.protocols import (
     TornTranscriptError,
 )
 from bayes_tacit.agents.transcript import (
-    Choice,
+    RouterCall,
     Transcript,
     is_finished,
     read_transcript,
@@ -35,7 +35,6 @@ __all__ = [
     "ActorError",
     "BrokenTranscriptError",
     "Budget",
-    "Choice",
     "Environment",
     "Extractor",
     "History",
@@ -43,6 +42,7 @@ __all__ = [
     "Proposal",
     "ReplayError",
     "Retry",
+    "RouterCall",
     "Step",
     "StepResult",
     "TornTranscriptError",

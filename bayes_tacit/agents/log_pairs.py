@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayes_tacit.agents.protocols import Agent, Observation, Proposal, StepResult
-from bayes_tacit.agents.transcript import Choice, End, Header, ResetRecord, StepRecord, Transcript
+from bayes_tacit.agents.transcript import End, Header, ResetRecord, RouterCall, StepRecord, Transcript
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.files import as_path
 from bayes_tacit.logs import read_rollouts
@@ -117,7 +117,7 @@ def _steps(messages: list[dict[str, Any]], agent: Agent) -> Iterator[StepRecord]
             turns[-1].append(message)
     for number, (said, *answers) in enumerate(turns):
         seen = Observation("\n".join(one["content"] for one in answers))
-        choice = Choice() if agent == "cheap" else None
+        choice = RouterCall() if agent == "cheap" else None
         yield StepRecord(0, number, agent, Proposal(_action(said)), True, StepResult(seen), None, choice, (), 1.0, 0.0)
 
 

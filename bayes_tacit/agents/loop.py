@@ -25,13 +25,13 @@ from bayes_tacit.agents.protocols import (
     StepResult,
 )
 from bayes_tacit.agents.transcript import (
-    Choice,
     ChoiceRecord,
     End,
     Failure,
     Header,
     Record,
     ResetRecord,
+    RouterCall,
     Status,
     StepRecord,
     Transcript,
@@ -409,7 +409,7 @@ class _Play:
         """Record what was decided before the first step, or when Cheap's episode has ended."""
         if decision is None:
             return "cheap"
-        choice = Choice(decision.call, facts=decision._asdict())
+        choice = RouterCall(decision.call, facts=decision._asdict())
         self._record(ChoiceRecord(self._run, len(self._history), choice))
         return decision.call
 
@@ -424,7 +424,7 @@ class _Play:
         asked = decision.score is not None
         # After the last step there is nothing to hand over, and nothing is asked.
         one_off = self._router.rule.one_off if asked and self._over() is None else 0
-        choice = Choice(decision.call, one_off, decision._asdict() if asked else {})
+        choice = RouterCall(decision.call, one_off, decision._asdict() if asked else {})
         cost = step.cost + (self._charge("one-off", one_off) if one_off else 0.0)
         step = replace(step, diagnostics=diagnostics, choice=choice, cost=cost)
         if not step.executed and decision.call == "cheap":

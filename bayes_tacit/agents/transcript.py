@@ -44,7 +44,7 @@ CONCLUSIVE: tuple[Status, ...] = ("done", "budget")
 
 
 @dataclass(frozen=True)
-class Choice:
+class RouterCall:
     """What the router said.
 
     Attributes
@@ -125,7 +125,7 @@ class ChoiceRecord:
 
     run: int
     step: int
-    choice: Choice
+    choice: RouterCall
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ class StepRecord:
     executed: bool
     result: StepResult | None
     diagnostics: Mapping[str, float] | None
-    choice: Choice | None
+    choice: RouterCall | None
     failures: tuple[Failure, ...]
     cost: float
     seconds: float

@@ -16,7 +16,7 @@ from bayes_tacit.logs.extractor import FLAGS, IDLE, LONGEST_MESSAGE, UNCERTAINTY
 from bayes_tacit.logs.messages import Message, spelled_out
 from bayes_tacit.router import Decision, HandoffState, Router
 from bayes_tacit.router.rule import CALL_OF
-from bayes_tacit.router.rules import Count
+from bayes_tacit.router.rules import Signs
 from bayes_tacit.router.state import NLL, OPENING
 
 
@@ -39,7 +39,7 @@ def default_router(signs: int = 4, handoff: Handoff = DEFAULT_HANDOFF) -> Router
     <Router: count, score >= alpha 4, post_action; 6 diagnostics, 0 features>
     """
     threshold = float(validate.whole("signs", signs, 1))
-    rule = Count(np.full(len(FLAGS), 0.5))
+    rule = Signs(np.full(len(FLAGS), 0.5))
     return Router(rule=rule, alpha=threshold, call=CALL_OF[handoff], diagnostic_names=FLAGS)
 
 

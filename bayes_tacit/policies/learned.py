@@ -245,7 +245,7 @@ class Landmark:
         of = f"{self.name}: "
         models = self.logistic.fit(names, pairs, cheap, of), _of_strong(self.logistic, names, pairs, strong, of)
         router = Router(
-            rule=rules.Landmark(*(model.chance() for model in models)),
+            rule=rules.TwoChances(*(model.chance() for model in models)),
             call=CALL_OF[self.handoff],
             timing=self.timing,
             feature_names=features,

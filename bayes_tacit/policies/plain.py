@@ -266,7 +266,7 @@ class Count:
         # A mean of equal numbers can be a rounding error below them.
         levels = np.where(lowest == highest, highest, within.mean(axis=0))
         router = Router(
-            rule=rules.Count(levels), call=CALL_OF[self.handoff], timing=self.timing, diagnostic_names=names
+            rule=rules.Signs(levels), call=CALL_OF[self.handoff], timing=self.timing, diagnostic_names=names
         )
         counts = router.score(training).steps
         reached = np.nan_to_num(router.usable(counts, visible.n_steps)).max(axis=1)

@@ -17,7 +17,7 @@ from bayes_tacit import validate
 from bayes_tacit.errors import FileFormatError, InvalidDataError
 from bayes_tacit.files import atomic_path, parse_json, regular_file
 from bayes_tacit.router.ranges import PROBABILITIES, Ranges
-from bayes_tacit.router.rule import RULES, Numbers, Rule, plain, rule_named
+from bayes_tacit.router.rule import RULES, Frozen, Rule, plain, rule_named
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -193,10 +193,10 @@ def schema() -> dict[str, Any]:
     }
 
 
-_MODELS: dict[type[Numbers], type[BaseModel]] = {}
+_MODELS: dict[type[Frozen], type[BaseModel]] = {}
 
 
-def _model(kind: type[Numbers]) -> type[BaseModel]:
+def _model(kind: type[Frozen]) -> type[BaseModel]:
     """Make the model that checks the fields of a dataclass as JSON has them, once."""
     import pydantic
 
@@ -215,14 +215,14 @@ def _as_json(hint: Any) -> Any:  # noqa: ANN401
     if hint is np.ndarray:
         rows = list[list[float]]
         return list[float] | rows | list[rows]
-    if isinstance(hint, type) and issubclass(hint, Numbers):
+    if isinstance(hint, type) and issubclass(hint, Frozen):
         return _model(hint)
     if get_origin(hint) in (Union, UnionType):
         return Union[tuple(_as_json(one) for one in get_args(hint))]  # noqa: UP007
     return list.__class_getitem__(get_args(hint)[0]) if get_origin(hint) is tuple else hint
 
 
-def _arguments(kind: type[Numbers], checked: BaseModel) -> dict[str, Any]:
+def _arguments(kind: type[Frozen], checked: BaseModel) -> dict[str, Any]:
     hints = get_type_hints(kind)
     return {each.name: _value(hints[each.name], getattr(checked, each.name)) for each in _fields(kind)}
 
@@ -236,12 +236,12 @@ def _value(hint: Any, value: Any) -> Any:  # noqa: ANN401
             return np.array(value, dtype=float)
         except ValueError:
             raise InvalidDataError("lists of one length", field="a list of the rule", value=value) from None
-    if isinstance(hint, type) and issubclass(hint, Numbers):
+    if isinstance(hint, type) and issubclass(hint, Frozen):
         return hint(**_arguments(hint, value))
     return tuple(value) if get_origin(hint) is tuple else value
 
 
-def _fields(kind: type[Numbers]) -> tuple[dataclasses.Field[Any], ...]:
+def _fields(kind: type[Frozen]) -> tuple[dataclasses.Field[Any], ...]:
     return dataclasses.fields(kind)
 
 

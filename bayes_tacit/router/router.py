@@ -492,11 +492,11 @@ def handoff_at(step: int, *, timing: Timing = DEFAULT_TIMING, discards: bool = F
     >>> [state.observe({}).call for _ in range(2)]
     ['strong', 'strong']
     """
-    from bayes_tacit.router.rules import AtCheckpoint
+    from bayes_tacit.router.rules import FixedStep
 
     step = validate.whole("step of the handoff", step, 0)
     if discards and timing != "proposal":
         raise InvalidDataError("'proposal' where one is discarded", field="timing", value=timing)
     checkpoint = step if discards else step - 1
     timing = timing if discards else DEFAULT_TIMING
-    return Router(rule=AtCheckpoint(checkpoint), alpha=1.0, alpha_start=1.0, timing=timing)
+    return Router(rule=FixedStep(checkpoint), alpha=1.0, alpha_start=1.0, timing=timing)

@@ -40,11 +40,11 @@ CALL_OF: Mapping[Handoff, Call] = {"resume": "strong", "restart": "restart"}
 """The call that hands off for good, by what Strong does then."""
 
 AT_ONCE = 1 << 19
-"""Numbers that `scan` holds at a time for each array of a state."""
+"""Frozen that `scan` holds at a time for each array of a state."""
 
 
 @dataclass(frozen=True, eq=False)
-class Numbers:
+class Frozen:
     """A frozen dataclass whose arrays are its own, finite and read-only."""
 
     def __post_init__(self) -> None:
@@ -63,7 +63,7 @@ class Numbers:
         return {each.name: getattr(self, each.name) for each in fields(self)}
 
 
-class Rule(Numbers):
+class Rule(Frozen):
     """A causal score; the base class of all rules, which itself never asks anything.
 
     Attributes
@@ -209,9 +209,9 @@ def scan(rule: Rule, x: np.ndarray, u: np.ndarray, n_steps: np.ndarray) -> Score
 
     Examples
     --------
-    >>> from bayes_tacit.router.rules import Count
+    >>> from bayes_tacit.router.rules import Signs
     >>> u = np.array([[[0.2], [0.9]], [[0.4], [np.nan]]])
-    >>> scan(Count(levels=[0.3]), np.empty((2, 0)), u, np.array([2, 1])).steps
+    >>> scan(Signs(levels=[0.3]), np.empty((2, 0)), u, np.array([2, 1])).steps
     array([[ 0.,  1.],
            [ 1., nan]])
     """
@@ -300,11 +300,11 @@ def failing_below[N: (float, np.ndarray)](probability: N) -> N:
     return 1 - probability + 2 * SHARE
 
 
-def plain(rule: Numbers) -> dict[str, Any]:
+def plain(rule: Frozen) -> dict[str, Any]:
     """Return the fields of a rule as JSON has them."""
 
     def written(value: object) -> object:
-        if isinstance(value, Numbers):
+        if isinstance(value, Frozen):
             return plain(value)
         if isinstance(value, np.ndarray):
             return value.tolist()

@@ -12,11 +12,11 @@ from scipy import special
 
 from bayes_tacit import validate
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.router.rule import Numbers, Rule, State, register_rule
+from bayes_tacit.router.rule import Frozen, Rule, State, register_rule
 
 
 @dataclass(frozen=True, eq=False)
-class Chance(Numbers):
+class Chance(Frozen):
     """A logistic model's probability of columns.
 
     Attributes
@@ -76,7 +76,7 @@ class Always(Rule):
 
 @register_rule
 @dataclass(frozen=True, eq=False)
-class AtCheckpoint(Rule):
+class FixedStep(Rule):
     """A score of 1 at one checkpoint, -1 for before the first step: a handoff that is forced."""
 
     policy = "at_checkpoint"
@@ -203,7 +203,7 @@ class TaskSignal(Signal):
 
 @register_rule
 @dataclass(frozen=True, eq=False)
-class Count(Rule):
+class Signs(Rule):
     """The number of signs so far: a step shows one where a diagnostic is above its level."""
 
     policy = "count"
@@ -266,7 +266,7 @@ def moment(state: State, steps: np.ndarray) -> np.ndarray:
 
 @register_rule
 @dataclass(frozen=True, eq=False)
-class Landmark(Rule):
+class TwoChances(Rule):
     """Cheap's chance to fail times Strong's to succeed, given all that was seen so far.
 
     The columns of both chances are the features, of each diagnostic the sum so far, the latest and the highest value,
@@ -389,7 +389,7 @@ SUMS = ("count", "cheap", "strong", "cost")
 
 
 @dataclass(frozen=True, eq=False)
-class Experience(Numbers):
+class Experience(Frozen):
     """Places where past episodes have been, and what came of them.
 
     A place stands for moments of past episodes that were alike. Sums, not means, are kept of it, whole numbers and

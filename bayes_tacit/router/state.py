@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from bayes_tacit.router.router import Router
 
 Given = Mapping[str, float] | Sequence[float] | np.ndarray
-"""Numbers by name, or in the router's order."""
+"""Frozen by name, or in the router's order."""
 
 OPENING = -1
 """The step of what is decided before the first one."""

@@ -13,7 +13,7 @@ from bayes_tacit import validate
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.model.families import family_named
 from bayes_tacit.model.memory import rates
-from bayes_tacit.router.rule import Numbers, Rule, State, register_rule
+from bayes_tacit.router.rule import Frozen, Rule, State, register_rule
 from bayes_tacit.scores.core import PARAMETERS, Draws, score
 from bayes_tacit.scores.fitted import Fitted
 
@@ -22,7 +22,7 @@ BAND = (0.05, 0.95)
 
 
 @dataclass(frozen=True, eq=False)
-class Start(Numbers):
+class Start(Frozen):
     """Before the first step the score is c pi(x) - P(Cheap succeeds | x).
 
     Cheap's probability is a logistic model. Under a posterior it has a draw for each draw of the other parameters.

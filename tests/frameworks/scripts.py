@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from bayes_tacit import Router
-from bayes_tacit.router.rules import Count
+from bayes_tacit.router.rules import Signs
 from simulations.scripted_model import call
 
 ERROR = "Error: no such table: rows"
@@ -31,7 +31,7 @@ def sql(query: str) -> str:
 
 def after_two_errors(**settings: Any) -> Router:
     """Hands off at the second tool error."""
-    return Router(rule=Count([0.5]), alpha=2.0, diagnostic_names=("tool_error",), **settings)
+    return Router(rule=Signs([0.5]), alpha=2.0, diagnostic_names=("tool_error",), **settings)
 
 
 def calls_belong_together(messages: list[dict[str, Any]]) -> bool:

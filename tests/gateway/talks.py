@@ -13,7 +13,7 @@ from bayes_tacit import Router
 from bayes_tacit.logs.extractor import FLAGS
 from bayes_tacit.router import Rule, pure
 from bayes_tacit.router.rule import CALL_OF
-from bayes_tacit.router.rules import Chance, Count, Ended, Landmark, Prefix, Signal, TaskChance
+from bayes_tacit.router.rules import Chance, Ended, Prefix, Signal, Signs, TaskChance, TwoChances
 
 TASK = [{"role": "system", "content": "You answer with SQL."}, {"role": "user", "content": "How many rows has t?"}]
 TOOLS = [{"type": "function", "function": {"name": "sql", "parameters": {"type": "object"}}}]
@@ -51,7 +51,7 @@ def alarm(alpha: float, name: str = "tool_error", *features: str, **settings: An
 
 def counting(signs: int = 2, handoff: str = "resume") -> Router:
     """Hands off at so many tool errors, one of which every bad turn has."""
-    return watching(Count([0.5]), alpha=float(signs), call=CALL_OF[handoff])
+    return watching(Signs([0.5]), alpha=float(signs), call=CALL_OF[handoff])
 
 
 def tacit(draws: int = 1, **settings: Any) -> Router:
@@ -78,7 +78,7 @@ def all_routers() -> dict[str, Router]:
         "first_alarm": alarm(0.5),
         "step_deferral": alarm(0.5, call="strong_once"),
         "count": counting(3),
-        "landmark": watching(Landmark(seen, sure), "prompt_length", alpha=0.4),
+        "landmark": watching(TwoChances(seen, sure), "prompt_length", alpha=0.4),
         "prefix_router": watching(Prefix(2, prefix), alpha=0.6, call="restart"),
         "cascade": watching(Ended(("total",), errors), alpha=0.5, call="restart"),
     }

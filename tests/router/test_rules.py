@@ -261,10 +261,10 @@ def moments():
 def test_plain_rules_are_what_they_say(rng):
     assert score_of(rules.Never(), X, U)[1] == pytest.approx([np.nan] * 4, nan_ok=True)
     assert score_of(rules.Always(), X, U)[0] == 1
-    assert score_of(rules.AtCheckpoint(2), X, U)[1] == [0, 0, 1, 0]
-    assert score_of(rules.AtCheckpoint(-1), X, U)[0] == 1
+    assert score_of(rules.FixedStep(2), X, U)[1] == [0, 0, 1, 0]
+    assert score_of(rules.FixedStep(-1), X, U)[0] == 1
     assert score_of(rules.Signal(), X, [[one] for one, _ in U])[1] == [0.5, 0.0, 1.5, 0.25]
-    assert score_of(rules.Count([0.4, 1.0]), X, U)[1] == [2, 2, 3, 4]
+    assert score_of(rules.Signs([0.4, 1.0]), X, U)[1] == [2, 2, 3, 4]
     model = chance(rng, 2)
     assert score_of(rules.TaskChance(model), X, U)[0] == pytest.approx(1 - probability(model, X), rel=1e-13)
     step = chance(rng, 4)
@@ -278,7 +278,7 @@ def test_a_landmark_looks_at_all_that_was_seen_and_at_the_time(rng):
         (1 - probability(cheap, [*seen, np.log1p(t)])) * probability(strong, [*seen, np.log1p(t)])
         for t, seen in enumerate(moments())
     ]
-    assert score_of(rules.Landmark(cheap, strong), X, U)[1] == pytest.approx(expected, rel=1e-12)
+    assert score_of(rules.TwoChances(cheap, strong), X, U)[1] == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("k", [1, 2, 4, 5])
@@ -449,7 +449,7 @@ def test_no_rule_takes_the_name_of_the_librarys_and_none_goes_without():
         (lambda: rules.Chance([0.0], [0.0], 0.0, [1.0]), r"scale of a chance\[0\] is 0.0; expected a number above 0"),
         (lambda: rules.Chance([0.0], [1.0], np.nan, [1.0]), "intercept of Chance is nan"),
         (lambda: rules.Chance([0.0, 1.0], [1.0], 0.0, [1.0]), "shape of mean of a chance"),
-        (lambda: rules.AtCheckpoint(-2), "checkpoint of the handoff is -2"),
+        (lambda: rules.FixedStep(-2), "checkpoint of the handoff is -2"),
         (lambda: rules.Prefix(0, rules.Chance([], [], 0.0, [])), "steps of the prefix is 0"),
         (lambda: rules.Ended(("median",), rules.Chance([], [], 0.0, [])), "summaries is 'median'"),
         (
@@ -459,7 +459,7 @@ def test_no_rule_takes_the_name_of_the_librarys_and_none_goes_without():
         (lambda: rules.Experience([0.0], [1.0], [[0.0]], [1], [2], [1], [0], nearest=1), "cheap of an experience is 2"),
         (lambda: rules.Experience([0.0], [1.0], [[0.0]], [1], [1], [1], [0], nearest=2), "nearest is 2"),
         (lambda: rules.Experience([0.0], [1.0], [0.0], [1], [1], [1], [0], nearest=1), "shape of the places is"),
-        (lambda: named(rules.Count([0.5]), 0, 2), r"shape of levels is \(1,\); expected the shape \(2,\)"),
+        (lambda: named(rules.Signs([0.5]), 0, 2), r"shape of levels is \(1,\); expected the shape \(2,\)"),
         (lambda: named(rules.Signal(), 0, 2), "number of diagnostics is 2; expected 1"),
         (lambda: named(rules.TaskChance(rules.Chance([0.0], [1.0], 0.0, [1.0])), 2, 1), "shape of slopes of a chance"),
         (lambda: Router(rule="count"), "rule is 'count'; expected a Rule"),
@@ -476,7 +476,7 @@ def test_numbers_that_make_no_rule_are_refused(make, message):
 
 def test_a_rules_arrays_are_its_own_and_cannot_be_changed():
     levels = np.array([0.5, 1.0])
-    rule = rules.Count(levels)
+    rule = rules.Signs(levels)
     levels[:] = 9
     assert rule.levels.tolist() == [0.5, 1.0]
     with pytest.raises(ValueError, match="read-only"):

@@ -350,7 +350,7 @@ def test_bad_settings_are_named(tmp_path, world: World) -> None:
     with pytest.raises(InvalidDataError, match=r"diagnostics of the router is \['nll'\]; expected 'risk'"):
         world.single_steps(replace(BY_RISK, diagnostic_names=("nll",)), np.array([0.1]))
     with pytest.raises(InvalidDataError, match="policy is 'count'; expected one that defers steps"):
-        world.single_steps(replace(BY_RISK, rule=rules.Count([0.5])), np.array([0.1]))
+        world.single_steps(replace(BY_RISK, rule=rules.Signs([0.5])), np.array([0.1]))
     with pytest.raises(InvalidDataError, match="thresholds is"):
         world.single_steps(BY_RISK, np.array([np.nan]))
     with pytest.raises(InvalidDataError, match="sizes is"):

@@ -17,7 +17,7 @@ from fake_models import running
 from bayes_tacit.gateway.server.app import create_app
 from bayes_tacit.gateway.server.settings import Limits, Settings, Upstream
 from bayes_tacit.router import Router
-from bayes_tacit.router.rules import Count
+from bayes_tacit.router.rules import Signs
 
 ROOMS = ["You are in the hall.", "You are in the kitchen.", "You are in the cellar.", "You are in the attic."]
 
@@ -25,7 +25,7 @@ ROOMS = ["You are in the hall.", "You are in the kitchen.", "You are in the cell
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_session_is_handed_over_in_mid_task(server, tmp_path, stream):  # noqa: F811
     """Every step of a model that is not certain counts, and the second hands off: from real log-probabilities."""
-    Router(rule=Count([0.01]), alpha=2.0, diagnostic_names=("uncertainty",)).save(tmp_path / "router.json")
+    Router(rule=Signs([0.01]), alpha=2.0, diagnostic_names=("uncertainty",)).save(tmp_path / "router.json")
     settings = Settings(
         router=str(tmp_path / "router.json"),
         cheap=Upstream(server.base_url, model="small"),
