@@ -161,7 +161,6 @@ def decision_logs(home: Path, rng: Random) -> Iterator[Case]:
         ("features", "x0"): "number or flag",
         ("schema_version",): "count",
         ("alpha",): "numbers",
-        ("rule",): "choice",
     }
     seen = {("event",): "choice", ("diagnostics",): "object", ("diagnostics", "u1"): "nonnegative or flag"}
     restored = {("snapshot",): "object", ("snapshot", "router"): "text", ("snapshot", "features"): "numbers"}

@@ -154,6 +154,19 @@ def test_a_rule_that_asks_at_the_start_at_each_step_and_at_the_end_is_evaluated_
     pd.testing.assert_frame_equal(world.points(some), points, check_exact=False)
 
 
+@pytest.mark.parametrize("call", ["strong", "restart"])
+def test_thresholds_of_tasks_hold_for_handoffs_that_last_too(call):
+    chance = Chance([0.0], [1.0], 0.0, [1.0])
+    rule = rules.TaskSignal([0.25, 0.5, 1.0, 1.5], 1.5, chance, chance, [[0, 1], [0, 1]], [1.0, 0.0], 1.0)
+    router = named(rule, 1, 1, alpha=0.1, call=call)
+    episodes = episodes_for(router, 2, n=40)
+    world = world_for(episodes, 2)
+    expected = np.mean([played(router, world, row) for row in range(40)], axis=0)
+    points = world.points([router, replace(router, alpha=9.0)])
+    np.testing.assert_allclose(points["success"], expected[0])
+    np.testing.assert_allclose(points["cost"], expected[1])
+
+
 def test_routers_of_several_rules_keep_their_places():
     episodes = episodes_for(named(Rule(), 1, 1), 3, n=40)
     world = world_for(episodes, 3)
