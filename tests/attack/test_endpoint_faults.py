@@ -18,7 +18,6 @@ from attack.faults import KEY, Fault, completion, faults, headed, prepare, sends
 
 from bayes_tacit.agents import ActorError
 from bayes_tacit.agents.endpoint import LARGEST, PER_TOKEN, Endpoint
-from bayes_tacit.agents.protocols import ActorError
 
 TIMEOUT = 1.0
 LATE = 1.1
