@@ -33,6 +33,10 @@ def import_(
     trials: Annotated[
         str, typer.Option(help="A task that comes twice without a trial: refuse, or number them in order.")
     ] = "refuse",
+    unpaired: Annotated[
+        str,
+        typer.Option(help="Tasks of one log only: keep them, drop them, or auto: keep where they outnumber the pairs."),
+    ] = "auto",
     tasks: Annotated[
         Path | None, typer.Option(help="More columns by task, .csv: numbers are features, texts are carried along.")
     ] = None,
@@ -66,7 +70,8 @@ def import_(
 ) -> None:
     """Read the logs of two agents on the same tasks, and write them as paired episodes.
 
-    Trials of a task are kept as episodes of their own, the first of Cheap with the first of Strong and so on. Nothing
+    Trials of a task are kept as episodes of their own, the first of Cheap with the first of Strong and so on. Logs of
+    different tasks are kept, too, and the report says what can be learned from them. Nothing
     is written if anything in a log is wrong, which is told with its line.
 
     Example: `bayes-tacit import cheap.jsonl strong.jsonl --out episodes.jsonl`
@@ -83,6 +88,7 @@ def import_(
             format=format,
             threshold=threshold,
             trials=cast("Any", trials),
+            unpaired=cast("Any", unpaired),
             tasks=tasks,
             cheap_results=cheap_results,
             strong_results=strong_results,

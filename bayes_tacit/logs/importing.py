@@ -15,7 +15,7 @@ from dataclasses import replace
 from functools import cache
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from bayes_tacit import validate
 from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileError, TacitError
@@ -32,6 +32,7 @@ from bayes_tacit.logs.pairing import (
     ImportReport,
     Plan,
     Store,
+    UnpairedLogs,
     learn_words,
     write_episodes,
 )
@@ -64,6 +65,7 @@ def import_logs(
     format: str = "auto",  # noqa: A002  the word of the command line
     threshold: float = 1.0,
     trials: Literal["refuse", "number"] = "refuse",
+    unpaired: UnpairedLogs = "auto",
     tasks: str | os.PathLike[str] | None = None,
     cheap_results: str | os.PathLike[str] | None = None,
     strong_results: str | os.PathLike[str] | None = None,
@@ -95,6 +97,9 @@ def import_logs(
         The least score that is a success, where the log has scores.
     trials
         Whether a task that comes twice without a trial is refused, or its rollouts are numbered in order.
+    unpaired
+        Whether rollouts without a partner are kept as tasks that one side played ("keep"), left out ("drop"), or kept
+        if there are more of them than pairs ("auto").
     tasks
         A CSV with a column `task`: of the others, numbers are features and texts are carried along.
     cheap_results, strong_results
@@ -136,6 +141,7 @@ def import_logs(
     target = as_path(out)
     validate.choice("suffix of the output", target.suffix.lower(), (".jsonl", ".parquet", ".nc", ".zarr"))
     validate.choice("trials", trials, ("refuse", "number"))
+    validate.choice("unpaired", unpaired, get_args(UnpairedLogs))
     validate.whole("workers", workers, 1, 1000)  # more is a slip of the pen
     reading = Reading(validate.number("threshold", threshold), validate.whole("longest", longest, 1))
     for name in diagnostics or ():
@@ -167,7 +173,7 @@ def import_logs(
                 rows = _rows(rollouts, how, side, results[side], broken)
             formats.append(used)
             store.add(side, _with_same_features(rows))
-        store.pair(number_trials=trials == "number")
+        store.pair(number_trials=trials == "number", unpaired=unpaired)
         plan = Plan.of(store, diagnostics, columns)
         notes, found = learn_words(store, plan, group, seed) if words else ([], None)
         if target.suffix.lower() == ".jsonl":

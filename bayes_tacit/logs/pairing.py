@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO
+from typing import Any, Literal, NamedTuple, TextIO
 
 import numpy as np
 
@@ -36,8 +36,15 @@ OWN_NAMES = (
 )
 """Names that the importer gives, and a user's columns cannot have."""
 
-_JOINED = "FROM pair JOIN cheap c ON c.id = pair.cheap JOIN strong s ON s.id = pair.strong"
+_JOINED = "FROM pair LEFT JOIN cheap c ON c.id = pair.cheap LEFT JOIN strong s ON s.id = pair.strong"
+"""Every row of `pair`; what was played by one side only has nothing of the other."""
 _WORDS = ("false", "true")
+
+UnpairedLogs = Literal["auto", "keep", "drop"]
+"""What becomes of rollouts without a partner: kept if there are more of them than pairs, kept, or left out."""
+
+ENOUGH_PAIRS = 40
+"""Pairs beside one-sided logs, as in the study `unpaired`."""
 _json = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 
@@ -106,8 +113,11 @@ class Store:
         self._connection.executemany(statement, values)
         self._connection.commit()
 
-    def pair(self, *, number_trials: bool) -> None:
+    def pair(self, *, number_trials: bool, unpaired: UnpairedLogs = "auto") -> None:
         """Find which rollouts belong together: the k-th of a task with the k-th of the same task.
+
+        Rollouts without a partner are kept as rows of their own if they are wanted, or by default if there are more of
+        them than pairs.
 
         Raises
         ------
@@ -129,7 +139,18 @@ class Store:
         )
         if number_trials:
             self._refuse_other_prompts()
-        if not self.value("SELECT count(*) FROM pair"):
+        pairs, single = (
+            self.value("SELECT count(*) FROM pair"),
+            self.unpaired(CHEAP).count + self.unpaired(STRONG).count,
+        )
+        if unpaired == "keep" or (unpaired == "auto" and single > pairs):
+            for side in SIDES:
+                ids = ("id", "NULL") if side == SIDES[CHEAP] else ("NULL", "id")
+                self._connection.execute(
+                    f"INSERT INTO pair SELECT {ids[0]}, {ids[1]}, rank FROM ({ranked.format(side)}) "
+                    f"WHERE id NOT IN (SELECT {side} FROM pair WHERE {side} IS NOT NULL) ORDER BY id"
+                )
+        elif not pairs:
             cheap, strong = self.unpaired(CHEAP), self.unpaired(STRONG)
             raise InvalidDataError(
                 f"tasks that are in both logs; Cheap has {cheap.count} such as {list(cheap.examples[:2])}, "
@@ -179,7 +200,7 @@ class Store:
     def unpaired(self, side: int) -> Unpaired:
         """Return what of a side has no partner."""
         name = SIDES[side]
-        missing = f"FROM {name} WHERE id NOT IN (SELECT {name} FROM pair)"
+        missing = f"FROM {name} WHERE id NOT IN (SELECT {name} FROM pair WHERE {name} IS NOT NULL)"
         few = self.rows(f"SELECT task {missing} ORDER BY id LIMIT 5")
         return Unpaired(self.value(f"SELECT count(*) {missing}"), tuple(task for (task,) in few))
 
@@ -228,14 +249,17 @@ class Plan:
     def of(cls, store: Store, wanted: Sequence[str] | None, columns: Columns) -> Plan:
         """Look at what the paired rollouts have."""
         known = {name: f"count({_column(name)})" for name in _CARRIED}
-        known |= {name: f"count(c.{name})" for name in (*_STEPS, "nll", "n_tools")}
-        (counts,) = store.rows(f"SELECT count(*), max(pair.rank), {', '.join(known.values())} {_JOINED}")
-        total, trials, *found = counts
+        known |= {name: f"count(c.{name})" for name in (*_STEPS, "nll")}
+        known["n_tools"] = "count(coalesce(c.n_tools, s.n_tools))"
+        (counts,) = store.rows(
+            f"SELECT count(*), count(pair.cheap), max(pair.rank), {', '.join(known.values())} {_JOINED}"
+        )
+        total, played, trials, *found = counts
         have = dict(zip(known, found, strict=True))
         names = (*FLAGS, UNCERTAINTY) if wanted is None else tuple(wanted)
         return cls(
             flags=tuple(name for name in FLAGS if name in names),
-            uncertainty=UNCERTAINTY in names and have["nll"] == total,
+            uncertainty=UNCERTAINTY in names and have["nll"] == played,
             read=tuple(name for name in reader.DIAGNOSTICS if wanted is None or name in wanted),
             n_tools=have["n_tools"] == total,
             carried=tuple(name for name in _CARRIED if have[name]),
@@ -283,9 +307,11 @@ class Tally:
     cheap_steps: int = 0
     strong_steps: int = 0
 
-    def add(self, outcome: str, flags: bytes, strong_steps: int, features: Mapping[str, float]) -> None:
+    def add(
+        self, cheap: int | None, strong: int | None, flags: bytes, strong_steps: int, features: Mapping[str, float]
+    ) -> None:
         """Count an episode."""
-        self.outcomes[outcome] += 1
+        self.outcomes["".join("-" if each is None else str(each) for each in (cheap, strong))] += 1
         self.cheap_steps += len(flags)
         self.strong_steps += strong_steps
         self.flags.update(flags)
@@ -322,6 +348,10 @@ def learn_words(store: Store, plan: Plan, group: str | None, seed: int) -> tuple
     """Learn a reader from the pairs of a store; without enough words None. A sentence says what came of it."""
     from bayes_tacit.logs.learning import FEWEST, MOST_WORDS, learn
 
+    if store.value("SELECT count(*) FROM pair WHERE cheap IS NULL OR strong IS NULL"):
+        return [
+            "words were not read: a reader is learned from pairs, and some tasks were played by one side only"
+        ], None
     if store.value(f"SELECT count(*) {_JOINED} WHERE c.words IS NULL"):
         return [], None
     pairs, scripts, outcomes, groups, words = [], [], [], [], 0
@@ -359,9 +389,12 @@ def write_episodes(store: Store, plan: Plan, file: TextIO, words: Words | None =
     n_carried = len(plan.carried)
     more_columns = "".join(f", {name}" for name in (*map(_column, plan.carried), *(f"c.{name}" for name in plan.steps)))
     query = (
-        "SELECT c.task, pair.rank, c.success, s.success, c.flags, length(s.flags), c.nll, c.prompt_length, c.n_tools, "
-        f"c.features, c.place, pair.rowid, c.words {more_columns} {_JOINED} ORDER BY pair.rowid"
+        "SELECT coalesce(c.task, s.task), pair.rank, c.success, s.success, coalesce(c.flags, x''), length(s.flags), "
+        "c.nll, coalesce(c.prompt_length, s.prompt_length), coalesce(c.n_tools, s.n_tools), "
+        f"coalesce(c.features, s.features), coalesce(c.place, s.place), pair.rowid, c.words {more_columns} {_JOINED} "
+        "ORDER BY pair.rowid"
     )
+    names: set[str] = set()
     for row in store.rows(query):
         task, rank, cheap, strong, flags, strong_steps, nll, length, n_tools, logged, place, pair, script, *more = row
         features: dict[str, float] = {"prompt_length": length}
@@ -391,8 +424,12 @@ def write_episodes(store: Store, plan: Plan, file: TextIO, words: Words | None =
         episode = task
         if plan.trials:
             episode, extra["task"], extra["trial"] = f"{task}#{rank}", task, rank
-        tally.add(f"{cheap}{strong}", flags, strong_steps, features)
-        if plan.uncertainty:
+        names = names or set(features)
+        if set(features) != names:
+            expected = f"{sorted(names)}, as the first task has; one of one side only needs them in its own log"
+            raise InvalidDataError(expected, episode=task, field="features", value=sorted(features), where=place)
+        tally.add(cheap, strong, flags, strong_steps or 0, features)
+        if plan.uncertainty and nll is not None:
             values = array("d", nll)
             tally.uncertainty.add(values)
             pairs = zip(flags, values, strict=True)
@@ -408,10 +445,14 @@ def write_episodes(store: Store, plan: Plan, file: TextIO, words: Words | None =
             extra["steps"] = _by_step(plan.steps, more[n_carried:], len(flags))
         file.write(
             f'{{"episode": {_json(episode)}, "features": {{{_members(features)}}}, '
-            f'"cheap_success": {_WORDS[cheap]}, "strong_success": {_WORDS[strong]}, '
+            f'"cheap_success": {_word(cheap)}, "strong_success": {_word(strong)}, '
             f'"diagnostics": [{", ".join(steps)}], {_members(extra)}}}\n'
         )
     return tally
+
+
+def _word(success: int | None) -> str:
+    return "null" if success is None else _WORDS[success]
 
 
 def _members(values: Mapping[str, Any]) -> str:
@@ -435,11 +476,11 @@ class ImportReport:
     Attributes
     ----------
     episodes
-        Number of pairs.
+        How many there are: pairs, and tasks of one side only where these are kept.
     outcomes
-        Pairs by paired outcome AB.
+        How many by paired outcome AB; "-" for a side that was not played.
     unpaired_cheap, unpaired_strong
-        What could not be paired.
+        What could not be paired and was left out.
     diagnostics, features
         What they look like.
     carried
@@ -472,23 +513,25 @@ class ImportReport:
     def of(cls, store: Store, plan: Plan, tally: Tally, formats: Sequence[str], notes: Sequence[str]) -> ImportReport:
         """Put together what was counted."""
         n = sum(tally.outcomes.values())
+        played, answered = (sum(count for ab, count in tally.outcomes.items() if ab[at] != "-") for at in (0, 1))
+        shown = ["00", "01", "10", "11", *(ab for ab in ("0-", "1-", "-0", "-1") if tally.outcomes[ab])]
         columns = next(iter(plan.columns.values()), {})
         texts = (name for name, value in columns.items() if isinstance(value, str))
-        diagnostics = [_shape_of_flag(name, tally, n) for name in plan.flags]
+        diagnostics = [_shape_of_flag(name, tally, played) for name in plan.flags] if played else []
         if plan.uncertainty:
             diagnostics.append(tally.uncertainty.shape(UNCERTAINTY))
         diagnostics += [seen.shape(name) for name, seen in tally.read.items()]
         report = cls(
             episodes=n,
-            outcomes={outcome: tally.outcomes[outcome] for outcome in ("00", "01", "10", "11")},
+            outcomes={outcome: tally.outcomes[outcome] for outcome in shown},
             unpaired_cheap=store.unpaired(CHEAP),
             unpaired_strong=store.unpaired(STRONG),
             diagnostics=tuple(diagnostics),
             features=tuple(seen.shape(name) for name, seen in tally.features.items()),
             carried=("strong_steps", *(("task", "trial") if plan.trials else ()), *texts, *plan.carried, *plan.steps),
             trials=plan.trials,
-            cheap_steps=tally.cheap_steps / n,
-            strong_steps=tally.strong_steps / n,
+            cheap_steps=tally.cheap_steps / max(played, 1),
+            strong_steps=tally.strong_steps / max(answered, 1),
             formats=Sides(*formats),
             models=Sides(store.models(CHEAP), store.models(STRONG)),
             notes=(),
@@ -510,6 +553,15 @@ class ImportReport:
         constant = [shape.name for shape in self.features if shape.constant]
         if constant:
             yield f"constant features: {', '.join(constant)}"
+        cheap, strong = (sum(count for ab, count in self.outcomes.items() if ab[at] == "-") for at in (1, 0))
+        if cheap or strong:
+            pairs = self.episodes - cheap - strong
+            yield (
+                f"{pairs} tasks were played by both, {cheap} by Cheap only and {strong} by Strong only: fit and sample "
+                "learn from all of them when a handoff is due, if what Strong can do depends on the features; what a "
+                "restart, a bound or a comparison says needs pairs, and so does whether the rest misleads"
+                + ("" if pairs >= ENOUGH_PAIRS else f": play some {ENOUGH_PAIRS} tasks on both")
+            )
         if self.outcomes["01"]:
             yield (
                 f"no marks: in {self.outcomes['01']} episodes only Strong succeeded, and none says when a handoff was "

@@ -8,7 +8,7 @@ from conversations import answer, asked, call, rollout, turn, write
 
 from bayes_tacit import Counterfactuals, Episodes
 from bayes_tacit.data.costs import Price, TokenCost
-from bayes_tacit.errors import InvalidDataError, TacitError
+from bayes_tacit.errors import InvalidDataError, TacitError, TacitWarning
 from bayes_tacit.logs import episodes_from_logs, import_logs, importing
 from bayes_tacit.logs.rollout import Reading, row_of
 
@@ -39,7 +39,7 @@ def test_rollouts_of_the_same_task_are_paired_in_the_order_of_cheap(logs):
 
 
 def test_what_cannot_be_paired_is_counted_and_named(logs):
-    report, episodes = logs([rollout("a"), rollout("x"), rollout("y")], [rollout("z"), rollout("a")])
+    report, episodes = logs([rollout("a"), rollout("x"), rollout("y")], [rollout("z"), rollout("a")], unpaired="drop")
     assert episodes.ids.tolist() == ["a"]
     assert (report.unpaired_cheap.count, report.unpaired_cheap.examples) == (2, ("x", "y"))
     assert (report.unpaired_strong.count, report.unpaired_strong.examples) == (1, ("z",))
@@ -171,7 +171,23 @@ def test_nothing_is_written_if_something_is_wrong(logs, tmp_path):
 
 def test_no_task_in_common_is_refused_with_examples(logs):
     with pytest.raises(InvalidDataError, match=r"paired tasks is 0; expected .*Cheap has 1 such as \['a'\], Strong 1"):
-        logs([rollout("a")], [rollout("b")])
+        logs([rollout("a")], [rollout("b")], unpaired="drop")
+
+
+def test_logs_of_different_tasks_are_kept_side_by_side(logs):
+    cheap = [rollout("a"), rollout("b", success=False), rollout("p")]
+    strong = [rollout("c"), rollout("d", success=False), rollout("p"), rollout("e")]
+    with pytest.warns(TacitWarning, match=r"Strong was not played \(2\): 'a', 'b'"):
+        report, episodes = logs(cheap, strong)
+    by_task = dict(zip(episodes.ids.tolist(), episodes.outcomes.tolist(), strict=True))
+    assert by_task == {"p": "11", "a": "1-", "b": "0-", "c": "-1", "d": "-0", "e": "-1"}
+    assert report.outcomes["-1"] == 2
+    assert (report.unpaired_cheap.count, report.unpaired_strong.count) == (0, 0)
+    assert "1 tasks were played by both, 2 by Cheap only and 3 by Strong only" in str(report)
+    assert "play some 40 tasks on both" in str(report)
+    assert episodes.pairs().ids.tolist() == ["p"]
+    dropped, paired = logs(cheap, strong, unpaired="drop")
+    assert (len(paired), dropped.unpaired_strong.count) == (1, 3)
 
 
 def test_episodes_can_be_had_in_memory(tmp_path):
