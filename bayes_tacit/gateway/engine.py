@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from bayes_tacit import validate
 from bayes_tacit.data.timing import DEFAULT_HANDOFF, HANDOFFS, Handoff
 from bayes_tacit.errors import InvalidDataError, TacitError
-from bayes_tacit.gateway.kept import Kept, Side, root_of, turn_marks
+from bayes_tacit.gateway.kept import Kept, Side, TurnMarks, root_of
 from bayes_tacit.logs.extractor import FLAGS, IDLE, LONGEST_MESSAGE, UNCERTAINTY, StepExtractor
 from bayes_tacit.logs.messages import Message, spelled_out
 from bayes_tacit.router import Decision, HandoffState, Router
@@ -322,7 +323,7 @@ class Engine:
     def consider(
         self,
         kept: Kept,
-        messages: Sequence[Message],
+        messages: Sequence[Message] | Seen,
         tools: object = None,
         features: Mapping[str, float] | None = None,
     ) -> Ruling:
@@ -333,7 +334,7 @@ class Engine:
         kept
             What is kept of the session; changed in place.
         messages
-            The whole conversation, as the client sends it.
+            The whole conversation, as the client sends it; or what was read of it already.
         tools
             The tools that are offered: definitions as OpenAI has them, or names.
         features
@@ -346,14 +347,15 @@ class Engine:
         """
         kept.asked += 1
         try:
-            steps, seen, skipped = self._read(kept, messages, tools, features or {})
+            seen = messages if isinstance(messages, Seen) else read_conversation(messages, tools, self._longest)
+            steps, new = self._read(kept, seen, features or {})
         except Exception as error:
             return _undecided(kept, fault=f"messages could not be read: {_told(error)}")
         ruling = self._decide(kept, steps)
-        fault = f"{skipped} messages could not be read and were passed over" if skipped else None
+        fault = f"{seen.skipped} messages could not be read and were passed over" if seen.skipped else None
         # Until the reply is known: the next request may be read elsewhere before that.
         kept.replies[""] = (kept.asked, ruling.side, 0.0, 0)
-        return replace(ruling, seen=seen, skipped=skipped, fault=ruling.fault or fault)
+        return replace(ruling, seen=new, skipped=seen.skipped, fault=ruling.fault or fault)
 
     def finish(self, kept: Kept) -> Ruling:
         """Judge an episode that has ended: a cascade may restart it with Strong, in the session's next request."""
@@ -376,22 +378,15 @@ class Engine:
         """Name all that is known of a step."""
         return self.checkpoints.diagnostics(kept, step)
 
-    def _read(
-        self, kept: Kept, messages: Sequence[Message], tools: object, features: Mapping[str, float]
-    ) -> tuple[list[int], tuple[int, ...], int]:
-        """Bring what is kept up to this request; return the steps of its turns, the new ones, how much was skipped."""
-        # An answer that the client began for the model is no turn yet.
-        begun = bool(messages) and messages[-1].get("role") == "assistant" and not messages[-1].get("tool_calls")
-        past = messages[:-1] if begun else messages
-        extractor, skipped = read_turns(past, names_of(tools), self._longest)
-        if not kept.settled and (extractor.n_steps or names_of(tools) or not kept.features.get("n_tools")):
+    def _read(self, kept: Kept, seen: Seen, features: Mapping[str, float]) -> tuple[list[int], tuple[int, ...]]:
+        """Bring what is kept up to this request; return the steps of its turns, and the new ones."""
+        if not kept.settled and (seen.marks or seen.tools or not kept.features.get("n_tools")):
             # The first request may be a side call, such as for a title; the conversation that goes on says more.
-            kept.root, kept.settled = root_of(past), extractor.n_steps > 0
-            kept.features = {**kept.features, **extractor.features()}
+            kept.root, kept.settled = seen.root, bool(seen.marks)
+            kept.features = {**kept.features, **seen.features}
         given = {name: float(value) for name, value in features.items() if name not in kept.features}
         kept.features = {**kept.features, **given}
-        steps, seen = _count(kept, turn_marks(past), extractor)
-        return steps, seen, skipped
+        return _count(kept, seen)
 
     def _decide(self, kept: Kept, steps: list[int]) -> Ruling:
         before, fault, decision, why = kept.latched, None, None, ""
@@ -468,35 +463,99 @@ def names_of(tools: object) -> list[str] | None:
     return names or None
 
 
-def read_turns(
-    messages: Sequence[Message], tools: list[str] | None, longest: int = LONGEST_MESSAGE
-) -> tuple[StepExtractor, int]:
-    """Return an extractor that has read a conversation, and how many messages it could not read and passed over.
+class Reading:
+    """A conversation as it is read: its turns and their diagnostics, and what a request adds to it.
 
-    Each turn of the assistant is a step whatever is in it, so that turns and steps go together.
+    Parameters
+    ----------
+    tools
+        Names of the tools that are offered.
+    longest
+        Most characters of one message that are read.
 
     Examples
     --------
-    >>> odd = [{"role": "robot", "content": "Hi"}, {"role": "assistant", "tool_calls": [1]}]
-    >>> extractor, skipped = read_turns(odd, None)
-    >>> extractor.n_steps, skipped
+    Each turn of the assistant is a step whatever is in it, so that turns and steps go together.
+
+    >>> reading = Reading(None)
+    >>> reading.extend([{"role": "robot", "content": "Hi"}, {"role": "assistant", "tool_calls": [1]}])
+    >>> len(reading.seen().flags), reading.seen().skipped
     (1, 2)
     """
-    extractor = StepExtractor(tools, longest=longest)
-    plain = spelled_out(messages)
-    try:
-        extractor.extend(plain)
-    except InvalidDataError:
-        extractor, skipped = StepExtractor(tools, longest=longest), 0
-        for message in plain:
-            try:
-                extractor.extend((_with_functions(message),))
-            except InvalidDataError:
-                skipped += 1
-                if message.get("role") == "assistant":
-                    extractor.extend(({"role": "assistant", "content": "?"},))
-        return extractor, skipped
-    return extractor, 0
+
+    def __init__(self, tools: list[str] | None, longest: int = LONGEST_MESSAGE) -> None:
+        self._extractor = StepExtractor(tools, longest=longest)
+        self._marks = TurnMarks()
+        self._root: str | None = None
+        self._skipped = 0
+
+    def seen(self) -> Seen:
+        """Return what was read so far."""
+        read = self._extractor
+        about = (self._root, read.features(), list(self._marks.found), bytes(read.flags), dict(read.nll))
+        return Seen(*about, self._skipped, read.tools is not None)
+
+    def extend(self, messages: Sequence[Message]) -> None:
+        """Read messages that have come since."""
+        if self._root is None:
+            self._root = root_of(messages)
+        self._marks.extend(messages)
+        plain = spelled_out(messages)
+        known = self._extractor.n_messages
+        try:
+            self._extractor.extend(plain)
+        except InvalidDataError:
+            # Those before it were read; it and those after it are read one by one.
+            for message in plain[self._extractor.n_messages - known - 1 :]:
+                self._read_one(message)
+
+    def _read_one(self, message: Message) -> None:
+        try:
+            self._extractor.extend((_with_functions(message),))
+        except InvalidDataError:
+            self._skipped += 1
+            if message.get("role") == "assistant":
+                self._extractor.extend(({"role": "assistant", "content": "?"},))
+
+
+class Seen(NamedTuple):
+    """What a request shows.
+
+    Attributes
+    ----------
+    root
+        What the task is known by where nobody named it.
+    features
+        Those that every conversation has.
+    marks
+        Of each turn, what it says and by what it is known again, see `TurnMarks`.
+    flags, nll
+        The diagnostics of each turn, one byte each, and mean negative log-likelihoods where messages have them.
+    skipped
+        How many messages could not be read, and were passed over.
+    tools
+        Whether tools are offered.
+    """
+
+    root: str | None
+    features: dict[str, float]
+    marks: list[tuple[str, bytes]]
+    flags: bytes
+    nll: dict[int, float]
+    skipped: int
+    tools: bool
+
+
+def is_begun(messages: Sequence[Message]) -> bool:
+    """Return whether the client began the model's next answer, which is no turn yet."""
+    return bool(messages) and messages[-1].get("role") == "assistant" and not messages[-1].get("tool_calls")
+
+
+def read_conversation(messages: Sequence[Message], tools: object, longest: int = LONGEST_MESSAGE) -> Seen:
+    """Read a whole conversation."""
+    reading = Reading(names_of(tools), longest)
+    reading.extend(messages[:-1] if is_begun(messages) else messages)
+    return reading.seen()
 
 
 def _with_functions(message: Message) -> Message:
@@ -514,27 +573,27 @@ def _with_functions(message: Message) -> Message:
     return {**message, "tool_calls": plain}
 
 
-def _count(kept: Kept, marks: list[tuple[str, bytes]], extractor: StepExtractor) -> tuple[list[int], tuple[int, ...]]:
+def _count(kept: Kept, seen: Seen) -> tuple[list[int], tuple[int, ...]]:
     """Return the step of each turn, after adding those that no request has shown before, and which these are."""
     known: dict[bytes, int] = kept.live.get(KNOWN_TURNS) or {mark: step for step, mark in enumerate(kept.turns)}
-    steps, seen, latest = [], [], kept.n_steps - 1
-    for turn, (said, mark) in enumerate(marks):
+    steps, new, latest = [], [], kept.n_steps - 1
+    for turn, (said, mark) in enumerate(seen.marks):
         step = known.get(mark)
         if step is None:
             step = known[mark] = kept.n_steps
             kept.turns.append(mark)
-            kept.flags.append(extractor.flags[turn])
-            seen.append(step)
-            _made(kept, step, said, last=turn == len(marks) - 1)
-            if turn in extractor.nll:
-                kept.nll.setdefault(step, (extractor.nll[turn], 1))
-        elif step == latest and kept.flags[step] != extractor.flags[turn] and (turn == 0) == (step == 0):
+            kept.flags.append(seen.flags[turn])
+            new.append(step)
+            _made(kept, step, said, last=turn == len(seen.marks) - 1)
+            if turn in seen.nll:
+                kept.nll.setdefault(step, (seen.nll[turn], 1))
+        elif step == latest and kept.flags[step] != seen.flags[turn] and (turn == 0) == (step == 0):
             # It may have had more answers since; earlier ones are over.
-            kept.flags[step] = extractor.flags[turn]
-            seen.append(step)
+            kept.flags[step] = seen.flags[turn]
+            new.append(step)
         steps.append(step)
     kept.live[KNOWN_TURNS] = known
-    return steps, tuple(seen)
+    return steps, tuple(new)
 
 
 def _made(kept: Kept, step: int, said: str, *, last: bool) -> None:

@@ -22,28 +22,39 @@ SHORT_ID = 9
 _encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), check_circular=False).encode
 
 
-def turn_marks(messages: Sequence[Message]) -> list[tuple[str, bytes]]:
-    """Return, for each turn of the assistant, the mark of what it says, and one by which the turn is known again.
+class TurnMarks:
+    """Of each turn of the assistant, the mark of what it says, and one by which the turn is known again.
 
     The second is the same in whatever conversation the turn stands. Of turns that say the same, each has its own.
+
+    Attributes
+    ----------
+    found
+        Both, by turn.
 
     Examples
     --------
     >>> first = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}]
-    >>> compacted = [{"role": "user", "content": "Summary: none."}, first[1]]
-    >>> turn_marks(first) == turn_marks(compacted), len(set(turn_marks([*first, *first])))
+    >>> one, other = TurnMarks(), TurnMarks()
+    >>> one.extend([*first, *first])
+    >>> other.extend([{"role": "user", "content": "Summary: none."}, first[1]])
+    >>> one.found[0] == other.found[0], len(set(one.found))
     (True, 2)
     """
-    seen: Counter[str] = Counter()
-    marks = []
-    for message in messages:
-        if message.get("role") == "assistant":
-            said = reply_mark(message)
-            seen[said] += 1
-            again = b"" if seen[said] == 1 else str(seen[said]).encode()
-            mark = bytes.fromhex(said)
-            marks.append((said, blake2b(mark + again, digest_size=MARK).digest() if again else mark))
-    return marks
+
+    def __init__(self) -> None:
+        self.found: list[tuple[str, bytes]] = []
+        self._times: Counter[str] = Counter()
+
+    def extend(self, messages: Sequence[Message]) -> None:
+        """Take messages that have come since."""
+        for message in messages:
+            if message.get("role") == "assistant":
+                said = reply_mark(message)
+                self._times[said] += 1
+                mark, times = bytes.fromhex(said), self._times[said]
+                again = mark if times == 1 else blake2b(mark + str(times).encode(), digest_size=MARK).digest()
+                self.found.append((said, again))
 
 
 def conversation_marks(messages: Sequence[Message]) -> tuple[str, str]:
@@ -177,7 +188,7 @@ class Kept:
         One byte a step with the bits of `bayes_tacit.logs.extractor.FLAGS`; its length is the number of steps, which
         never falls.
     turns
-        The mark of each step's turn, see `turn_marks`: whatever conversation shows it, it is one step.
+        The mark of each step's turn, see `TurnMarks`: whatever conversation shows it, it is one step.
     made_by
         By step, the number of the call that made it; None where nobody knows.
     nll

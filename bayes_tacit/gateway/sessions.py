@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from bayes_tacit import validate
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.gateway.engine import Engine, Ruling
+from bayes_tacit.gateway.engine import Engine, Ruling, Seen
 from bayes_tacit.gateway.kept import Kept, Side, conversation_marks, reply_mark, root_of
 from bayes_tacit.gateway.log import SessionLog
 from bayes_tacit.gateway.replies import Prices, Reply, record
@@ -114,6 +114,12 @@ def identify(headers: Mapping[str, str], body: Mapping[str, Any]) -> Identity:
         if isinstance(value, str) and value.strip():
             return Identity(scope, checked_id(value.strip(), ".".join(path)), ".".join(path))
     return Identity(scope, None, INFERRED)
+
+
+def named_in(headers: Mapping[str, str]) -> str | None:
+    """Return what headers say of a session, as far as it tells sessions apart; None if they do not."""
+    given = next((headers[name] for name in HEADERS if headers.get(name)), None)
+    return None if given is None else f"{given}#{headers.get(AGENT, '')}"
 
 
 def checked_id(text: str, field: str) -> str:
@@ -282,7 +288,7 @@ class Sessions:
     def begin(
         self,
         identity: Identity,
-        messages: Sequence[Message],
+        messages: Sequence[Message] | Seen,
         tools: object = None,
         features: Mapping[str, float] | None = None,
         task: str | None = None,
@@ -294,7 +300,7 @@ class Sessions:
         identity
             Who asks; without a session, it is inferred from the conversation.
         messages, tools, features
-            As for `Engine.consider`.
+            As for `Engine.consider`; where the session has to be inferred, the messages themselves.
         task
             A name for the task, by which the log pairs sessions.
 
@@ -304,7 +310,7 @@ class Sessions:
             If the session can be neither read nor written.
         """
         marks: tuple[str, str] | None = None
-        if identity.session is None:
+        if identity.session is None and not isinstance(messages, Seen):
             marks = conversation_marks(messages)
             identity = identity._replace(session=self._inferred(identity.scope, messages, marks))
         session, engine = str(identity.session), self.engine

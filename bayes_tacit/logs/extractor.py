@@ -117,6 +117,11 @@ class StepExtractor:
         self._n_messages = 0
 
     @property
+    def n_messages(self) -> int:
+        """Number of messages so far, the last one included even if it could not be read."""
+        return self._n_messages
+
+    @property
     def n_steps(self) -> int:
         """Number of steps so far, the one that is going on included."""
         return len(self.flags)

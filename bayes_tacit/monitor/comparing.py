@@ -286,6 +286,7 @@ class _Evidence:
         """Estimate what a router comes to."""
         weights = self._weights[name][usable]
         found = {what: self._interval(self._terms(name, what, usable), usable, (name,)) for what in self._outcomes}
+        found["success"] = _share(found["success"], weights)
         return Value(
             name=name,
             sessions=int(usable.sum()),
@@ -404,6 +405,25 @@ def _interval(terms: np.ndarray, groups: np.ndarray, alike: int) -> tuple[float,
     error = math.sqrt(float(sums @ sums) * n / (n - 1)) / len(terms)
     half = float(stdtrit(alike - 1, (1 + CONFIDENCE) / 2)) * error
     return mean, mean - half, mean + half
+
+
+def _share(found: tuple[float, float, float], weights: np.ndarray) -> tuple[float, float, float]:
+    """Return the interval of a share, which few sessions make lopsided (after Agresti and Coull).
+
+    The estimate is taken for a share of so many sessions as have its variance, or where they all ended alike, of so
+    many as the weights are worth.
+    """
+    estimate, half = found[0], (found[2] - found[1]) / 2
+    if not math.isfinite(half) or not weights.any():
+        return found
+    quantile = float(stdtrit(max(1, int((weights > 0).sum()) - 1), (1 + CONFIDENCE) / 2))
+    share = min(max(estimate, 0.0), 1.0)
+    worth = float(weights.sum() ** 2 / (weights**2).sum())
+    counted = share * (1 - share) * (quantile / half) ** 2 if half > 0 and 0 < share < 1 else worth
+    counted = min(counted, 2 * worth)
+    center = (counted * share + quantile**2 / 2) / (counted + quantile**2)
+    width = quantile * math.sqrt(center * (1 - center) / (counted + quantile**2))
+    return estimate, max(0.0, center - width), min(1.0, center + width)
 
 
 def _more(gap: tuple[float, float, float], explored: int) -> int:

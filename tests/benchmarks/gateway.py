@@ -27,6 +27,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "gateway"))
 
 from processes import free_port, kill, serving, workers_of  # noqa: E402
+from stores import redis_server  # noqa: E402
 from talks import TASK, TOOLS, counting, tacit, turn  # noqa: E402
 
 from bayes_tacit.gateway import Engine, Kept  # noqa: E402
@@ -40,6 +41,7 @@ WORDS = "It has three columns, of which the second is a date and the third a num
 def tables() -> Iterator[Table]:
     """All tables, one after the other."""
     yield decisions()
+    yield throughput()
     yield latency()
     yield many_sessions()
     yield kills()
@@ -104,6 +106,77 @@ def decisions(repeats: int = 200) -> Table:
             letters = f"{len(json.dumps(after)):,}"
             table.add_row(str(len(after)), letters, name, f"{1e6 * statistics.median(found):,.0f} us")
     return table
+
+
+LOADS = {"2 KB": (2, 700), "40 KB, 20 turns": (20, 1900), "400 KB, 200 turns": (200, 1900)}
+"""Turns of a conversation, and letters of each."""
+
+AT_ONCE = 8
+GROWING = 10
+"""Requests of one session, each a turn longer than the one before."""
+
+
+def bodies(load: str) -> list[bytes]:
+    """The requests of one session, as a client sends them."""
+    turns, letters = LOADS[load]
+    messages: list[dict[str, object]] = list(TASK)
+    found = []
+    for number in range(turns):
+        if number >= turns - GROWING:
+            found.append(json.dumps({"model": "m", "messages": messages, "tools": TOOLS}).encode())
+        said = turn(number)
+        said[1]["content"] = f"{said[1]['content']} {(WORDS * 30)[: letters - 200]}"
+        messages += said
+    found.append(json.dumps({"model": "m", "messages": messages, "tools": TOOLS}).encode())
+    return found
+
+
+def throughput(seconds: float = 2.0, rounds: int = 5) -> Table:
+    """Requests a second of eight clients, as a share of what a bare pass-through serves in the same rounds."""
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        direct, _ = stack.enter_context(models())
+        port = free_port()
+        words = (sys.executable, "-m", "benchmarks.gateway_peers", "bare", str(port), direct)
+        stack.enter_context(program(*words, port=port))
+        places = {"bare": f"http://127.0.0.1:{port}/v1"}
+        redis = stack.enter_context(redis_server(folder)).url
+        for name, state in (("log and file", str(folder / "sessions.sqlite")), ("log and Redis", redis)):
+            inside = folder / name.replace(" ", "")
+            inside.mkdir()
+            options = ("--state", state, "--log", str(inside / "log.jsonl"))
+            _, url = stack.enter_context(serving(tacit(), direct, direct, inside, *options, workers=1))
+            places[name] = f"{url}/v1"
+        table = Table("load", *places, "ratio, file", "ratio, Redis", title=f"requests a second, {AT_ONCE} at once")
+        for load in LOADS:
+            rates: dict[str, list[float]] = {name: [] for name in places}
+            for number in range(rounds):
+                for name, url in places.items():
+                    rates[name].append(asyncio.run(_rate(url, bodies(load), seconds, f"{load}-{number}")))
+            median = {name: statistics.median(one) for name, one in rates.items()}
+            ratios = [f"{median[name] / median['bare']:.2f}" for name in list(places)[1:]]
+            table.add_row(load, *(f"{one:,.0f}" for one in median.values()), *ratios)
+    return table
+
+
+async def _rate(url: str, requests: list[bytes], seconds: float, run: str) -> float:
+    done, end = 0, time.perf_counter() + seconds
+
+    async def client(number: int, session: aiohttp.ClientSession) -> None:
+        nonlocal done
+        while time.perf_counter() < end:
+            headers = {"x-session-id": f"{run}-{number}-{done}", "content-type": "application/json"}
+            for raw in requests:
+                async with session.post(f"{url}/chat/completions", data=raw, headers=headers) as answer:
+                    await answer.read()
+                    if answer.status != 200:
+                        raise RuntimeError(f"{url} answered {answer.status}")
+                done += 1
+
+    start = time.perf_counter()
+    async with aiohttp.ClientSession() as session:
+        await asyncio.gather(*(client(number, session) for number in range(AT_ONCE)))
+    return done / (time.perf_counter() - start)
 
 
 def latency(rounds: int = 300) -> Table:

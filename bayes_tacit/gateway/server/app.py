@@ -203,7 +203,7 @@ class Conversation:
         try:
             key = scope["app"].state.guard.scope(named)
             raw = await read_body(receive, named.get("content-length"), limits.body, limits.reading)
-            asked, session = await desk.asked(self.protocol, raw, key)
+            asked, session = await desk.asked(self.protocol, raw, key, named)
             ticket = await desk.begin(named, asked, key, session)
         except RefusedError as error:
             desk.metrics.add("tacit_requests_total", side="none", status=error.status)
@@ -280,8 +280,8 @@ def _answered(handler: Handler) -> Callable[[Request], Awaitable[Response]]:
 async def _decision(request: Request, desk: Desk) -> Response:
     """Decide on messages without sending them anywhere."""
     scope = request.app.state.guard.scope(request.headers)
-    asked, session = await desk.asked(CHAT, await _raw_body(request, desk), scope)
-    if asked.messages is None:
+    asked, session = await desk.asked(CHAT, await _raw_body(request, desk), scope, request.headers)
+    if asked.messages is None and asked.seen is None:
         raise RefusedError(400, "messages are missing; expected a list of at least one message")
     ticket = await desk.begin(request.headers, asked, scope, session)
     if ticket is None:  # messages are there

@@ -17,12 +17,13 @@ import orjson
 from starlette.types import Receive, Scope, Send
 
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.gateway.engine import Ruling
+from bayes_tacit.gateway.engine import Ruling, Seen
 from bayes_tacit.gateway.forwarding import forwarded
 from bayes_tacit.gateway.kept import Side
-from bayes_tacit.gateway.protocols import RESPONSES, Protocol
+from bayes_tacit.gateway.protocols import CHAT, RESPONSES, Protocol
 from bayes_tacit.gateway.replies import Reply, Usage
 from bayes_tacit.gateway.server.metrics import Metrics
+from bayes_tacit.gateway.server.prefixes import Prefixes
 from bayes_tacit.gateway.server.settings import Settings
 from bayes_tacit.gateway.server.storage import Storage
 from bayes_tacit.gateway.server.upstreams import PREFIX, Headers, Upstreams
@@ -35,6 +36,7 @@ from bayes_tacit.gateway.sessions import (
     features_in,
     identify,
     items_in,
+    named_in,
 )
 from bayes_tacit.gateway.store import StoreDownError
 from bayes_tacit.logs.messages import Message
@@ -217,12 +219,22 @@ class Asked:
         The conversation, None where there is none; with what went before, where the client left that to the server.
     changes
         Fields of the body that are others when it is sent on.
+    seen
+        What the conversation shows, where only what is new in it was read; then messages are not in the body.
     """
 
     raw: bytes
     body: dict[str, Any]
     messages: list[Message] | None
     changes: dict[str, Any] = field(default_factory=dict)
+    seen: Seen | None = None
+
+    def whole(self) -> Asked:
+        """Return it with all that came."""
+        if self.seen is None:
+            return self
+        body = parse_object(self.raw)
+        return replace(self, body=body, messages=CHAT.read(body), seen=None)
 
 
 class Desk:
@@ -236,9 +248,15 @@ class Desk:
         self.upstreams = upstreams
         self.metrics = metrics
         self.storage = storage
+        self._prefixes = Prefixes()
 
-    async def asked(self, protocol: Protocol, raw: bytes, scope: str) -> tuple[Asked, str | None]:
+    async def asked(
+        self, protocol: Protocol, raw: bytes, scope: str, headers: Mapping[str, str]
+    ) -> tuple[Asked, str | None]:
         """Read a request; return it, and the session that it goes on where it names an earlier answer."""
+        name = named_in(headers) if protocol is CHAT else None
+        if name is not None and (found := self._prefixes.read((scope, name), raw)) is not None:
+            return Asked(raw, found[0], None, seen=found[1]), None
         body = await asyncio.to_thread(parse_object, raw) if len(raw) > LARGE else parse_object(raw)
         if protocol is not RESPONSES:
             return Asked(raw, body, protocol.read(body)), None
@@ -266,7 +284,7 @@ class Desk:
             identity = identity._replace(session=session, source="previous_response_id")
         if asked.messages is None and identity.session is None:
             return None
-        messages = asked.messages or ()
+        messages = asked.seen or asked.messages or ()
         try:
             ticket = await self.storage.run(
                 lambda: self.sessions.begin(identity, messages, asked.body.get("tools"), features, task)
@@ -422,7 +440,7 @@ class Exchange:
         return await self._post(), b""
 
     async def _post(self) -> aiohttp.ClientResponse:
-        upstream, asked = self.desk.upstreams.side(self.side), self.asked
+        upstream, asked = self.desk.upstreams.side(self.side), self._needed()
         if self.protocol.name not in upstream.speaks:
             said = (
                 f"the {self.side} model's server speaks {' and '.join(upstream.speaks)}, not {self.protocol.name}; "
@@ -438,6 +456,17 @@ class Exchange:
             changes |= {} if "logprobs" in asked.body else LOGPROBS
         content = outgoing(asked.raw, asked.body, changes, upstream.model)
         return await self.desk.upstreams.send(self.side, "POST", self.protocol.path, self.query, self.headers, content)
+
+    def _needed(self) -> Asked:
+        """Return the request with its messages where something in them may have to be changed."""
+        asked, ticket, upstream = self.asked, self.ticket, self.desk.upstreams.side(self.side)
+        if asked.seen is None or ticket is None:
+            return asked
+        turns, by_strong = len(asked.seen.marks), len(ticket.ruling.by_strong)
+        foreign = by_strong < turns if self.side == "strong" else by_strong > 0
+        rename = upstream.model is not None and asked.raw.count(b'"model"') != 1
+        ask = self.desk.settings.logprobs and self.side == "cheap"
+        return asked.whole() if foreign or ticket.ruling.cut or rename or ask else asked
 
     async def _pass_back(self, answer: aiohttp.ClientResponse, beginning: bytes, send: Send) -> None:
         self.status = answer.status
