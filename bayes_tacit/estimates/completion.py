@@ -133,6 +133,7 @@ def _needed(tree: xr.DataTree) -> tuple[xr.Dataset, xr.Dataset]:
         raise InvalidDataError(expected, field="variables of constant_data", value=list(constant.data_vars))
     parameters = ["gamma0", "beta0", "s", *(["gamma", "beta"] if "feature_mean" in constant else [])]
     parameters += ["w"] if "w" not in constant else []
+    parameters += ["delta"] if settings.get("spread") == "features" and "feature_mean" in constant else []
     parameters += ["rho"] if "memory_nodes" in constant else []
     parameters += ["gamma_spread", "gamma_offset", "beta_spread", "beta_offset"] if settings.get("groups") else []
     for name in parameters:
@@ -230,7 +231,7 @@ def replicates(
     for at in range(len(logit)):
         w = flat["w"][at] if flat["w"].size else fixed
         memory = [flat["rho"][at]] if flat["rho"].size else []
-        steps[at] = crossing.draw(location[at], flat["s"][at], logit[at], *w, *memory, rng=rng)
+        steps[at] = crossing.draw(location[at], scale_at(flat, evidence, at), logit[at], *w, *memory, rng=rng)
     steps = steps.astype(np.promote_types("int8", np.min_scalar_type(-int(steps.max(initial=0)) - 1)))
     shape = (some.sizes["chain"], some.sizes["draw"], -1)
     coords = {"chain": some["chain"].values, "draw": some["draw"].values, "episode": evidence.episode}
@@ -327,8 +328,14 @@ def linear_predictors(
     return logit, location[:, evidence.timed], flat
 
 
+def scale_at(flat: dict[str, np.ndarray], evidence: Evidence, draw: int) -> float | np.ndarray:
+    """Return s of a draw, or the scale of each timed episode's threshold where it depends on the features."""
+    s = float(flat["s"][draw])
+    return s * np.exp(evidence.features[evidence.timed] @ flat["delta"][draw]) if flat["delta"].size else s
+
+
 def _predictors(posterior: xr.Dataset, evidence: Evidence) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
-    flat = {name: _flatten(posterior, name) for name in ("gamma0", "gamma", "beta0", "beta", "s", "w", "rho")}
+    flat = {name: _flatten(posterior, name) for name in ("gamma0", "gamma", "beta0", "beta", "s", "w", "rho", "delta")}
     n_draws = len(flat["s"])
     if "gamma" not in posterior:
         flat["gamma"] = flat["beta"] = np.zeros((n_draws, 0))
@@ -354,10 +361,11 @@ def _by_draw(posterior: xr.Dataset, evidence: Evidence) -> tuple[np.ndarray, np.
     for draw in range(n_draws):
         at = evidence if evidence.grid is None else evidence.at_memory(float(flat["rho"][draw]))
         w = flat["w"][draw] if learned else np.ones(1)
-        if evidence.spec.family in FAMILIES:
-            row_masses(at, w, location[draw], flat["s"][draw], threshold[draw], earlier[draw])
+        scale = scale_at(flat, evidence, draw)
+        if evidence.spec.family in FAMILIES and isinstance(scale, float):
+            row_masses(at, w, location[draw], scale, threshold[draw], earlier[draw])
         else:
-            bounds = log_bounds(at, w, NUMPY).standardized(location[draw], flat["s"][draw], evidence.n_left)
+            bounds = log_bounds(at, w, NUMPY).standardized(location[draw], scale, evidence.n_left)
             threshold[draw] = log_mass(bounds, evidence.n_interval, family, NUMPY)
             earlier[draw, evidence.n_left :] = family.cdf(bounds.lower)
     return special.log_expit(sign * logit), threshold, earlier
@@ -523,7 +531,8 @@ def weakly_informative(
         "beta0": _normal(posterior["beta0"], center, prior.location_intercept),
         "s": _normal(log_s, float(np.log(prior.scale_median)), prior.scale_spread) - log_s,
     }
-    for name, scale in (("gamma", prior.incidence_slope), ("beta", prior.location_slope)):
+    slopes = {"gamma": prior.incidence_slope, "beta": prior.location_slope, "delta": prior.scale_slope}
+    for name, scale in slopes.items():
         if name in posterior:
             out[name] = _normal(posterior[name], 0.0, scale).sum("feature")
     for name, scale in (("gamma", prior.incidence_spread), ("beta", prior.location_spread)):
@@ -560,6 +569,8 @@ def prior_draws(
     if p:
         out["gamma"] = ((*sample, "feature"), rng.normal(0.0, prior.incidence_slope, (*shape, p)))
         out["beta"] = ((*sample, "feature"), rng.normal(0.0, prior.location_slope, (*shape, p)))
+    if p and evidence.spec.spread == "features":
+        out["delta"] = ((*sample, "feature"), rng.normal(0.0, prior.scale_slope, (*shape, p)))
     if "w" not in table:
         out["w"] = ((*sample, "diagnostic"), rng.dirichlet(np.full(d, prior.concentration), shape))
     coords: dict[str, object] = {"chain": [0], "draw": np.arange(draws)}

@@ -141,6 +141,12 @@ def fit_map(
         floor = validate.number("floor", floor, "a number between 0 and 1, or None", above=0, below=1)
 
     model = spec_from(spec, settings)
+    if model.spread != "same":
+        raise InvalidDataError(
+            "'same': the point estimate has one s; sample_posterior takes a spread by features",
+            field="spread",
+            value=model.spread,
+        )
     if model.groups is not None:
         raise InvalidDataError(
             "None: at the mode the spread of groups would be zero; sample_posterior takes them",

@@ -189,6 +189,7 @@ VARIABLES: dict[str, dict[str, tuple[tuple[str, ...], tuple[str, Callable[[np.nd
         "w": (("diagnostic",), SIMPLEX),
         "gamma": (("feature",), FINITE),
         "beta": (("feature",), FINITE),
+        "delta": (("feature",), FINITE),
         "rho": ((), ("numbers from 0 to 1", lambda values: (values >= 0) & (values <= 1))),
     },
     "constant_data": {
@@ -268,7 +269,7 @@ def _check_agreement(posterior: xr.Dataset, constant: xr.Dataset, attrs: Mapping
         raise refuse_variables(constant, "constant_data", "feature_mean with feature_scale")
     features = _names(constant, "feature") if "feature_mean" in constant else []
     if features:
-        for slopes in ("gamma", "beta"):
+        for slopes in ("gamma", "beta", *(["delta"] if attrs.get("spread") == "features" else [])):
             if slopes not in posterior:
                 raise refuse_variables(posterior, "posterior", f"{slopes!r} among them")
         if sorted(given := _names(posterior, "feature")) != sorted(features):

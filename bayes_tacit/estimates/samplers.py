@@ -121,7 +121,7 @@ def compiled_for(model: pm.Model, table: Table, evidence: Evidence, prior: Prior
     shape = len(evidence.feature_names), len(evidence.diagnostic_names)
     groups = None if evidence.grouping is None else len(evidence.grouping.names)
     kind: tuple[object, ...] = (*shape, groups, evidence.weights is None, evidence.grid is None)
-    kind += (type(prior), repr(prior), evidence.family)
+    kind += (type(prior), repr(prior), evidence.family, evidence.spec.spread)
     if evidence.records is not None:
         kind += (repr(evidence.records.noise), evidence.records.any_marks)
     if type(prior) is not WeaklyInformativePrior:

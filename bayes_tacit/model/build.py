@@ -138,7 +138,11 @@ def state_model(
         else:
             location = location[data["timed_position"]]
             _observe_strong_success(evidence, data, logit, floor)
-            _observe_threshold(evidence, data, crossing, location, s, w, rho, logit, floor)
+            scale = s
+            if evidence.spec.spread == "features" and p:
+                delta = prior.state(Site("delta", evidence.n, p, "feature"))
+                scale = s * pt.exp(data["features"] @ delta)[data["timed_position"]]
+            _observe_threshold(evidence, data, crossing, location, scale, w, rho, logit, floor)
     return model
 
 

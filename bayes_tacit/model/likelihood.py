@@ -46,11 +46,13 @@ class Bounds:
     width: Array
 
     def standardized(self, location: Array, scale: Array, n_left: int) -> Bounds:
-        """Subtract the location of each row and divide by the scale."""
+        """Subtract the location of each row and divide by the scale, which is one number or has one a row."""
+        by_row = getattr(scale, "ndim", 0) > 0
+        left, rest = (scale[:n_left], scale[n_left:]) if by_row else (scale, scale)
         return Bounds(
-            upper=(self.upper - location[:n_left]) / scale,
-            lower=(self.lower - location[n_left:]) / scale,
-            width=self.width / scale,
+            upper=(self.upper - location[:n_left]) / left,
+            lower=(self.lower - location[n_left:]) / rest,
+            width=self.width / (rest[: self.width.shape[0]] if by_row else rest),
         )
 
 
@@ -89,7 +91,7 @@ def threshold_log_likelihood(evidence: Evidence, w: Array, location: Array, scal
     location
         mu of each timed episode, length m.
     scale
-        s, positive.
+        s, positive; one number, or one a timed episode.
     xp
         Array namespace: `bayes_tacit.model.families.NUMPY` or `bayes_tacit.model.build.PYTENSOR`.
     """
@@ -175,7 +177,7 @@ class CrossingSteps:
     def draw(
         self,
         location: np.ndarray,
-        scale: np.ndarray,
+        scale: np.ndarray | float,
         logit: np.ndarray,  # noqa: ARG002
         *given: np.ndarray,
         rng: np.random.Generator | None = None,

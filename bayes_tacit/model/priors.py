@@ -27,8 +27,8 @@ class Site:
     Attributes
     ----------
     name
-        The parameter: "gamma0", "gamma", "beta0", "beta", "s", "w", "rho" (a memory that is learned), "gamma_spread" or
-        "beta_spread" (of groups), "lucky0" or "lucky_slope" (of Cheap's luck by features).
+        The parameter: "gamma0", "gamma", "beta0", "beta", "s", "w", "rho" (a memory that is learned), "delta" (of
+        a spread by features), "gamma_spread" or "beta_spread" (of groups), "lucky0" or "lucky_slope" (of luck).
     n_episodes
         How many episodes there are.
     size, dims
@@ -200,12 +200,16 @@ class WeaklyInformativePrior:
         of their intercepts. At 1 and 0.5 groups may differ as much as features of one standard deviation make tasks
         differ.
 
+    scale_slope
+        Scale of delta ~ Normal(0, .), where the spread depends on the features. At 0.3, one standard deviation of a
+        feature multiplies s by up to 1.8 either way (two sds).
+
     Examples
     --------
     >>> WeaklyInformativePrior(location_slope=0.25)
     WeaklyInformativePrior(incidence_intercept=1.5, incidence_slope=1.0, location_intercept=1.5, location_slope=0.25, \
 scale_median=0.7, scale_spread=0.5, concentration=1.0, memory_kept=1.0, memory_lost=1.0, incidence_spread=1.0, \
-location_spread=0.5)
+location_spread=0.5, scale_slope=0.3)
     """
 
     proper: ClassVar[bool] = True
@@ -220,6 +224,7 @@ location_spread=0.5)
     memory_lost: float = 1.0
     incidence_spread: float = 1.0
     location_spread: float = 0.5
+    scale_slope: float = 0.3
 
     def __post_init__(self) -> None:
         for field in fields(WeaklyInformativePrior):
@@ -242,6 +247,8 @@ location_spread=0.5)
                 return pm.Normal(site.name, 0.0, scale, dims=site.dims)
             case "w":
                 return pm.Dirichlet(site.name, np.full(site.size, self.concentration), dims=site.dims)
+            case "delta":
+                return pm.Normal(site.name, 0.0, self.scale_slope, dims=site.dims)
             case "rho":
                 return pm.Beta(site.name, self.memory_kept, self.memory_lost)
             case "gamma_spread" | "beta_spread":

@@ -28,6 +28,9 @@ Unmarked = Literal["due", "outcome"]
 ZeroMass = Literal["refuse", "drop_window"]
 """What to do with a window that has no mass: refuse the data, or forget the window and keep B = 1."""
 
+Spread = Literal["same", "features"]
+"""Whether log thresholds spread alike in all tasks, or by the features."""
+
 COORDINATE = "setting"
 """Coordinate of `constant_data` that holds the settings as JSON in a trace that PyMC made."""
 
@@ -76,6 +79,9 @@ class ModelSpec:
         partially pooled: normal around zero with a spread that has a prior; not for `fit_map`. Scores and routers give
         a known group its own, and a new one a draw from the spread: one for every posterior draw, so that the mean and
         the quantiles of q(t) are over new groups, too.
+    spread
+        "same", as in the paper: log thresholds have one scale s; or "features": it is s exp(x delta), with a slope
+        `delta` for each feature. Not for `fit_map`.
     noise
         How outcomes and marks come about, as a `Noise`, where outcomes are noisy, repeated or missing, or marks may be
         wrong: each record is then a sum over whether Strong can solve the task (`bayes_tacit.model.strata`). By default
@@ -101,6 +107,7 @@ class ModelSpec:
     features: str | Design | None = None
     groups: str | None = None
     noise: Noise | None = None
+    spread: Spread = "same"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "family", family_named(self.family).name)
@@ -121,11 +128,15 @@ class ModelSpec:
             raise InvalidDataError(expected, field="features", value=self.features)
         if not (self.groups is None or isinstance(self.groups, str)):
             raise InvalidDataError("the name of a column", field="groups", value=self.groups)
+        validate.choice("spread", self.spread, get_args(Spread))
         if not (self.noise is None or isinstance(self.noise, Noise)):
             raise InvalidDataError("a Noise, such as Noise(sensitivity=(8, 2))", field="noise", value=self.noise)
         if self.noise is not None and self.unmarked == "outcome":
             expected = "'due': beside noise every Cheap rollout says whether it crossed its threshold"
             raise InvalidDataError(expected, field="unmarked", value=self.unmarked)
+        if self.noise is not None and self.spread != "same":
+            expected = "'same': a spread by features is for outcomes and marks that are exact"
+            raise InvalidDataError(expected, field="spread", value=self.spread)
 
     def __repr__(self) -> str:
         given = {field.name: value for field in fields(self) if (value := getattr(self, field.name)) != field.default}
@@ -215,6 +226,7 @@ class ModelSettings(TypedDict, total=False):
     features: str | Design | None
     groups: str | None
     noise: Noise | None
+    spread: Spread
 
 
 def spec_from(spec: ModelSpec | None, settings: ModelSettings) -> ModelSpec:

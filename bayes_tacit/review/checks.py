@@ -177,8 +177,9 @@ def _agreement(tree: xr.DataTree, episodes: Episodes, fit: MapFit | None) -> Che
     if fit is not None:
         return check_map_agreement(tree, fit)
     spec = spec_of(tree)
-    if spec.groups is not None:
-        sentence = "There is no point estimate of groups to compare with: at its mode their spread would be zero."
+    if spec.groups is not None or spec.spread != "same":
+        what = "groups" if spec.groups is not None else "a spread by features"
+        sentence = f"There is no point estimate of {what} to compare with."
         return CheckResult(AGREEMENT, None, pd.DataFrame(), sentence, hint=True)
     prior = prior_of(tree)
     own = type(prior) is not WeaklyInformativePrior

@@ -22,6 +22,7 @@ from bayes_tacit.estimates.completion import (
     linear_predictors,
     pointwise_log_likelihood,
     prior_of,
+    scale_at,
     weakly_informative,
 )
 from bayes_tacit.estimates.map_fit import MapFit, fit_map
@@ -152,7 +153,7 @@ def by_group(tree: xr.DataTree) -> xr.DataTree:
         w = flat["w"][draw] if flat["w"].size and evidence.weights is None else np.ones(1)
         found = np.zeros(evidence.n)
         moved = location[draw] + shift[evidence.timed]
-        found[evidence.timed] = threshold_log_likelihood(at, w, moved, flat["s"][draw], NUMPY)
+        found[evidence.timed] = threshold_log_likelihood(at, w, moved, scale_at(flat, evidence, draw), NUMPY)
         return found
 
     total = np.zeros((len(logit), size))
@@ -530,7 +531,7 @@ def can_profile_memory(tree: xr.DataTree) -> bool:
     learned = "w" in group_of(tree, "posterior")
     weighed = group_of(tree, "posterior" if learned else "constant_data")["diagnostic"].values.tolist()
     own = weighed[:-1] if spec.clock else weighed
-    plain = spec.memory == 1 and spec.groups is None
+    plain = spec.memory == 1 and spec.groups is None and spec.spread == "same"
     return plain and (learned or len(weighed) == 1) and CLOCK not in own
 
 

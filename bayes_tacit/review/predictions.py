@@ -174,7 +174,8 @@ def mean_incidence(draws: Draws, x: np.ndarray) -> np.ndarray:
 def probability_crossed(draws: Draws, x: np.ndarray, diagnostics: np.ndarray) -> np.ndarray:
     """Return F(R(t)), the probability of having crossed by each step, under one draw: (episode, step)."""
     location = draws.location(x)[:, None]
-    probability: np.ndarray = score(1.0, location, draws.s, draws.cumulative_risk(diagnostics), draws.family)[..., 0]
+    scale = draws.s if draws.delta is None else draws.scale(x)[:, None]
+    probability: np.ndarray = score(1.0, location, scale, draws.cumulative_risk(diagnostics), draws.family)[..., 0]
     return probability
 
 
@@ -372,7 +373,8 @@ class TimedEpisodes:
         memory = draws.memory.mean() if isinstance(draws.memory, np.ndarray) else draws.memory
         values = {name: getattr(draws, name).mean(axis=0, keepdims=True) for name in ("w", "gamma0", "gamma", "beta0")}
         slopes = {name: getattr(draws, name).mean(axis=0, keepdims=True) for name in ("beta", "s")}
-        return Draws(**values, **slopes, family=draws.family, memory=float(memory), clock=draws.clock)
+        delta = None if draws.delta is None else draws.delta.mean(axis=0, keepdims=True)
+        return Draws(**values, **slopes, family=draws.family, memory=float(memory), clock=draws.clock, delta=delta)
 
     @cached_property
     def crossed(self) -> np.ndarray:

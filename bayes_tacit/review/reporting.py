@@ -333,7 +333,7 @@ def parameter_table(tree: xr.DataTree, diagnostics: pd.DataFrame) -> pd.DataFram
     posterior = tree["posterior"].to_dataset()
     tail = (1 - PROBABILITY) / 2
     rows = {}
-    for name in ("w", "gamma0", "gamma", "beta0", "beta", "s"):
+    for name in ("w", "gamma0", "gamma", "beta0", "beta", "s", "delta"):
         if name not in posterior:
             continue
         array = posterior[name].transpose("chain", "draw", ...)

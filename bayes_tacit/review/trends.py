@@ -22,7 +22,7 @@ from scipy import sparse, special
 
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.data.layout import carried_variables
-from bayes_tacit.estimates.completion import evidence_of, linear_predictors
+from bayes_tacit.estimates.completion import evidence_of, linear_predictors, scale_at
 from bayes_tacit.model.evidence import Evidence, final_sums
 from bayes_tacit.model.families import NUMPY
 from bayes_tacit.model.likelihood import threshold_log_likelihood
@@ -63,7 +63,7 @@ ADVICE = {
 """What to do about a trend, by its kind."""
 
 
-Point = tuple[Evidence, np.ndarray, np.ndarray, float]
+Point = tuple[Evidence, np.ndarray, np.ndarray, np.ndarray | float]
 """What the masses of windows depend on: the evidence, the weights, the locations, the scale."""
 
 
@@ -159,7 +159,7 @@ class Slopes:
     logit, location
         (draw, episode) and (draw, timed).
     s
-        (draw,).
+        (draw,), or (draw, timed) where it depends on the features.
     w
         (draw, diagnostic); a column of ones if the weights are fixed.
     memory
@@ -190,7 +190,8 @@ class Slopes:
         learned = evidence.weights is None and flat["w"].size > 0
         memory = flat["rho"] if flat["rho"].size else float(evidence.spec.memory)
         w = flat["w"] if learned else np.ones((len(logit), 1))
-        return cls(evidence, episodes, logit, location, flat["s"], w, memory, values.reshape(-1, evidence.n))
+        scale = np.array([scale_at(flat, evidence, draw) for draw in range(len(logit))])
+        return cls(evidence, episodes, logit, location, scale, w, memory, values.reshape(-1, evidence.n))
 
     @property
     def weighted(self) -> bool:
@@ -211,13 +212,13 @@ class Slopes:
     @cached_property
     def place(self) -> np.ndarray:
         """Where the risk at the end lies in each timed episode's distribution of thresholds, standardized."""
-        return self._place(self.location.mean(axis=0), float(self.s.mean()), self.w.mean(axis=0))
+        return self._place(self.location.mean(axis=0), self.s.mean(axis=0), self.w.mean(axis=0))
 
     @cached_property
     def at_mean(self) -> dict[str, np.ndarray]:
         """The slopes at the mean of the parameters, by name."""
         logit, location, s, w = (part.mean(axis=0) for part in (self.logit, self.location, self.s, self.w))
-        return self._at(logit, location, float(s), w, float(np.mean(self.memory)))
+        return self._at(logit, location, s, w, float(np.mean(self.memory)))
 
     def by_draw(self) -> Iterator[dict[str, np.ndarray]]:
         """Yield the slopes under each draw."""
@@ -225,13 +226,13 @@ class Slopes:
         for at in zip(self.logit, self.location, self.s, self.w, memory, strict=True):
             yield self._at(*at)
 
-    def _place(self, location: np.ndarray, s: float, w: np.ndarray) -> np.ndarray:
+    def _place(self, location: np.ndarray, s: np.ndarray | float, w: np.ndarray) -> np.ndarray:
         with np.errstate(divide="ignore"):
             place: np.ndarray = (np.log(self._end @ w) - location) / s
         return place.clip(-FARTHEST, FARTHEST)
 
     def _at(
-        self, logit: np.ndarray, location: np.ndarray, s: float, w: np.ndarray, memory: float
+        self, logit: np.ndarray, location: np.ndarray, s: np.ndarray | float, w: np.ndarray, memory: float
     ) -> dict[str, np.ndarray]:
         evidence = self.evidence.at_memory(memory)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -75,6 +75,8 @@ class HandoffScore(Rule):
         Probability of a posterior quantile: 0.1 hands off only where 90% of the posterior agrees. None for the mean.
     start
         What is asked before the first step; None for nothing.
+    delta
+        (draw, feature), where the spread of thresholds depends on the features: s exp(x delta); empty elsewhere.
     """
 
     policy = "tacit_switch"
@@ -91,6 +93,7 @@ class HandoffScore(Rule):
     scale: np.ndarray
     quantile: float | None = None
     start: Start | None = None
+    delta: np.ndarray = field(default_factory=lambda: np.zeros(0))
 
     def __post_init__(self) -> None:
         """Check the numbers."""
@@ -101,6 +104,8 @@ class HandoffScore(Rule):
         columns = {"w": (self.w.shape[1],), "gamma": (p,), "beta": (p,)}
         for name in PARAMETERS:
             validate.finite(name, getattr(self, name), (n, *columns.get(name, ())))
+        if self.delta.size:
+            validate.finite("delta", self.delta, (n, p))
         validate.finite("memory", self.memory, (n,) if len(self.memory) != 1 else (1,))
         if not ((self.memory >= 0) & (self.memory <= 1)).all():
             raise InvalidDataError("numbers from 0 to 1", field="memory", value=self.memory.tolist())
@@ -129,6 +134,7 @@ class HandoffScore(Rule):
             scale=fitted.feature_scale,
             quantile=None if validate.rule("rule", rule) == "mean" else float(rule),
             start=start,
+            delta=np.zeros(0) if draws.delta is None else draws.delta,
         )
 
     def thinned(self, most: int) -> HandoffScore:
@@ -142,6 +148,7 @@ class HandoffScore(Rule):
             self,
             **{name: getattr(self, name)[some] for name in PARAMETERS},
             memory=self.memory[some] if len(self.memory) == n else self.memory,
+            delta=self.delta[some] if self.delta.size else self.delta,
             start=None if start is None else replace(start, intercept=start.intercept[some], slopes=start.slopes[some]),
         )
 
@@ -154,6 +161,7 @@ class HandoffScore(Rule):
             family=family_named(self.family),
             memory=self.memory if by_draw else float(self.memory[0]),
             clock=self.clock,
+            delta=self.delta if self.delta.size else None,
         )
 
     @property
@@ -175,10 +183,11 @@ class HandoffScore(Rule):
             z = (x - self.mean) / self.scale
             pi, location = self.draws.incidence(z), self.draws.location(z)
             begun = {} if self.start is None else {"_q": self.start.scores(self.draws, z)}
+            spread: State = {"scale": self.draws.scale(z)} if self.delta.size else {}
         shape = (len(x), *(self.w.shape[1:] if self._rates is None else self._rates.shape))
         nothing = np.zeros(shape)
         sums = {"total": nothing} if self._rates is None else {"level": nothing, "peak": nothing}
-        return {"pi": pi, "location": location, **sums, "risk": np.zeros(len(x)), **begun}
+        return {"pi": pi, "location": location, **sums, "risk": np.zeros(len(x)), **spread, **begun}
 
     def opening(self, state: State) -> np.ndarray | None:
         """Return c pi(x) - P(Cheap succeeds | x), its mean or quantile."""
@@ -197,9 +206,10 @@ class HandoffScore(Rule):
                 level = self._rates * state["level"] + (u[:, :, None] if by_draw else u)
                 sums = {"level": level, "peak": np.maximum(state["peak"], level)}
                 risk = _by_draw(sums["peak"], self.w) if by_draw else self.draws.risk(sums["peak"])
-            q = score(state["pi"], state["location"], self.s, risk, self.draws.family)
+            q = score(state["pi"], state["location"], state.get("scale", self.s), risk, self.draws.family)
             mean = risk[:, 0] if risk.shape[1] == 1 else risk.mean(axis=1)
-        reached = {"pi": state["pi"], "location": state["location"], **sums, "risk": mean}
+        known: State = {name: state[name] for name in ("pi", "location", "scale") if name in state}
+        reached = {**known, **sums, "risk": mean}
         return {**reached, "_added": mean - state["risk"], "_q": q}, self._summary(q)
 
     def _summary(self, q: np.ndarray) -> np.ndarray:

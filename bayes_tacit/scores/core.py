@@ -43,6 +43,8 @@ class Draws:
         rho: one number that all draws share, or (draw,).
     clock
         Whether the last weight is the clock's, which is not among the diagnostics.
+    delta
+        (draw, feature), where the spread of thresholds depends on the features: s exp(x delta).
     """
 
     w: np.ndarray
@@ -54,6 +56,7 @@ class Draws:
     family: Family
     memory: float | np.ndarray = 1.0
     clock: bool = False
+    delta: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.s)
@@ -70,6 +73,7 @@ class Draws:
             family=self.family,
             memory=self.memory[some] if isinstance(self.memory, np.ndarray) else self.memory,
             clock=self.clock,
+            delta=None if self.delta is None else self.delta[some],
         )
 
     def thinned(self, most: int) -> Draws:
@@ -83,6 +87,10 @@ class Draws:
     def location(self, x: np.ndarray) -> np.ndarray:
         """Give mu for standardized features (..., feature): (..., draw)."""
         return self.beta0 + _weighted_sum(x, self.beta)
+
+    def scale(self, x: np.ndarray) -> np.ndarray:
+        """Give s for standardized features (..., feature): (..., draw), or (draw,) where it is the same for all."""
+        return self.s if self.delta is None else self.s * np.exp(_weighted_sum(x, self.delta))
 
     def risk(self, diagnostics: np.ndarray) -> np.ndarray:
         """Give w u, which is what each checkpoint adds to R if nothing is forgotten: (..., draw)."""

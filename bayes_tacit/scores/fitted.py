@@ -148,6 +148,8 @@ class Fitted:
         validate.positive("feature scale", self.feature_scale)
         for name in PARAMETERS:
             validate.finite(name, getattr(self.draws, name), shape_of(name, n, d, p))
+        if self.draws.delta is not None:
+            validate.finite("delta", self.draws.delta, (n, p))
         memory = np.atleast_1d(self.draws.memory)
         if np.ndim(self.draws.memory):
             validate.finite("memory", memory, (n,))
@@ -226,7 +228,7 @@ def order_of(field: str, given: tuple[str, ...], wanted: tuple[str, ...]) -> lis
 def _own_draws(draws: Draws) -> Draws:
     parameters: dict[str, Any] = {name: _own(getattr(draws, name)) for name in PARAMETERS}
     memory = _own(draws.memory) if isinstance(draws.memory, np.ndarray) else float(draws.memory)
-    return replace(draws, **parameters, memory=memory)
+    return replace(draws, **parameters, memory=memory, delta=None if draws.delta is None else _own(draws.delta))
 
 
 def _own(array: np.ndarray) -> np.ndarray:
@@ -348,6 +350,7 @@ def of_tree(tree: object) -> Fitted:
         family=family_named(settings["family"]),
         memory=_flat(posterior, "rho") if "rho" in posterior else float(settings.get("memory", 1.0)),
         clock=clock,
+        delta=_slopes(posterior, "delta", feature_names) if "delta" in posterior else None,
     )
     seed = settings.get("seed")
     fitted = Fitted(
@@ -380,6 +383,8 @@ def _with_groups(fitted: Fitted, column: str, posterior: xr.Dataset) -> Fitted:
         spread, offset = _flat(posterior, f"{name}_spread"), _flat(posterior, f"{name}_offset", "group")
         new = rng.standard_normal(len(spread))
         added[name] = np.column_stack([getattr(fitted.draws, name), spread[:, None] * offset, spread * new])
+    if (delta := fitted.draws.delta) is not None:
+        added["delta"] = np.pad(delta, ((0, 0), (0, len(names) + 1)))
     own = tuple(Column(each, (Number(each),)) for each in fitted.feature_names)
     design = (fitted.design or Design("", own, {})).with_groups(column, names)
     return replace(

@@ -22,8 +22,8 @@ compiled_and_kept: Callable[..., Any] = numba.njit(error_model="numpy", nogil=Tr
 
 
 def compiles(draws: Draws) -> bool:
-    """Return whether scores of these draws are compiled here: a known family, and one memory for all draws."""
-    return draws.family.name in FAMILIES and not isinstance(draws.memory, np.ndarray)
+    """Return whether scores of these draws are compiled here: a known family, and one memory and s for all."""
+    return draws.family.name in FAMILIES and draws.delta is None and not isinstance(draws.memory, np.ndarray)
 
 
 def compiled_scores(draws: Draws, x: np.ndarray, diagnostics: np.ndarray) -> np.ndarray:

@@ -265,7 +265,8 @@ def score_kernel(fitted: Fitted, size: int = 0) -> Kernel:
         for some in slices(len(draws), max(1, BLOCK // (q.shape[0] * q.shape[1]))):
             part = draws.take(some)
             pi, location = part.incidence(x)[:, None], part.location(x)[:, None]
-            q[..., some] = score(pi, location, part.s, part.cumulative_risk(diagnostics), part.family)
+            scale = part.s if part.delta is None else part.scale(x)[:, None]
+            q[..., some] = score(pi, location, scale, part.cumulative_risk(diagnostics), part.family)
         return q
 
     return compute
