@@ -33,6 +33,7 @@ from bayes_tacit.logs.pairing import (
     Plan,
     Store,
     UnpairedLogs,
+    Words,
     learn_words,
     write_episodes,
 )
@@ -43,6 +44,7 @@ from bayes_tacit.processes import submit, tied_pool
 if TYPE_CHECKING:
     from bayes_tacit.data.costs import Price
     from bayes_tacit.data.episodes import Episodes
+    from bayes_tacit.logs.reader import Reader
 
 SMALLEST = 32 << 20
 """Bytes of a log below which one process is as fast."""
@@ -72,6 +74,7 @@ def import_logs(
     diagnostics: Sequence[str] | None = None,
     longest: int = LONGEST_MESSAGE,
     words: bool = True,
+    reader: Reader | None = None,
     group: str | None = None,
     seed: int = 0,
     prices: tuple[Price, Price] | None = None,
@@ -112,6 +115,8 @@ def import_logs(
     words
         Whether to learn a reader from the words of the conversations, where there are enough tasks: it gives more
         diagnostics and features, each task read by one that did not see its outcome, and goes along in the file.
+    reader
+        Reads the words in place of one that is learned: that of a router, on tasks that it did not see.
     group
         A column of `tasks`: tasks that are alike are left out together while the reader is learned. By default each
         task is alone.
@@ -175,7 +180,10 @@ def import_logs(
             store.add(side, _with_same_features(rows))
         store.pair(number_trials=trials == "number", unpaired=unpaired)
         plan = Plan.of(store, diagnostics, columns)
-        notes, found = learn_words(store, plan, group, seed) if words else ([], None)
+        notes: list[str] = []
+        found: Words | None = None
+        if words:
+            notes, found = learn_words(store, plan, group, seed) if reader is None else ([], Words(reader, {}))
         if target.suffix.lower() == ".jsonl":
             with atomic_path(target) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as file:
                 tally = write_episodes(store, plan, file, found)

@@ -14,10 +14,12 @@ from bayes_tacit.policies.plain import Count, FirstAlarm, PureCheap, PureStrong,
 from bayes_tacit.policies.recommending import Recommendation, families, recommend
 from bayes_tacit.policies.tacit_switch import PosteriorTacitSwitch, TacitSwitch, start_from
 from bayes_tacit.policies.tuned import TunedDeferral, TunedSwitch
+from bayes_tacit.policies.value import ByValue
 
 __all__ = [
     "DABENCH",
     "NEWTON",
+    "ByValue",
     "Cascade",
     "Comparison",
     "Count",
