@@ -68,8 +68,8 @@ class ByValue:
     >>> from bayes_tacit import Counterfactuals, StepCost, load_example
     >>> episodes = load_example()
     >>> known = Counterfactuals.from_restarts(episodes, strong_steps=episodes.n_steps, cost=StepCost(1, 3))
-    >>> ByValue(known).fit(episodes).handoffs(episodes, {"alpha": 0.02})[:5]
-    array([-1,  0,  0,  0, -1])
+    >>> ByValue(known).fit(episodes).handoffs(episodes, {"alpha": 0.015})[:5]
+    array([-1, -1,  0, 10, -1])
     """
 
     known: Known
@@ -98,7 +98,11 @@ class ByValue:
         )
         found = scan(rule, moments.visible.features, moments.visible.diagnostics, moments.visible.n_steps)
         usable = router.usable(found.steps, moments.visible.n_steps)
-        candidates = score_quantiles(np.column_stack([found.opening, usable]), self.n_candidates, above=-np.inf)
+        candidates = score_quantiles(
+            np.column_stack([rule.opening(rule.begin(moments.visible.features)), usable]),
+            self.n_candidates,
+            above=-np.inf,
+        )
 
         def make(setting: Setting) -> Router:
             alpha = number_in(setting, "alpha")
