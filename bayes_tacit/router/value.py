@@ -14,7 +14,7 @@ from scipy import special
 
 from bayes_tacit import validate
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.router.rule import Numbers, Rule, State, register_rule
+from bayes_tacit.router.rule import Frozen, Rule, State, register_rule
 from bayes_tacit.router.rules import Chance, history, moment, remembered
 
 NEAREST = 1e-3
@@ -22,7 +22,7 @@ NEAREST = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
-class Line(Numbers):
+class Line(Frozen):
     """A linear model of a number.
 
     Attributes
@@ -62,7 +62,7 @@ class Line(Numbers):
 
 
 @dataclass(frozen=True, eq=False)
-class Outlook(Numbers):
+class Outlook(Frozen):
     """What is expected at one kind of moment: before the first step, or after one.
 
     Attributes
