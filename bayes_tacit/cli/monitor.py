@@ -26,6 +26,9 @@ def monitor(
     training: Annotated[
         Path | None, typer.Option(help="The router's training episodes, where it does not carry their quantiles.")
     ] = None,
+    compare: Annotated[
+        list[Path] | None, typer.Option(help="A router file to compare, again for each; those that served among them.")
+    ] = None,
     title: Annotated[str, typer.Option(help="Heading of the page.")] = "Sessions",
     force: Force = False,
     as_json: AsJson = False,
@@ -48,7 +51,9 @@ def monitor(
         raise InvalidDataError("a router beside training episodes", field="--router", value=None)
     episodes = None if training is None else read_episodes(training)
     with working("reading the log"):
-        summary = write(log, target, None if router is None else Router.load(router), training=episodes, title=title)
+        known = None if router is None else Router.load(router)
+        others = {name: Router.load(path) for name, path in _named(compare or []).items()}
+        summary = write(log, target, known, training=episodes, compare=others, title=title)
     text = "\n".join([sentence(summary), *(f"note: {warning}" for warning in summary.warnings), f"written to {target}"])
     content = {**asdict(summary), "warnings": summary.warnings, "written": str(target)}
     show(text, content, as_json=as_json)
@@ -74,15 +79,19 @@ def compare_routers(
     from bayes_tacit.monitor.comparing import tells
     from bayes_tacit.router import Router
 
-    named = {path.stem if [one.stem for one in routers].count(path.stem) == 1 else str(path): path for path in routers}
     with working("reading the log"):
-        found = compare(log, {name: Router.load(path) for name, path in named.items()})
+        found = compare(log, {name: Router.load(path) for name, path in _named(routers).items()})
     lines = [f"{found.sessions:,} sessions with an outcome, {found.explored:,} of them drawn otherwise than the router"]
     for one in found.values:
         success, cost = (f"{at[0]:{form}} ({at[1]:{form}} to {at[2]:{form}})" for at, form in _shown(one))
         doubt = "" if tells(one) else f"; {1 - one.supported:.0%} of tasks without support"
         lines.append(f"{one.name}: success {success}, cost {cost}; {one.alike:,} sessions alike{doubt}")
     show("\n".join([*lines, *found.verdicts]), {**asdict(found), "verdicts": found.verdicts}, as_json=as_json)
+
+
+def _named(routers: list[Path]) -> dict[str, Path]:
+    stems = [path.stem for path in routers]
+    return {path.stem if stems.count(path.stem) == 1 else str(path): path for path in routers}
 
 
 def _shown(value: Value) -> list[tuple[tuple[float, float, float], str]]:

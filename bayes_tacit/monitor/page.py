@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -52,19 +52,57 @@ def _sessions(summary: Summary) -> Section:
         counts = pd.Series(summary.handoff_steps)
         alt = f"Bars: sessions that were handed off at each step, from {counts.index.min()} to {counts.index.max()}."
         pictures.append(embedded(lazily(_draw_handoff_steps, counts), alt, "When sessions were handed off."))
-    if len(summary.days) > 1:
+    if len(summary.periods) > 1:
         table = pd.DataFrame(
             {
-                "day": [one.day for one in summary.days],
-                "handed": [one.handed / one.sessions for one in summary.days],
-                "ratio": [one.cost / one.strong_cost if one.strong_cost else None for one in summary.days],
-                "success": [one.succeeded / one.known if one.known else None for one in summary.days],
+                "began": [one.number * summary.period for one in summary.periods],
+                "handed": [one.handed / one.sessions for one in summary.periods],
+                "ratio": [one.cost / one.strong_cost if one.strong_cost else None for one in summary.periods],
+                "success": [one.succeeded / one.known if one.known else None for one in summary.periods],
             }
         ).astype(float)
-        alt = f"Lines over the last {len(table)} days: shares of sessions handed off, of cost, and of success."
-        caption = "By the day on which a session began (UTC)."
-        pictures.append(embedded(lazily(_draw_days, table), alt, caption))
-    return Section(lead, pictures)
+        word = "day" if summary.period == DAY else "hour"
+        alt = f"Lines over the last {len(table)} {word}s: shares of sessions handed off, of cost, and of success."
+        caption = f"By the {word} in which a session began (UTC)."
+        pictures.append(embedded(lazily(_draw_periods, table), alt, caption))
+    frame = _frame(summary.served, "router", "router")
+    shares = frame[["arm", "sessions", "handed"]].rename(columns={"arm": "served by", "handed": "handed off"})
+    shares["cost a session"] = frame["cost"] / frame["sessions"]
+    shares["success"] = frame["succeeded"] / frame["known"]
+    shares.index = pd.Index([name[:12] or "not named" for name in frame.index], name="router")
+    formats = {"cost a session": ",.4g", "success": ".1%"}
+    return Section(lead, pictures, [table_of(shares, "By router and the way to serve that was drawn", formats=formats)])
+
+
+def _latency(summary: Summary) -> Section:
+    if not summary.latencies:
+        return Section("No answer has its time in the log.")
+    frame = _frame(summary.latencies, "side", "side").set_axis(
+        ["answers", "half within", "90% within", "99% within"], axis="columns"
+    )
+    formats = dict.fromkeys(frame.columns[1:], ".2g")
+    lead = "Seconds from a request to the end of its answer, to a tenth; streams take as long as the model speaks."
+    return Section(lead, tables=[table_of(frame, "Time to the end of an answer, seconds", formats=formats)])
+
+
+def _comparison(summary: Summary) -> Section:
+    found = summary.routers_compared
+    if found is None:
+        return Section(
+            "Serve a share of sessions by Cheap to the end or Strong from the start (`serve --explore 0.05`), and give "
+            "the router files (`--compare`), to see what routers come to on the same tasks."
+        )
+    rows = _frame(found.values, "name", "router")
+    frame = rows[["sessions", "alike", "supported"]].copy()
+    for what in ("success", "cost"):
+        ends = pd.DataFrame(rows[what].tolist(), index=rows.index, columns=["", " lower", " upper"])
+        frame = frame.join(ends.add_prefix(what))
+    formats = {name: ".1%" if name.startswith("su") else ",.4g" for name in frame.columns[2:]}
+    lead = f"{found.sessions:,} sessions with an outcome, {found.explored:,} drawn otherwise than the router. "
+    return Section(
+        lead + " ".join(found.verdicts),
+        tables=[table_of(frame, "What each comes to, by the logged probabilities (95%)", formats=formats)],
+    )
 
 
 def _cost(summary: Summary) -> Section:
@@ -238,7 +276,9 @@ def _shortened(name: str) -> str:
 SECTIONS = {
     "sessions": ("Sessions and handoffs", _sessions),
     "cost": ("Cost", _cost),
+    "latency": ("Latency", _latency),
     "success": ("Success", _success),
+    "comparison": ("Routers compared", _comparison),
     "calibration": ("Calibration", _calibration),
     "drift": ("Drift", _drift),
     "shadow": ("Shadow", _shadow),
@@ -255,6 +295,7 @@ def monitor(
     router: Router | None = None,
     *,
     training: Episodes | None = None,
+    compare: Mapping[str, Router] | None = None,
     title: str = "Sessions",
     overwrite: bool = True,
 ) -> Summary:
@@ -274,6 +315,8 @@ def monitor(
         The router that decided, for the quantiles of its training data.
     training
         The episodes that the router was trained on, where it does not carry their quantiles.
+    compare
+        Routers to compare by name, those that served among them, where sessions were explored.
     title
         Heading of the page.
     overwrite
@@ -297,7 +340,7 @@ def monitor(
     >>> monitor("gateway.jsonl", "gateway.html")  # doctest: +SKIP
     """
     target = writable_page(path, overwrite=overwrite)
-    summary = summarize(log, router, training=training)
+    summary = summarize(log, router, training=training, compare=compare)
     save_page(target, _page(summary, title))
     return summary
 
@@ -391,17 +434,18 @@ def _draw_drift(table: pd.DataFrame) -> Figure:
     return figure
 
 
-def _draw_days(table: pd.DataFrame) -> Figure:
-    """Draw shares by day; columns day (since 1970), handed, ratio, success."""
+def _draw_periods(table: pd.DataFrame) -> Figure:
+    """Draw shares by day or hour; columns began (seconds since 1970), handed, ratio, success."""
     figure = Figure(figsize=(WIDE, 3.0), layout="constrained")
     axes = figure.subplots()
-    days = table["day"].to_numpy()
+    times = table["began"].to_numpy()
     lines = (("handed", "handed off", DECISION), ("ratio", "cost, of Pure Strong's", SCORE))
     for column, label, color in (*lines, ("success", "success, where known", PREDICTED)):
-        axes.plot(days, table[column], "o-", color=color, label=label)
+        axes.plot(times, table[column], "o-", color=color, label=label)
     axes.set(ylim=(-0.02, None))
     axes.yaxis.set_major_formatter(PercentFormatter(1.0))
-    shown = days[:: -(-len(days) // MOST_TICKS)]
-    axes.set_xticks(shown, [f"{datetime.fromtimestamp(day * DAY, UTC):%Y-%m-%d}" for day in shown])
+    shown = times[:: -(-len(times) // MOST_TICKS)]
+    words = "%Y-%m-%d" if (times % DAY == 0).all() else "%m-%d %H:00"
+    axes.set_xticks(shown, [f"{datetime.fromtimestamp(time, UTC):{words}}" for time in shown])
     axes.legend(loc="center left", bbox_to_anchor=(1, 0.5))
     return figure

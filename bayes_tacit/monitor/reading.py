@@ -6,7 +6,7 @@ import math
 import os
 import sqlite3
 from bisect import bisect_left
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -59,7 +59,12 @@ class Record:
     fallbacks: int = 0
     # The last step whose diagnostics were counted.
     counted: int = -1
+    # Which way to serve it was drawn.
+    arm: str = "router"
 
+
+BIN = 1.1
+"""How much longer answers of one bin took than those of the bin before."""
 
 NAMES = tuple(field.name for field in fields(Record))
 
@@ -73,6 +78,11 @@ class Records:
         A file of its own for those that are not in memory; thrown away by whoever made it.
     most
         How many are held in memory.
+
+    Attributes
+    ----------
+    seconds
+        By side, how many answers took so long, in bins each a tenth longer than the one before.
 
     Examples
     --------
@@ -92,6 +102,7 @@ class Records:
         for setting in ("journal_mode = OFF", "synchronous = OFF", "temp_store = FILE", "cache_size = -32000"):
             self._base.execute(f"PRAGMA {setting}")
         self._base.execute(f"CREATE TABLE record ({', '.join(NAMES)}, PRIMARY KEY (scope, session)) WITHOUT ROWID")
+        self.seconds: dict[str, Counter[int]] = {"cheap": Counter(), "strong": Counter()}
         self._insert = f"INSERT OR REPLACE INTO record VALUES ({', '.join('?' * len(NAMES))})"
 
     def of(self, scope: str, session: str) -> Record:
@@ -456,6 +467,9 @@ def read_into(records: Records, lines: Lines, training: Training | None) -> dict
             _decided(record, event, training)
         elif event.kind == "reply":
             _replied(record, event)
+            seconds = event.number("seconds")
+            if seconds is not None and seconds > 0 and event.count("status") < ERRORS:
+                records.seconds[str(event.text("side"))][round(math.log(seconds, BIN))] += 1
         elif event.kind == "outcome":
             _ended(record, event)
         elif event.flag("new_handoff"):
@@ -468,7 +482,7 @@ def read_into(records: Records, lines: Lines, training: Training | None) -> dict
 
 
 def _began(record: Record, event: Event, routers: dict[str, str], training: Training | None) -> None:
-    record.task = event.text("task")
+    record.task, record.arm = event.text("task"), event.text("arm") or "router"
     for name in ("router", "shadow"):
         settings = event.inner(name)
         fingerprint = None if settings is None else settings.text("router")

@@ -5,14 +5,26 @@ from __future__ import annotations
 import math
 import os
 import tempfile
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scipy.special import betaincinv, ndtri
 
 from bayes_tacit.errors import FileFormatError, InvalidDataError
-from bayes_tacit.monitor.reading import EXPECTED, MOST_IN_MEMORY, Drift, Lines, Record, Records, Training, read_into
+from bayes_tacit.monitor.comparing import RouterComparison, compare_routers
+from bayes_tacit.monitor.reading import (
+    BIN,
+    EXPECTED,
+    MOST_IN_MEMORY,
+    Drift,
+    Lines,
+    Record,
+    Records,
+    Training,
+    read_into,
+)
 from bayes_tacit.router import Router
 from bayes_tacit.router.ranges import Ranges
 
@@ -70,8 +82,10 @@ BINS = 5
 SURE = 0.99
 """Mass of the intervals that scores are judged by."""
 
-MOST_DAYS = 60
-DAY = 86_400
+MOST_PERIODS = 72
+DAY, HOUR = 86_400, 3_600
+FEW_DAYS = 3
+"""Days of a log below which it is shown by the hour."""
 
 
 @dataclass(frozen=True)
@@ -161,14 +175,38 @@ class Compared:
 
 
 @dataclass(frozen=True)
-class Day:
-    """One day, in coordinated universal time, of sessions that began on it."""
+class Period:
+    """One day or one hour, in coordinated universal time, of sessions that began in it: its number since 1970."""
 
-    day: int
+    number: int
     sessions: int
     handed: int
     cost: float
     strong_cost: float
+    known: int
+    succeeded: int
+
+
+@dataclass(frozen=True)
+class Latency:
+    """Seconds to the end of an answer, of one side: how many answers, and what so many shares of them took at most."""
+
+    side: str
+    answers: int
+    half: float
+    most: float
+    nearly_all: float
+
+
+@dataclass(frozen=True)
+class Served:
+    """Sessions of one router and one way to serve."""
+
+    router: str
+    arm: str
+    sessions: int
+    handed: int
+    cost: float
     known: int
     succeeded: int
 
@@ -243,13 +281,44 @@ def compared(records: Records, router: str | None) -> list[Compared]:
     ]
 
 
-def days(records: Records) -> list[Day]:
-    """Return the last days on which sessions began."""
+def periods(records: Records) -> tuple[int, list[Period]]:
+    """Return the last days on which sessions began, or hours if there are few days, and the seconds of one."""
+    first, last = records.one("SELECT min(first), max(last) FROM record")
+    size = HOUR if last - first < FEW_DAYS * DAY else DAY
     query = (
-        f"SELECT CAST(first / {DAY} AS INTEGER) AS day, count(*), sum(handed), sum(cost), sum(strong_cost), "
-        f"count(success), CAST(total(success) AS INTEGER) FROM record GROUP BY day ORDER BY day DESC LIMIT {MOST_DAYS}"
+        f"SELECT CAST(first / {size} AS INTEGER) AS number, count(*), sum(handed), sum(cost), sum(strong_cost), "
+        "count(success), CAST(total(success) AS INTEGER) FROM record GROUP BY number ORDER BY number DESC "
+        f"LIMIT {MOST_PERIODS}"
     )
-    return [Day(*row) for row in records.rows(query)][::-1]
+    return size, [Period(*row) for row in records.rows(query)][::-1]
+
+
+def latencies(records: Records) -> list[Latency]:
+    """Return how long answers took, by side."""
+    found = []
+    for side, counts in records.seconds.items():
+        total = sum(counts.values())
+        if total:
+            found.append(Latency(side, total, *(_quantile(counts, share * total) for share in (0.5, 0.9, 0.99))))
+    return found
+
+
+def _quantile(counts: Mapping[int, int], wanted: float) -> float:
+    below = 0
+    for number in sorted(counts):
+        below += counts[number]
+        if below >= wanted:
+            break
+    return BIN**number
+
+
+def served(records: Records) -> list[Served]:
+    """Return sessions by router and way to serve."""
+    query = (
+        "SELECT coalesce(router, ''), arm, count(*), sum(handed), total(cost), count(success), "
+        "CAST(total(success) AS INTEGER) FROM record GROUP BY 1, 2 ORDER BY 3 DESC"
+    )
+    return [Served(*row) for row in records.rows(query)]
 
 
 OFTEN = 0.01
@@ -284,8 +353,14 @@ class Summary:
         Features and diagnostics against training; none without a router file.
     compared
         What the router in shadow would have done; none without one.
-    days
-        By day, the latest last.
+    period, periods
+        Seconds of a day or an hour, and what came of sessions that began in each, the latest last.
+    latencies
+        How long answers took, by side.
+    served
+        Sessions by router and way to serve.
+    routers_compared
+        What routers come to by the probabilities with which sessions were drawn; None where that was not asked for.
     faults, missing, errors, fallbacks
         Requests with a fault of router or extractor, without something that the router needs, with an error of a
         server, and those that the other side served.
@@ -312,7 +387,10 @@ class Summary:
     calibration: list[Bin]
     drifts: list[Drift]
     compared: list[Compared]
-    days: list[Day]
+    period: int
+    periods: list[Period]
+    latencies: list[Latency]
+    served: list[Served]
     faults: int
     missing: int
     errors: int
@@ -321,6 +399,7 @@ class Summary:
     router: str | None
     others: int
     latest: list[Record] = field(repr=False)
+    routers_compared: RouterComparison | None = None
 
     @property
     def warnings(self) -> list[str]:
@@ -365,6 +444,7 @@ def summarize(
     router: Router | None = None,
     *,
     training: Episodes | None = None,
+    compare: Mapping[str, Router] | None = None,
     latest: int = 20,
     held: int = MOST_IN_MEMORY,
 ) -> Summary:
@@ -378,6 +458,8 @@ def summarize(
         The router that decided, for the quantiles of its training data. Without it there is no drift.
     training
         The episodes that the router was trained on, where it does not carry their quantiles.
+    compare
+        Routers to compare by name, those that served among them, where sessions were explored.
     latest
         How many of the last sessions are listed.
     held
@@ -407,9 +489,10 @@ def summarize(
         records = Records(Path(folder) / "sessions.sqlite", held)
         try:
             routers = read_into(records, lines, looked_at)
-            return _summary(lines, records, routers, looked_at, latest)
+            found = _summary(lines, records, routers, looked_at, latest)
         finally:
             records.close()
+    return found if not compare else replace(found, routers_compared=compare_routers(log, compare))
 
 
 def _ranges(router: Router, training: Episodes | None) -> Ranges | None:
@@ -435,6 +518,7 @@ def _summary(
     if not counts[0]:
         raise FileFormatError(f"{lines.path}: holds no session; expected {EXPECTED}")
     chosen = _chosen(records, lines, training)
+    period, spans = periods(records)
     others = records.one("SELECT count(*) FROM record WHERE router IS NOT ?", (chosen,))[0] if chosen else 0
     return Summary(
         log=str(lines.path),
@@ -452,7 +536,10 @@ def _summary(
         calibration=calibration(records, chosen),
         drifts=[] if training is None else training.drifts(),
         compared=compared(records, chosen),
-        days=days(records),
+        period=period,
+        periods=spans,
+        latencies=latencies(records),
+        served=served(records),
         faults=counts[6],
         missing=counts[7],
         errors=counts[8],

@@ -25,13 +25,7 @@ pytestmark = [
 ]
 
 KEY = "sk-proxy-7f3a9c2e5b8d4f60a1"
-PLUGIN = """
-from bayes_tacit.frameworks.litellm import TacitLiteLLM
-from bayes_tacit.gateway import SessionLog
-from bayes_tacit.router import Router
-
-tacit = TacitLiteLLM(Router.load("router.json"), "small", "large", log=SessionLog("gateway.jsonl"))
-"""
+PLUGIN = (ROOT / "deploy" / "litellm" / "plugin.py").read_text()
 
 
 class Proxy:

@@ -112,7 +112,7 @@ def test_sessions_that_go_to_disk_in_between_give_the_same_numbers(log, tmp_path
     shuffled.write_text("".join(f"{one[at]}\n" for at in range(most) for one in turns.values() if at < len(one)))
     router = trained()
     one, other = summarize(log, router), summarize(shuffled, router, held=3)
-    for name in ("sessions", "handed", "handoff_steps", "success", "compared", "calibration", "drifts", "days"):
+    for name in ("sessions", "handed", "handoff_steps", "success", "compared", "calibration", "drifts", "periods"):
         assert getattr(one, name) == getattr(other, name)
     assert one.spent.cost == pytest.approx(other.spent.cost)
 

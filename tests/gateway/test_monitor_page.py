@@ -9,13 +9,15 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from between import gateway
 from command_line import call
 from logged import serve, trained
 from pages import CHROMIUM, Page, assert_sound, opened
-from talks import TASK, TOOLS, counting
+from talks import TASK, TOOLS, counting, talk
+from test_gateway_server import KEY
 
 from bayes_tacit.errors import FileFormatError
-from bayes_tacit.gateway import Engine, Identity, Reply, SessionLog, Sessions
+from bayes_tacit.gateway import Engine, Identity, Plan, Reply, SessionLog, Sessions
 from bayes_tacit.monitor import monitor, summarize
 from bayes_tacit.monitor.page import PARTS, sentence
 
@@ -115,3 +117,36 @@ def test_bad_input_is_told_in_one_line_and_writes_nothing(log, written, argument
 def test_an_existing_page_is_kept_if_it_is_to_be(log, written):
     with pytest.raises(FileFormatError, match="exists; expected a new name"):
         monitor(log, written, overwrite=False)
+
+
+@pytest.fixture
+def live(tmp_path):
+    """A gateway that has served some sessions, a share of them explored."""
+    log = tmp_path / "served.jsonl"
+    serve(log, counting(2), np.random.default_rng(3), 40)
+    with gateway(counting(2), tmp_path, log=str(log), plan=Plan(explore=0.5)) as served:
+        for number in range(4):
+            for turns in ("", "!", "!!"):
+                served.ask(talk(turns), f"live-{number}", tools=TOOLS)
+            served.client.post(f"/sessions/live-{number}/outcome", json={"success": True}, headers=KEY)
+        yield served
+
+
+@pytest.mark.slow
+def test_the_gateway_shows_the_page_as_the_log_is_now(live, tmp_path):
+    answer = live.client.get(live.url.removesuffix("/v1") + "/admin/monitor", timeout=120)
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["refresh"] == "30"
+    path = tmp_path / "live.html"
+    path.write_bytes(answer.content)
+    page = Page(path)
+    assert_sound(page, PARTS)
+    text = re.sub(r"\s+", " ", page.text)
+    assert "44 sessions" in text
+    for words in ("live-3", "By router and the way to serve", "Time to the end of an answer", "Routers compared"):
+        assert words in text
+    if CHROMIUM is not None:
+        for width in (400, 1300):
+            title, said = opened(path, tmp_path, width)
+            assert title.endswith("bad 0 wide false")
+            assert said == []

@@ -9,7 +9,9 @@ import logging
 import os
 import signal
 import sqlite3
+import sys
 import tempfile
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
@@ -19,7 +21,7 @@ from typing import Any
 import aiohttp
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
@@ -53,6 +55,9 @@ logger = logging.getLogger("bayes_tacit.gateway")
 
 BETWEEN = 1.0
 """Seconds between two times that counters are written where workers share them."""
+
+REFRESH = 30.0
+"""Seconds for which the page of the log is shown as it is."""
 
 THREADS = 8
 """Threads that speak to a data base; a file on this machine and a log need one."""
@@ -176,6 +181,7 @@ def create_app(settings: Settings) -> Starlette:
         Route("/v1/sessions/{session:path}/outcome", _answered(_outcome), methods=["POST"]),
         Route("/v1/sessions/{session:path}", _answered(_session), methods=["GET"]),
         Route("/admin/reload", _answered(_reload), methods=["POST"]),
+        Route("/admin/monitor", _answered(_monitor), methods=["GET"]),
         Route("/metrics", _answered(_metrics), methods=["GET"]),
         Route("/health", _answered(_ready), methods=["GET"]),
         Route("/health/ready", _answered(_ready), methods=["GET"]),
@@ -183,6 +189,7 @@ def create_app(settings: Settings) -> Starlette:
     ]
     missing = {404: _nothing_here, 405: _nothing_here, 500: _broken}
     app = Starlette(routes=routes, lifespan=lifespan, exception_handlers=missing)
+    app.state.page, app.state.drawing = None, asyncio.Lock()
     app.state.guard, app.state.remarks, app.state.close = guard, remarks_of(settings, engine), close
     if settings.telemetry:
         _watch(app)
@@ -361,6 +368,41 @@ async def _metrics(request: Request, desk: Desk) -> Response:
     request.app.state.guard.admin(request)
     count = await desk.storage.run(desk.sessions.store.count)
     return PlainTextResponse(desk.metrics.text(count), media_type="text/plain; version=0.0.4")
+
+
+async def _monitor(request: Request, desk: Desk) -> Response:
+    """Show the monitor's page on the log as it is now, made anew every half a minute at most."""
+    request.app.state.guard.admin(request)
+    if desk.settings.log is None:
+        raise RefusedError(404, "there is no log; expected serve --log FILE.jsonl")
+    state = request.app.state
+    async with state.drawing:
+        if state.page is None or time.monotonic() > state.page[0] + REFRESH:
+            state.page = (time.monotonic(), await _drawn(desk))
+    return HTMLResponse(state.page[1], headers={"refresh": f"{REFRESH:g}", "cache-control": "no-store"})
+
+
+async def _drawn(desk: Desk) -> bytes:
+    """Draw the page in a process of its own, so that requests are served meanwhile, by the command that writes one."""
+    settings = desk.settings
+    with tempfile.TemporaryDirectory() as folder:
+        page = Path(folder) / "page.html"
+        words = ["monitor", str(settings.log), "--out", str(page), "--title", "Sessions, as they are served"]
+        if settings.router is not None and desk.sessions.engine.router.ranges is not None:
+            words += ["--router", settings.router]
+        if settings.plan.explore and settings.router is not None:
+            files = [settings.router, *([settings.canary] if settings.canary is not None else [])]
+            words += [word for file in files for word in ("--compare", file)]
+        program = "from bayes_tacit.cli import main; main()"
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-W", "ignore", "-c", program, *words),
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        said = (await process.communicate())[1].decode(errors="replace")
+        if process.returncode:
+            raise RefusedError(503, said.strip().rpartition("\n")[2][:300] or "the page could not be drawn")
+        return page.read_bytes()
 
 
 async def _live(_: Request, desk: Desk) -> Response:  # noqa: ARG001
