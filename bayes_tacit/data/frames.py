@@ -71,6 +71,22 @@ def dataset_from_frames(
     )
 
 
+def dataset_from_tasks(tasks: pd.DataFrame, features: list[str]) -> xr.Dataset:
+    """Turn a table of tasks that the library wrote into a dataset that lacks the steps."""
+    ids = as_ids(column_values(tasks["episode"]), "tasks['episode']")
+    values = [_numeric(tasks, name, ids, None, None, "features", "") for name in features]
+    by_task = {name: ("episode", column_values(tasks[name])) for name in (*OUTCOMES, *WINDOW, *COUNTS) if name in tasks}
+    carried = [str(name) for name in tasks if name not in (*_TASK_COLUMNS, *features)]
+    return xr.Dataset(
+        {
+            "features": (("episode", "feature"), np.column_stack(values or [np.empty((len(ids), 0))])),
+            **by_task,
+            **{name: ("episode", as_carried(column_values(tasks[name]), name)) for name in carried},
+        },
+        coords={"episode": ids, "feature": np.array(features, dtype=object)},
+    )
+
+
 def dataset_from_columns(
     ids: Array,
     rows: Array,

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,6 +32,9 @@ BOUNDARY = 1e-6
 
 ENOUGH = 1000
 """Timed episodes that are enough to come close to the optimum of a large data set."""
+
+PIECE = 1 << 16
+"""Rows whose derivatives are taken at a time: what is held between data and sums stays small."""
 
 LONGEST_STEP = 4.0
 """No component moves further in one step: all parameters here are logits, log ratios or standardized effects."""
@@ -162,7 +166,10 @@ class Incidence:
         penalized = np.concatenate([[0.0], point[1:]])
         value = -(kept @ self.log_likelihood(point)) / n + self.ridge * penalized @ penalized
         gradient = self._columns @ residual / n + 2 * self.ridge * penalized
-        hessian = (self._columns * weight) @ self._columns.T / n
+        hessian = np.zeros((len(point), len(point)))
+        for first in range(0, n, PIECE):
+            part = slice(first, first + PIECE)
+            hessian += (self._columns[:, part] * weight[part]) @ self._columns[:, part].T / n
         hessian[1:, 1:] += 2 * self.ridge * np.eye(len(point) - 1)
         return Derivatives(float(value), gradient, hessian)
 
@@ -201,12 +208,38 @@ class Threshold:
         w: np.ndarray = special.softmax(self.basis @ point[: self.basis.shape[1]])
         return w
 
+    @cached_property
+    def _pieces(self) -> list[tuple[slice, Threshold]]:
+        """Runs of rows of one kind each, without a penalty; none where the rows are few."""
+        evidence, pieces = self.evidence, []
+        ends = np.cumsum([0, evidence.n_left, evidence.n_interval, evidence.n_right]).tolist()
+        for kind, (start, stop) in enumerate(pairwise(ends if ends[-1] > PIECE else [])):
+            for first in range(start, stop, PIECE):
+                rows = slice(first, min(first + PIECE, stop))
+                counts = [0, 0, 0]
+                counts[kind] = rows.stop - rows.start
+                part = replace(
+                    evidence,
+                    timed=evidence.timed[rows],
+                    before=evidence.before[rows],
+                    within=evidence.within[rows],
+                    n_left=counts[0],
+                    n_interval=counts[1],
+                    n_right=counts[2],
+                )
+                pieces.append((rows, Threshold(part, self.design[rows], 0.0)))
+        return pieces
+
     def log_likelihood(self, point: np.ndarray) -> np.ndarray:
         """Log-likelihood of each timed episode."""
+        if self._pieces:
+            return np.concatenate([piece.log_likelihood(point) for _, piece in self._pieces])
         return self._evaluate(point)[2]
 
     def log_tail(self, point: np.ndarray) -> np.ndarray:
         """Log probability of a threshold at least as far out as each row's bounds, however narrow they are."""
+        if self._pieces:
+            return np.concatenate([piece.log_tail(point) for _, piece in self._pieces])
         _, z, _ = self._evaluate(point)
         intervals = self.evidence.n_interval
         above = self.evidence.family.log_cdf(np.concatenate([z.upper, z.lower[:intervals] + z.width]), NUMPY)
@@ -219,6 +252,10 @@ class Threshold:
         """Value, gradient and Hessian; only the timed episodes in `keep` count in the likelihood."""
         if point[-1] <= FLATTEST:
             return Derivatives.outside(len(point))
+        if self._pieces:
+            parts = [piece.derivatives(point, None if keep is None else keep[rows]) for rows, piece in self._pieces]
+            values, gradients, hessians = (np.sum(each, axis=0) for each in zip(*parts, strict=True))
+            return self._penalize(point, Derivatives(float(values), gradients, hessians))
         bounds, z, log_likelihood = self._evaluate(point)
         kept = np.ones(len(log_likelihood)) if keep is None else keep.astype(float)
         gradient, hessian = self._likelihood_derivatives(point, bounds, z, log_likelihood, kept)

@@ -620,16 +620,21 @@ def _peak_diagnostics(
     return before, np.where(rise > ROUNDING * until, rise, 0.0)
 
 
-def _blocks(episodes: Episodes, rows: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
-    """Yield pieces of the rows with their diagnostics, (episode, step, diagnostic)."""
-    diagnostics = episodes.dataset["diagnostics"]
-    lazy = diagnostics.chunks is not None
+def _blocks(episodes: Episodes, rows: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield which of the rows, a few at a time, and their diagnostics, (episode, step, diagnostic).
+
+    Chunks of Dask are read once each.
+    """
+    dataset = episodes.dataset
+    diagnostics = dataset["diagnostics"]
     horizon, n_diagnostics = diagnostics.shape[1:]
     most = max(1, BLOCK_BYTES // (8 * (horizon + 1) * n_diagnostics))
-    for first in range(0, len(rows), most):
-        block = slice(first, min(first + most, len(rows)))
-        chosen = rows[block]
-        yield block, diagnostics.isel(episode=chosen).values if lazy else diagnostics.values[chosen]
+    for chunk in blocks(dataset) if diagnostics.chunks is not None else [slice(0, len(episodes))]:
+        inside = np.flatnonzero((rows >= chunk.start) & (rows < chunk.stop))
+        values = diagnostics[chunk].values
+        for first in range(0, len(inside), most):
+            block = inside[first : first + most]
+            yield block, values[rows[block] - chunk.start]
 
 
 def _sum_diagnostics(

@@ -608,7 +608,7 @@ def test_bad_value_in_a_file_is_refused_with_file_episode_and_step(suffix, tmp_p
         )
 
 
-@pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
+@pytest.mark.parametrize("suffix", [".jsonl"])
 def test_chunks_are_refused_where_a_format_has_none(suffix, tmp_path):
     episodes().write(tmp_path / f"e{suffix}")
     with pytest.raises(InvalidDataError, match=r"chunks is \{'episode': 2\}; expected no chunks"):
