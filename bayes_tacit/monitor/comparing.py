@@ -186,7 +186,9 @@ class RouterComparison:
         values = {one.name: one for one in self.values}
         for one in self.differences:
             weak = [values[name] for name in (one.first, one.second) if not tells(values[name])]
-            if weak:
+            if one.success == (0.0, 0.0, 0.0):
+                said.append(f"{one.second} and {one.first} would have done the same in every session.")
+            elif weak:
                 said += [_unsupported(value) for value in weak]
             elif one.more is None:
                 word = "more" if one.success[0] > 0 else "fewer"
@@ -429,6 +431,8 @@ def _share(found: tuple[float, float, float], weights: np.ndarray) -> tuple[floa
 def _more(gap: tuple[float, float, float], explored: int) -> int:
     """Return how many more explored sessions make the interval shorter than the gap, if the gap is what it seems."""
     half = (gap[2] - gap[1]) / 2
+    if half == 0:
+        return 10 * FEWEST
     seen = max(abs(gap[0]), half / 10)  # a gap that may be none is taken for a tenth of the interval at least
     times = (half / seen) ** 2 - 1
     return max(1, math.ceil(max(explored, 1) * times)) if math.isfinite(times) else 10 * FEWEST

@@ -9,10 +9,12 @@ import asyncio
 import json
 import os
 import random
+import sqlite3
 import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -30,7 +32,15 @@ from processes import free_port, kill, serving, workers_of  # noqa: E402
 from stores import redis_server  # noqa: E402
 from talks import TASK, TOOLS, counting, tacit, turn  # noqa: E402
 
-from bayes_tacit.gateway import Engine, Kept  # noqa: E402
+from bayes_tacit.gateway import (  # noqa: E402
+    Engine,
+    Identity,
+    Kept,
+    SessionLog,
+    Sessions,
+    StoreDownError,
+    open_store,
+)
 
 LITELLM = Path(sys.executable).parent.parent / "litellm" / "bin" / "litellm"
 """Where `make .venv/litellm.installed` puts it: its packages would not go with ours."""
@@ -45,6 +55,7 @@ def tables() -> Iterator[Table]:
     yield latency()
     yield many_sessions()
     yield kills()
+    yield faults()
 
 
 def conversation(turns: int, bad_from: int = 10**9) -> list[dict[str, object]]:
@@ -366,6 +377,49 @@ async def _killed(
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as client:
         await asyncio.gather(killing(), *(run(client, number) for number in range(sessions)))
     return found
+
+
+def faults(requests: int = 10_000, sessions: int = 100) -> Table:
+    """Stores that are killed or locked and a disk that is full, again and again, while sessions go on."""
+    table = Table("fault", "requests", "asked again", "latches lost", "steps double counted", title="faults of stores")
+    with tempfile.TemporaryDirectory() as folder, redis_server(Path(folder)) as redis:
+        place = Path(folder, "sessions.sqlite")
+        lock = sqlite3.connect(place, isolation_level=None, check_same_thread=False)
+
+        def locked() -> None:
+            lock.execute("BEGIN EXCLUSIVE")
+            threading.Timer(0.2, lock.execute, ["ROLLBACK"]).start()
+
+        def restarted() -> None:
+            redis.kill()
+            redis.start()
+
+        for name, state, log, break_it in (
+            ("Redis killed and started with its file", redis.url, "log.jsonl", restarted),
+            ("SQLite file locked", str(place), "log.jsonl", locked),
+            ("disk of the log full", None, "/dev/full", lambda: None),
+        ):
+            store = open_store(state, patience=0.05)
+            served = Sessions(Engine(counting(3)), store, SessionLog(Path(folder, log)))
+            done = again = lost = twice = 0
+            while done < requests:
+                number, step = done % sessions, done // sessions
+                if done % 500 == 250:
+                    break_it()
+                name_of = Identity("k", f"{number}-{step // 20}", "x")
+                while True:
+                    try:
+                        ruling = served.begin(name_of, conversation(step % 20, 0), TOOLS).ruling
+                        break
+                    except StoreDownError:
+                        again += 1
+                        time.sleep(0.01)
+                lost += step % 20 > 3 and ruling.side != "strong"
+                twice += ruling.step != step % 20
+                done += 1
+            store.close()
+            table.add_row(name, f"{done:,}", str(again), str(lost), str(twice))
+    return table
 
 
 def _ms(seconds: float) -> str:

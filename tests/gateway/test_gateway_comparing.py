@@ -142,6 +142,13 @@ def test_the_command_says_what_can_be_told(tmp_path):
     assert "the routers that served" in refused.stderr
 
 
+def test_routers_that_do_the_same_are_told_to(tmp_path):
+    log = tmp_path / "log.jsonl"
+    play(log, np.random.default_rng(8), 80, Plan(explore=0.5))
+    found = compare_routers(log, {"late": LATE, "again": LATE})
+    assert found.verdicts == ["again and late would have done the same in every session."]
+
+
 def test_a_log_without_outcomes_is_refused(tmp_path):
     log = SessionLog(tmp_path / "log.jsonl")
     Sessions(Engine(LATE), log=log).begin(Identity("k", "s", "mine"), TASK)
