@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo notebooks test quick cover test-llm test-studies attack lint bench bench-gateway studies docs lock clean
+.PHONY: demo notebooks test quick cover test-llm test-studies attack lint bench bench-gateway studies docs dist lock clean
 
 demo: .venv/demo.installed
 	$(BIN)/python -m simulations.demo
@@ -60,12 +60,18 @@ test-llm: .venv/llm.installed
 lock:
 	$(PYTHON) tools/lock.py
 
-# The API reference, in docs/_build.
+# The documentation, in docs/_build; it begins at docs/_build/docs/index.html.
 docs: .venv/docs.installed
-	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build
+	$(BIN)/sphinx-build -W --keep-going -q -b html -c docs . docs/_build
+
+# Wheel and sdist, as they would be released, in dist.
+dist: .venv/release.installed
+	rm -rf dist
+	.venv/release/bin/hatchling build --directory dist
+	.venv/release/bin/twine check --strict dist/*
 
 clean:
-	rm -rf .venv demo-output docs/_build .coverage .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf .venv demo-output docs/_build dist .coverage .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 
 .venv/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 12) and "bayes_tacit needs Python 3.12 or newer; set PYTHON=")'
@@ -100,6 +106,11 @@ endef
 	.venv/litellm/bin/python -m pip install --quiet --disable-pip-version-check 'litellm[proxy]==1.106.2' \
 	    filelock formulaic numpy orjson pandas pydantic 'redis>=5' scipy
 	.venv/litellm/bin/python -m pip install --quiet --disable-pip-version-check --no-deps .
+	touch $@
+
+.venv/release.installed: | .venv/bin/python
+	$(PYTHON) -m venv .venv/release
+	.venv/release/bin/python -m pip install --quiet --disable-pip-version-check hatchling twine
 	touch $@
 
 # After the last section.

@@ -1,4 +1,4 @@
-"""The recipes in CONTRIBUTING.md, followed as they are written: files at their paths, programs in their order."""
+"""The recipes in CONTRIBUTING.md and docs/how-to, followed as they are written: files and programs in their order."""
 
 import re
 import shlex
@@ -22,12 +22,13 @@ from simulations.studies.study import STUDIES
 
 ROOT = Path(__file__).parents[2]
 RECIPES = Document(ROOT / "CONTRIBUTING.md")
+HOW_TO = {path.stem: Document(path) for path in sorted((ROOT / "docs" / "how-to").glob("*.md"))}
 
 
 @pytest.fixture
 def overlay(tmp_path, monkeypatch):
     """The recipes' files, in a folder that Python looks into, and the studies' package as if it were its own."""
-    files = [block for block in RECIPES.blocks if block.file]
+    files = [block for document in (RECIPES, *HOW_TO.values()) for block in document.blocks if block.file]
     before = set(sys.modules)
     for block in files:
         assert not (ROOT / block.file).exists()
@@ -49,16 +50,16 @@ def overlay(tmp_path, monkeypatch):
         del sys.modules[name]
 
 
-def follow(section, capsys):
-    """Run the programs under a heading; what they print is compared with the text after them."""
+def follow(document, capsys):
+    """Run the programs of a page; what they print is compared with the text after them."""
     namespace, printed, compared = {}, None, 0
-    for block in RECIPES.blocks:
-        if block.section != section or block.file:
+    for block in document.blocks:
+        if block.file:
             continue
         if block.language == "python":
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", TacitWarning)
-                exec(compile(block.body, "CONTRIBUTING.md", "exec"), namespace)
+                exec(compile(block.body, document.path.name, "exec"), namespace)
             printed = capsys.readouterr().out
         elif block.language == "text":
             assert printed == block.body
@@ -69,7 +70,7 @@ def follow(section, capsys):
 
 def test_the_policy_is_compared_recommended_and_written_as_a_router(overlay, capsys):
     """What it does elsewhere is in tests/test_own_policy.py."""
-    follow("Add a policy", capsys)
+    follow(RECIPES, capsys)
     assert "two_alarms" in overlay
 
 
@@ -77,7 +78,7 @@ def test_the_family_and_the_prior_go_into_fits_and_routers(capsys, monkeypatch):
     monkeypatch.setattr(priors, "PRIORS", dict(priors.PRIORS))
     known = dict(families.FAMILIES)
     try:
-        made = follow("Add a threshold family or a prior", capsys)
+        made = follow(HOW_TO["own-model"], capsys)
         peer = scipy.stats.gumbel_r
         z = np.linspace(-4, 12, 33)
         np.testing.assert_allclose(made["FRECHET"].cdf(z), peer.cdf(z), rtol=1e-12)
@@ -89,14 +90,14 @@ def test_the_family_and_the_prior_go_into_fits_and_routers(capsys, monkeypatch):
 
 
 def test_the_study_is_run_by_the_runner(overlay, tmp_path, monkeypatch):
-    (change,) = [block.body for block in RECIPES.blocks if block.language == "diff"]
+    (change,) = [block.body for block in HOW_TO["own-study"].blocks if block.language == "diff"]
     lines = change.splitlines()
     source = (ROOT / "simulations" / "studies" / "study.py").read_text(encoding="utf-8")
     assert all(line[1:] in source for line in lines if line.startswith(" "))
     for name, module in re.findall(r'^\+    "(\w+)": "([\w.]+)",$', change, flags=re.MULTILINE):
         assert module in overlay
         monkeypatch.setitem(STUDIES, name, module)
-    (command,) = [block.body for block in RECIPES.blocks if block.section == "Add a study" and block.language == "sh"]
+    (command,) = [block.body for block in HOW_TO["own-study"].blocks if block.language == "sh"]
     program, *words = shlex.split(command)
     assert [program, *words[:2]] == [".venv/bin/python", "-m", "simulations"]
     monkeypatch.chdir(tmp_path)
@@ -118,7 +119,7 @@ def test_the_study_is_run_by_the_runner(overlay, tmp_path, monkeypatch):
 
 
 def test_the_benchmark_is_played_and_fitted(overlay, capsys):
-    made = follow("Add a benchmark", capsys)
+    made = follow(HOW_TO["own-benchmark"], capsys)
     assert "guessing" in overlay
     assert made["fit"].converged
     episodes = made["episodes"]
@@ -129,12 +130,17 @@ def test_the_benchmark_is_played_and_fitted(overlay, capsys):
 
 def test_the_format_is_recognized_and_read(capsys, monkeypatch):
     monkeypatch.setitem(FORMATS, "diary", None)  # taken out again at the end
-    made = follow("Add a format of logs", capsys)
+    made = follow(HOW_TO["import-your-format"], capsys)
     assert made["episodes"].dataset["strong_steps"].item() == 2
 
 
+def test_logs_that_are_not_paired_are_fitted(capsys):
+    made = follow(HOW_TO["unpaired-logs"], capsys)
+    assert 0 < made["fit"].objective
+
+
 def test_the_diagnostic_goes_into_the_fit(capsys):
-    made = follow("Add a diagnostic", capsys)
+    made = follow(HOW_TO["own-signal"], capsys)
     episodes, fit = made["episodes"], made["fit"]
     assert episodes.diagnostic_names[-1] == "streak"
     stalled, streak = (episodes.dataset["diagnostics"].values[:, :, at] for at in (2, 4))
@@ -148,7 +154,7 @@ def test_the_diagnostic_goes_into_the_fit(capsys):
 
 
 def test_every_make_target_of_the_table_is_there():
-    targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE)
-    named = re.findall(r"^\| `make (\w+)` \|", RECIPES.text, flags=re.MULTILINE)
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    named = re.findall(r"^\| `make ([\w-]+)` \|", RECIPES.text, flags=re.MULTILINE)
     assert len(named) >= 6
     assert set(named) <= set(targets)

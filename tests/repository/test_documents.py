@@ -15,8 +15,11 @@ from bayes_tacit import fit_map
 ROOT = Path(__file__).parents[2]
 NAMED = [Document(ROOT / f"{name}.md") for name in ("README", "ARCHITECTURE", "CONTRIBUTING", "CHANGELOG")]
 RESULTS = [Document(path) for path in sorted((ROOT / "simulations" / "results").glob("*/README.md"))]
-PAGES = [Document(path) for path in sorted((ROOT / "docs").glob("*.md"))]
-ARCHITECTURE, CONTRIBUTING = NAMED[1:3]
+PAGES = [
+    Document(path) for path in sorted((ROOT / "docs").rglob("*.md")) if "_build" not in path.relative_to(ROOT).parts
+]
+README, ARCHITECTURE, CONTRIBUTING = NAMED[:3]
+PAGES_INDEX = Document(ROOT / "docs" / "index.md")
 MADE_BY_COMMANDS = ("docs/_build", "simulations/results/patience")
 
 every_document = pytest.mark.parametrize(
@@ -37,7 +40,7 @@ def test_links_inside_the_repository_lead_somewhere(document):
 
 @every_document
 def test_paths_that_are_named_exist(document):
-    recipes = {block.file for block in CONTRIBUTING.blocks}
+    recipes = {block.file for one in (CONTRIBUTING, *PAGES) for block in one.blocks}
     for name in document.code:
         looks_like_a_path = re.fullmatch(r"(bayes_tacit|models|simulations|tests|tools|docs)/[\w./-]*", name)
         if looks_like_a_path and name not in recipes and not name.startswith(MADE_BY_COMMANDS):
@@ -64,6 +67,18 @@ def test_every_module_is_on_the_map_once_and_nothing_else_is():
             }
             there += [f"{package}.{name}" if prefix else name for name in names - {"__init__"}]
         assert sorted(re.findall(r"^\| `([\w.]+)` \| \S", section, flags=re.MULTILINE)) == sorted(there)
+
+
+def test_the_front_door_is_short():
+    assert all(len(document.text.encode()) <= 8192 for document in (README, CONTRIBUTING))
+
+
+def test_every_page_is_in_the_table_of_contents():
+    entries = re.findall(
+        r"^(?:start|concepts|results|tutorials|how-to/\S+|reference/\S+)$", PAGES_INDEX.text, re.MULTILINE
+    )
+    there = {path.relative_to(ROOT / "docs").with_suffix("").as_posix() for path in (page.path for page in PAGES)}
+    assert set(entries) == there - {"index"}
 
 
 def test_every_public_name_is_in_the_reference_and_none_twice():

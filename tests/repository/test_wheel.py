@@ -4,6 +4,7 @@ import importlib.metadata
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -135,8 +136,21 @@ def test_it_samples_and_the_program_fits_recommends_and_routes(plain):
         assert json.loads(plain(plain.program, "route", router, said=json.dumps(task)))["started"]
 
 
-def test_the_readme_says_how_every_extra_is_installed():
+def test_it_is_said_how_every_extra_is_installed():
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    named = re.findall(r"^pip install '?bayes_tacit(?:\[([\w-]+)\])?", readme, flags=re.MULTILINE)
-    assert sorted(named) == sorted(["", *extras])
+    page = (ROOT / "docs/start.md").read_text(encoding="utf-8")
+    assert sorted(set(re.findall(r"pip install '?\.(?:\[([\w-]+)\])?", page))) == sorted(["", *extras])
+
+
+def test_the_sdist_builds_the_same_wheel(wheel, tmp_path):
+    command = [sys.executable, "-m", "hatchling", "build", "--directory", str(tmp_path), "--target"]
+    subprocess.run([*command, "sdist"], cwd=ROOT, check=True, capture_output=True)
+    (archive,) = tmp_path.glob("*.tar.gz")
+    shutil.unpack_archive(archive, tmp_path, filter="data")
+    (source,) = (path for path in tmp_path.iterdir() if path.is_dir())
+    subprocess.run([*command, "wheel"], cwd=source, check=True, capture_output=True)
+    (again,) = tmp_path.glob("*.whl")
+    with ZipFile(wheel) as first, ZipFile(again) as second:
+        assert {(one.filename, one.CRC) for one in first.infolist()} == {
+            (one.filename, one.CRC) for one in second.infolist()
+        }

@@ -1,8 +1,9 @@
-"""A directive, `commands`, that writes the reference of the command line from the program itself."""
+"""Directives that write reference pages from the program itself: `commands`, and `router-schema`."""
 
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Iterator
 
 from docutils import nodes
@@ -12,6 +13,7 @@ from typer.core import TyperArgument, TyperOption
 from typer.main import get_command
 
 from bayes_tacit.cli import app
+from bayes_tacit.router.files import schema
 
 PROGRAM = "bayes-tacit"
 
@@ -22,12 +24,21 @@ class Commands(SphinxDirective):
     """Every command: what it does, how it is called, and its arguments and options."""
 
     def run(self) -> list[nodes.Node]:
-        """Parse what `described` gives as Markdown, in the place of the directive."""
+        """Parse what `described` yields as Markdown, in the place of the directive."""
         return self.parse_text_to_nodes("\n".join(described()), allow_section_headings=True)
 
 
+class RouterSchema(SphinxDirective):
+    """The JSON Schema of router files."""
+
+    def run(self) -> list[nodes.Node]:
+        """Write it out as it is made."""
+        text = json.dumps(schema(), indent=1)
+        return [nodes.literal_block(text, text, language="json")]
+
+
 def described() -> Iterator[str]:
-    """Give the reference of all commands, in Markdown."""
+    """Yield the reference of all commands, in Markdown."""
     group = get_command(app)
     for name, command in group.commands.items():  # type: ignore[attr-defined]
         context = command.make_context(name, [], resilient_parsing=True)
@@ -42,7 +53,7 @@ def described() -> Iterator[str]:
 
 
 def _call(parameter: Parameter) -> str:
-    """Give what is typed for a required parameter."""
+    """Return what is typed for a required parameter."""
     return (
         parameter.name.upper()
         if isinstance(parameter, TyperArgument)
@@ -62,6 +73,7 @@ def _default(parameter: Parameter) -> str:
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Add the directive."""
+    """Add the directives."""
     app.add_directive("commands", Commands)
+    app.add_directive("router-schema", RouterSchema)
     return {"parallel_read_safe": True}
