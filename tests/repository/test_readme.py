@@ -140,7 +140,7 @@ def test_figures_of_played_agents_are_those_of_the_committed_episodes():
     for link, label, success, share in re.findall(
         r"^\| (.*?) ?\| (.+?) \| ([\d.]+%) \| ([\d.]+%)? ?\|$", section, flags=re.MULTILINE
     ):
-        benchmark = link and re.findall(r"results/(\w+)/", link)[0] or benchmark
+        benchmark = (link and re.findall(r"results/(\w+)/", link)[0]) or benchmark
         episodes = pd.read_parquet(ROOT / "simulations/results" / benchmark / "episodes.parquet")
         means = episodes.groupby("policy")[["success", "cost"]].mean()
         policy = label.split(", which")[0]
