@@ -60,9 +60,9 @@ test-llm: .venv/llm.installed
 lock:
 	$(PYTHON) tools/lock.py
 
-# The documentation, in docs/_build; it begins at docs/_build/docs/index.html.
+# The documentation, in docs/_build/html; it begins at docs/index.html there.
 docs: .venv/docs.installed
-	$(BIN)/sphinx-build -W --keep-going -q -b html -c docs . docs/_build
+	$(BIN)/sphinx-build -W --keep-going -q -b html -c docs . docs/_build/html
 
 # Wheel and sdist, as they would be released, in dist.
 dist: .venv/release.installed
