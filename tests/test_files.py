@@ -17,7 +17,7 @@ from bayes_tacit import Counterfactuals, Episodes, MapFit, Router, files, load_p
 from bayes_tacit.agents.endpoint import Prompt
 from bayes_tacit.agents.marks import read_marks
 from bayes_tacit.agents.pairs import read_pairs
-from bayes_tacit.agents.transcript import read_transcripts
+from bayes_tacit.agents.transcript import read_transcript, read_transcripts
 from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileError
 from bayes_tacit.files import as_path, atomic_path, is_store, parse_json, read_text
 from bayes_tacit.router import DecisionLog, replay
@@ -285,7 +285,9 @@ def test_only_stores_and_empty_folders_may_be_replaced(tmp_path, example):
     assert (tmp_path / "e.zarr" / "thesis.txt").read_text() == "mine"
 
 
-@pytest.mark.parametrize("door", [MapFit.load, Episodes.read, Counterfactuals.read, load_posterior, Prompt.read])
+@pytest.mark.parametrize(
+    "door", [MapFit.load, Episodes.read, Counterfactuals.read, load_posterior, Prompt.read, read_transcript]
+)
 def test_a_pipe_is_refused_at_once(door, tmp_path):
     suffix = {MapFit.load: "json", Episodes.read: "jsonl", Counterfactuals.read: "csv", load_posterior: "nc"}
     os.mkfifo(tmp_path / f"pipe.{suffix.get(door, 'txt')}")

@@ -342,12 +342,7 @@ def test_an_episode_survives_a_server_that_misbehaves_between_good_answers(tmp_p
 def test_strong_behind_its_own_endpoint_takes_over_with_the_history():
     with ProtocolServer(says("Action: wait")) as cheap, ProtocolServer(says("Action: right")) as strong:
         played = run_episode(
-            Corridor(2),
-            actor(cheap),
-            actor(strong),
-            threshold_router(2),
-            episode="e",
-            extractor=Stalled(),
+            Corridor(2), actor(cheap), actor(strong), threshold_router(2), episode="e", extractor=Stalled()
         )
         assert len(cheap.requests) == 2
         assert strong.requests[0]["body"]["messages"][1]["content"].count("> wait") == 2

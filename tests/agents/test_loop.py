@@ -339,13 +339,7 @@ def test_jitter_is_seeded_and_within_its_bounds():
 def test_an_actor_that_gives_no_answer_ends_the_episode(errors, calls):
     moody = Moody(Walker("cheap", RIGHT), [*errors])
     transcript = run_episode(
-        Corridor(2),
-        moody,
-        None,
-        pure("cheap"),
-        episode="e",
-        retry=Retry(attempts=3),
-        sleep=lambda _: None,
+        Corridor(2), moody, None, pure("cheap"), episode="e", retry=Retry(attempts=3), sleep=lambda _: None
     )
     assert (transcript.end.status, transcript.end.success, transcript.conclusive) == ("actor_error", False, False)
     assert len(transcript.end.failures) == calls

@@ -128,13 +128,7 @@ def test_a_mark_is_accepted_exactly_where_it_is_ordered_and_inside(earliest, lat
 
 
 def test_a_set_of_rollouts_is_marked_once_and_resumed_after_an_endpoint_goes_down(tmp_path):
-    pairs = [
-        pair("a"),
-        pair("b", cheap=RIGHT),
-        pair("c/with slash"),
-        pair("d", strong=WAIT),
-        pair("e"),
-    ]
+    pairs = [pair("a"), pair("b", cheap=RIGHT), pair("c/with slash"), pair("d", strong=WAIT), pair("e")]
     once = {"retry": Retry(attempts=1)}
     with ProtocolServer(says(GOOD), status(503)) as server, pytest.raises(ActorError, match="503"):
         mark_pairs(pairs, teacher(server, **once), tmp_path / "marks")
@@ -269,6 +263,10 @@ def test_human_marks_are_read(tmp_path):
         ("episode,window_start,window_end\na,1,2,3\n", "as many values as columns"),
         ('episode,window_start,window_end\na,1,"2\n', "not a CSV"),
         ("episode,window_start,window_end,recommended\na,1,2,9\n", "recommended"),
+        ("episode,window_start,window_end,window_start\na,0,1,5\n", r"marks\.csv"),
+        ("episode,window_start,window_end,more\0\na,0,1,\n", r"marks\.csv"),
+        ("episode,window_start,window_end\na\0,0,1\n", r"marks\.csv"),
+        (f"episode,window_start,window_end\na,1,{'9' * 5000}\n", r"marks\.csv, line 2: window_end is"),
     ],
 )
 def test_human_marks_that_are_wrong_are_refused_with_their_place(text, message, tmp_path):

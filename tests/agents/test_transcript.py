@@ -162,6 +162,13 @@ def test_a_transcript_cut_anywhere_is_torn(tmp_path):
         (lambda lines: [lines[0].replace("bayes_tacit.transcript", "diary"), *lines[1:]], "format is 'diary'"),
         (lambda lines: [line.replace('"executed": true', '"executed": "perhaps"') for line in lines], "executed"),
         (lambda lines: [line.replace('"event": "step"', '"event": "leap"') for line in lines], "event is 'leap'"),
+        (lambda lines: [line.replace('"event": "step"', '"event": []') for line in lines], "line 3: "),
+        (
+            lambda lines: [line.replace('"event": "step"', '"event": "step", "event": "step"') for line in lines],
+            "line 3",
+        ),
+        (lambda lines: [line.replace('"event": "step"', '"event": "step", "more": 1') for line in lines], "line 3: "),
+        (lambda lines: [line.replace('"cost": ', '"cost": 1e999, "was": ') for line in lines], "line 3: "),
     ],
 )
 def test_what_is_no_transcript_is_refused_with_its_line(change, message, tmp_path):

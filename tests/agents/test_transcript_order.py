@@ -41,10 +41,7 @@ def changed(number, **values):
     [
         (without("reset"), "line 2: event is 'step'; expected an event 'reset' first"),
         (lambda lines: [lines[0], lines[-1]], "line 2: event is 'end'; expected an event 'reset' first"),
-        (
-            lambda lines: [lines[0], lines[2], lines[1], *lines[3:]],
-            "line 2: event is 'step'; expected an event 'reset'",
-        ),
+        (lambda lines: [lines[0], lines[2], lines[1], *lines[3:]], "line 2: event is 'step'; expected an event"),
         (lambda lines: [*lines[:2], *lines[1:]], "line 3: run is 0; expected 1, the number of resets before"),
         (changed(2, run=1), "line 2: run is 1; expected 0, the number of resets before"),
         (changed(4, run=1), "line 4: run is 1; expected 0, that of the last reset"),

@@ -126,14 +126,7 @@ def play(job: dict[str, object], path: Path) -> dict[str, object]:
     told: dict[str, object] = {"name": job["name"]}
     try:
         played = run_episode(
-            Corridor(1),
-            actor,
-            None,
-            pure("cheap"),
-            episode="e",
-            budget=Budget(1),
-            retry=Retry(attempts=1),
-            path=path,
+            Corridor(1), actor, None, pure("cheap"), episode="e", budget=Budget(1), retry=Retry(attempts=1), path=path
         )
         told |= {"status": played.end.status, "error": played.end.error, "shown": repr(played)}
     except BaseException:

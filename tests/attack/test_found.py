@@ -4,24 +4,17 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import re
-import subprocess
 
 import numpy as np
 import pytest
 import zarr
-from attack import base
 from attack.cases import command
-from command_line import PROGRAM, call
+from command_line import call
 from conversations import rollout
 from routers import random_router
-from toy_world import RIGHT, WAIT, Corridor, Stalled, Walker
 
 from bayes_tacit import Counterfactuals, Episodes, Router, fit_map, load_example, sample_posterior
-from bayes_tacit.agents import Budget, run_episode
-from bayes_tacit.agents.marks import read_marks
-from bayes_tacit.agents.transcript import read_transcript
 from bayes_tacit.cli import route
 from bayes_tacit.decisions.selection import fixed_grid
 from bayes_tacit.errors import ConvergenceError, FileFormatError, InvalidDataError, TacitError
@@ -30,44 +23,7 @@ from bayes_tacit.logs import import_logs
 from bayes_tacit.logs.documents import Document
 from bayes_tacit.logs.formats import FORMATS
 from bayes_tacit.model.evidence import collect_evidence
-from bayes_tacit.router import DecisionLog, pure, replay
-from simulations.dabench.questions import read_questions
-
-
-@pytest.fixture
-def transcript(tmp_path):
-    path = tmp_path / "t.jsonl"
-    actors = Walker("cheap", WAIT, (0.1, None)), Walker("strong", RIGHT)
-    settings = {"extractor": Stalled(), "episode": "corridor", "budget": Budget(3), "path": path}
-    run_episode(Corridor(3), *actors, pure("cheap"), **settings)
-    return path
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ('"event": "step"', '"event": []'),
-        ('"event": "step"', '"event": "step", "event": "step"'),
-        ('"event": "step"', '"event": "step", "more": 1'),
-        ('"cost": ', '"cost": 1e999, "was": '),
-        ('"executed": true', '"executed": "yes"'),
-    ],
-)
-def test_a_transcript_has_each_key_once_and_none_that_is_unknown(transcript, old, new):
-    read_transcript(transcript)
-    text = transcript.read_text()
-    assert old in text
-    transcript.write_text(text.replace(old, new, 1))
-    with pytest.raises(FileFormatError, match=r"t\.jsonl, line \d+: "):
-        read_transcript(transcript)
-
-
-@pytest.mark.parametrize("kind", ["pipe", "device"])
-def test_a_transcript_is_a_file(transcript, kind):
-    transcript.unlink()
-    os.mkfifo(transcript) if kind == "pipe" else transcript.symlink_to("/dev/zero")
-    with pytest.raises(FileFormatError, match="pipe or device; expected a transcript"):
-        read_transcript(transcript)
+from bayes_tacit.router import DecisionLog, replay
 
 
 def test_a_log_with_a_key_twice_is_not_replayed(tmp_path):
@@ -84,40 +40,6 @@ def test_true_is_no_version_of_a_snapshot():
     router = random_router()
     with pytest.raises(InvalidDataError, match="schema_version is True"):
         router.restore(router.start([1, 0.5]).snapshot() | {"schema_version": True})
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "episode,window_start,window_end,window_start\na,0,1,5\n",
-        "episode,window_start,window_end,more\0\na,0,1,\n",
-        "episode,window_start,window_end\na\0,0,1\n",
-    ],
-)
-def test_marks_have_each_column_once_and_no_nul(tmp_path, text):
-    (tmp_path / "m.csv").write_text(text)
-    with pytest.raises(TacitError, match=r"m\.csv"):
-        read_marks(tmp_path / "m.csv")
-
-
-@pytest.mark.parametrize("concepts", ["{}", '"x"', '["a"], "level": "easy"'])
-def test_a_question_has_a_list_of_concepts_once(tmp_path, concepts):
-    (tmp_path / "da-dev-labels.jsonl").write_text('{"id": 7, "common_answers": [["mean", "1"]]}\n')
-    fields = '"question": "", "constraints": "", "format": "", "file_name": "a.csv", "level": "easy"'
-    (tmp_path / "da-dev-questions.jsonl").write_text(f'{{"id": 7, {fields}, "concepts": {concepts}}}\n')
-    with pytest.raises(FileFormatError, match=r"questions\.jsonl, line 1"):
-        read_questions(tmp_path)
-
-
-def test_ids_are_shown_without_what_would_move_the_cursor(tmp_path):
-    base.written(tmp_path, "few.jsonl", "fit.json")
-    lines = (tmp_path / "few.jsonl").read_text().splitlines()
-    lines[0] = json.dumps(json.loads(lines[0]) | {"episode": "\x1b[31mred\x07\u202e"})
-    (tmp_path / "few.jsonl").write_text("\n".join(lines) + "\n")
-    ended = command("score", "fit.json", "few.jsonl", "--out", "s.csv")(tmp_path)
-    assert ended.kind == "accepted"
-    assert r"\x1b[31mred\x07\u202e" in ended.said
-    assert not {"\x1b", "\x07", "\u202e"} & set(ended.said)
 
 
 AGENT_STEP = {"source": "agent", "message": "", "observation": {"results": [{"content": "a"}]}}
@@ -229,40 +151,6 @@ def test_a_table_of_counterfactuals_with_an_absurd_handoff_is_refused(tmp_path):
         Counterfactuals.read(tmp_path / "c.csv")
 
 
-def test_a_mark_of_five_thousand_digits_is_refused_with_its_line(tmp_path):
-    (tmp_path / "m.csv").write_text(f"episode,window_start,window_end\na,1,{'9' * 5000}\n")
-    with pytest.raises(InvalidDataError, match=r"m\.csv, line 2: window_end is"):
-        read_marks(tmp_path / "m.csv")
-
-
-BEGIN = {"episode": "a", "features": {"entities": 12, "subgoals": 3, "needs_tool": 1}}
-STEP = {"episode": "a", "diagnostics": {"repeat": 1, "uncertainty": 0.5, "stalled": 0, "invalid": 0}}
-
-
-WRONG = [
-    b'{"episode": "a", "episode": "b", "end": true}',
-    json.dumps(STEP | {"end": True}).encode(),
-    json.dumps(STEP | BEGIN).encode(),
-    json.dumps(STEP | {"more": 1}).encode(),
-    b'{"episode": "a", "end": "no"}',
-    b'{"episode": "a", "end": 1}',
-    b"\xef\xbb\xbf" + json.dumps(STEP).encode(),
-    json.dumps(STEP).encode("utf-16"),
-    b"[" * 100_000,
-    b'{"episode": ["a"], "end": true}',
-]
-
-
-def test_route_refuses_lines_that_say_two_things_or_none_and_goes_on(folder):
-    requests = b"\n".join([json.dumps(BEGIN).encode(), *WRONG, json.dumps(STEP).encode()])
-    command = [PROGRAM, "route", "router.json"]
-    done = subprocess.run(command, cwd=folder, input=requests, capture_output=True, timeout=60, check=False)
-    replies = [json.loads(reply) for reply in done.stdout.splitlines()]
-    assert ["error" in reply for reply in replies[1:-1]] == [True] * (len(replies) - 2)
-    assert len(replies) >= len(WRONG) + 2
-    assert replies[-1]["step"] == 0
-
-
 @pytest.mark.parametrize(("draws", "most"), [(1, 5), (100, 2)])
 def test_episodes_that_never_end_are_bounded_by_what_they_take(monkeypatch, draws, most):
     monkeypatch.setattr(route, "OPEN_BYTES", 10_000)
@@ -283,12 +171,6 @@ def test_absurd_options_are_one_line_and_exit_code_2(folder, options):
     assert (done.returncode, done.stdout) == (2, "")
     assert len(done.stderr.splitlines()) == 1
     assert not (folder / "absurd.json").exists()
-
-
-@pytest.mark.parametrize("options", [("--draws", "9" * 30), ("--chains", "1000000"), ("--tune", "10000000000")])
-def test_absurd_samples_are_one_line_and_exit_code_2(folder, options):
-    done = call("sample", "episodes.jsonl", "--out", "absurd.nc", *options, cwd=folder)
-    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
 
 
 @pytest.mark.parametrize("words", [("validate",), ("fit", "--out", "new.json"), ("sample", "--out", "new.nc")])

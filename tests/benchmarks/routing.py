@@ -68,10 +68,7 @@ def play(command: list[str], episodes: int, checkpoints: int) -> tuple[float, li
     features, diagnostics = {}, dict.fromkeys(("u0", "u1", "u2", "u3"), 0.25)
     core = {sorted(os.sched_getaffinity(0))[0]}
     process = subprocess.Popen(
-        command,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        preexec_fn=lambda: os.sched_setaffinity(0, core),
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, preexec_fn=lambda: os.sched_setaffinity(0, core)
     )
     assert process.stdin is not None
     assert process.stdout is not None

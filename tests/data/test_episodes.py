@@ -3,7 +3,6 @@
 import copy
 import pickle
 import re
-import time
 
 import numpy as np
 import pandas as pd
@@ -180,18 +179,6 @@ def test_frames_cannot_hold_other_dims():
     made = Episodes(dataset().assign(cost=(("episode", "model"), np.ones((4, 2)))))
     with pytest.raises(InvalidDataError, match=r"dims of cost is \('episode', 'model'\); expected dims"):
         made.to_frames()
-
-
-def test_a_hundred_thousand_tasks_are_converted_in_seconds():
-    n, horizon = 100_000, 20
-    rng = np.random.default_rng(0)
-    tasks = pd.DataFrame({"episode": [f"t{i}" for i in range(n)], "cheap_success": 1, "strong_success": 1})
-    steps = pd.DataFrame({"episode": np.repeat(tasks["episode"], horizon), "step": np.tile(np.arange(horizon), n)})
-    steps = steps.assign(u=rng.random(n * horizon)).sample(frac=1, random_state=0)
-    start = time.perf_counter()
-    made = Episodes.from_frames(tasks, steps)
-    assert made.dataset["diagnostics"].shape == (n, horizon, 1)
-    assert time.perf_counter() - start < 10
 
 
 # Selecting

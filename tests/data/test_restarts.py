@@ -137,15 +137,9 @@ def test_a_world_of_real_prices_has_no_price_of_a_call():
         ({"strong_steps": "text"}, "text"),
         ({"strong_steps": np.ones(3)}, r"shape of strong_steps is \(3,\)"),
         ({"strong_steps": np.ones((30, 6))}, r"shape of strong_steps is \(30, 6\)"),
-        (
-            {"strong_steps": np.r_[np.ones(29), 0]},
-            "episode 'task-29': strong_steps is 0.0; expected a finite number above 0",
-        ),
+        ({"strong_steps": np.r_[np.ones(29), 0]}, "episode 'task-29': strong_steps is 0.0; expected a finite number"),
         ({"strong_steps": np.r_[np.ones(29), np.nan]}, "episode 'task-29'.*nan"),
-        (
-            {"cost": LoggedCost(np.full((30, 6), -1.0), np.ones(30))},
-            "task-0.*step 0.*-1.0; expected a finite number >= 0",
-        ),
+        ({"cost": LoggedCost(np.full((30, 6), -1.0), np.ones(30))}, "task-0.*step 0.*-1.0; expected a finite number"),
         ({"cost": LoggedCost(np.ones(30), np.ones((30, 6)))}, "shape of the cost of Strong"),
         ({"cost": LoggedCost(np.ones(30), np.full(30, np.inf))}, "task-0.*inf"),
         ({"cost": 3}, "cost is 3"),

@@ -127,10 +127,7 @@ def test_values_follow_their_episode():
         ({"parts": {"a": -0.5}}, "part 'a' is -0.5; expected a share above 0 and at most 1"),
         ({"parts": {"a": float("nan")}}, "part 'a' is nan; expected a share above 0 and at most 1"),
         ({"parts": {"a": 0.9, "b": 0.01}}, "part 'b' is 0.01; expected a share of 4 episodes that gives every part"),
-        (
-            {"parts": {"a": 0.4, "b": 0.3, "c": 0.3}, "by": "food"},
-            "part 'c' is 0.3; expected a share of 2 groups that gives every part at least one",
-        ),
+        ({"parts": {"a": 0.4, "b": 0.3, "c": 0.3}, "by": "food"}, "part 'c' is 0.3; expected a share of 2 groups that"),
         ({"parts": {}}, "parts is {}; expected shares or ids by the name of a part"),
         ({"parts": ["train"]}, "parts is ['train']; expected shares or ids by the name of a part"),
         ({"parts": {"a": ["a", "b"], "b": 0.5}}, "ids is 0.5; expected a list of ids"),
@@ -156,10 +153,7 @@ def test_values_follow_their_episode():
         ({"parts": {"a": 0.5}, "seed": "q"}, "seed is 'q'; expected a whole number >= 0"),
         ({"parts": {"a": 0.5}, "seed": 2.5}, "seed is 2.5; expected a whole number >= 0"),
         ({"parts": {"a": 0.5}, "seed": None}, "seed is None; expected a whole number >= 0"),
-        (
-            {"parts": {"a": 0.5}, "by": "kind", "stratify": True},
-            "by is 'kind'; expected either by or stratify, not both",
-        ),
+        ({"parts": {"a": 0.5}, "by": "kind", "stratify": True}, "by is 'kind'; expected either by or stratify, not"),
     ],
 )
 def test_odd_splits_are_refused(arguments, message):

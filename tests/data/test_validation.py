@@ -61,52 +61,22 @@ BAD_DATASETS = {
         put("diagnostics", (1, 0, 0), "x", object),
         "episode 'b', step 0: diagnostics['repeat'] is 'x'; expected a number",
     ),
-    "NaN feature": (
-        put("features", (1, 1), np.nan),
-        "episode 'b': features['entities'] is nan; expected a finite number",
-    ),
-    "infinite feature": (
-        put("features", (3, 0), -np.inf),
-        "episode 'd': features['food'] is -inf; expected a finite number",
-    ),
+    "NaN feature": (put("features", (1, 1), np.nan), "episode 'b': features['entities'] is nan; expected a finite"),
+    "infinite feature": (put("features", (3, 0), -np.inf), "episode 'd': features['food'] is -inf; expected a finite"),
     "text feature": (put("features", (2, 0), "1", object), "episode 'c': features['food'] is '1'; expected a number"),
     "complex feature": (
         lambda data: data.assign(features=data["features"] * 1j),
         "episode 'a': features['food'] is 1j; expected a number",
     ),
-    "window past the end": (
-        window(1, 3),
-        "episode 'a': window_end is 3; expected a whole checkpoint from 0 to 2, the last of the rollout",
-    ),
-    "window wholly past the end": (
-        window(3, 3),
-        "episode 'a': window_start is 3; expected a whole checkpoint from 0 to 2, the last of the rollout",
-    ),
-    "window before the start": (
-        window(-1, 1),
-        "episode 'a': window_start is -1; expected a whole checkpoint from 0 to 2, the last of the rollout",
-    ),
-    "infinite window": (
-        window(0, np.inf),
-        "episode 'a': window_end is inf; expected a whole checkpoint from 0 to 2, the last of the rollout",
-    ),
-    "fractional window": (
-        window(0.5, 1),
-        "episode 'a': window_start is 0.5; expected a whole checkpoint from 0 to 2, the last of the rollout",
-    ),
+    "window past the end": (window(1, 3), "episode 'a': window_end is 3; expected a whole checkpoint from 0 to 2, the"),
+    "window wholly past the end": (window(3, 3), "episode 'a': window_start is 3; expected a whole checkpoint from 0"),
+    "window before the start": (window(-1, 1), "episode 'a': window_start is -1; expected a whole checkpoint from 0"),
+    "infinite window": (window(0, np.inf), "episode 'a': window_end is inf; expected a whole checkpoint from 0 to 2"),
+    "fractional window": (window(0.5, 1), "episode 'a': window_start is 0.5; expected a whole checkpoint from 0 to 2"),
     "reversed window": (window(2, 1), "episode 'a': window is [2, 1]; expected a window that starts before it ends"),
-    "window without end": (
-        window(1, np.nan),
-        "episode 'a': window_end is missing; expected both window_start and window_end, or neither",
-    ),
-    "window without start": (
-        window(np.nan, 1),
-        "episode 'a': window_start is missing; expected both window_start and window_end, or neither",
-    ),
-    "text window": (
-        put("window_start", 0, "1", object),
-        "episode 'a': window_start is '1'; expected a whole checkpoint",
-    ),
+    "window without end": (window(1, np.nan), "episode 'a': window_end is missing; expected both window_start and"),
+    "window without start": (window(np.nan, 1), "episode 'a': window_start is missing; expected both window_start and"),
+    "text window": (put("window_start", 0, "1", object), "episode 'a': window_start is '1'; expected a whole"),
     "window on 00": (window(0, 0, 1), "episode 'b': window is [0, 0]; expected no window, since the outcome AB is 00"),
     "window on 11": (window(0, 1, 2), "episode 'c': window is [0, 1]; expected no window, since the outcome AB is 11"),
     "window on 10": (window(1, 1, 3), "episode 'd': window is [1, 1]; expected no window, since the outcome AB is 10"),
@@ -118,44 +88,17 @@ BAD_DATASETS = {
         lambda data: data.assign_coords(episode=[5, 6, 7, 7]),
         "episode 7, positions 2 and 3: episode is 7; expected ids that do not repeat",
     ),
-    "mixed ids": (
-        renamed("episode", ["a", 1, "c", "d"]),
-        "position 1: episode is 1; expected ids that are all text or all whole numbers",
-    ),
-    "missing id": (
-        renamed("episode", ["a", "b", None, "d"]),
-        "position 2: episode is missing; expected ids that are all text or all whole numbers",
-    ),
-    "fractional ids": (
-        lambda data: data.assign_coords(episode=[0.5, 1, 2, 3]),
-        "episode is 0.5; expected ids that are all text or all whole numbers",
-    ),
+    "mixed ids": (renamed("episode", ["a", 1, "c", "d"]), "position 1: episode is 1; expected ids that are all text"),
+    "missing id": (renamed("episode", ["a", "b", None, "d"]), "position 2: episode is missing; expected ids that are"),
+    "fractional ids": (lambda data: data.assign_coords(episode=[0.5, 1, 2, 3]), "episode is 0.5; expected ids that"),
     "id with a NUL": (renamed("episode", ["a\0", "b", "c", "d"]), r"episode is 'a\x00'; expected text without NUL"),
-    "id that is no Unicode": (
-        renamed("episode", ["\ud800", "b", "c", "d"]),
-        r"episode is '\ud800'; expected text without",
-    ),
-    "no ids": (
-        lambda data: data.drop_vars("episode"),
-        "episode is missing; expected a coordinate with the episodes' ids",
-    ),
-    "no step": (
-        put("n_steps", 1, 0),
-        "episode 'b': n_steps is 0; expected a whole number from 1 to 4, the length of the step dimension",
-    ),
+    "id that is no Unicode": (renamed("episode", ["\ud800", "b", "c", "d"]), r"episode is '\ud800'; expected text"),
+    "no ids": (lambda data: data.drop_vars("episode"), "episode is missing; expected a coordinate with the episodes'"),
+    "no step": (put("n_steps", 1, 0), "episode 'b': n_steps is 0; expected a whole number from 1 to 4, the length of"),
     "too many steps": (put("n_steps", 2, 5), "episode 'c': n_steps is 5; expected a whole number from 1 to 4"),
-    "fractional steps": (
-        put("n_steps", 3, 1.5, float),
-        "episode 'd': n_steps is 1.5; expected a whole number from 1 to 4",
-    ),
-    "missing steps": (
-        put("n_steps", 3, np.nan, float),
-        "episode 'd': n_steps is nan; expected a whole number from 1 to 4",
-    ),
-    "steps from 1": (
-        lambda data: data.assign_coords(step=[1, 2, 3, 4]),
-        "step is [1, 2, 3, 4]; expected 0, 1, 2, ... in order",
-    ),
+    "fractional steps": (put("n_steps", 3, 1.5, float), "episode 'd': n_steps is 1.5; expected a whole number from 1"),
+    "missing steps": (put("n_steps", 3, np.nan, float), "episode 'd': n_steps is nan; expected a whole number from 1"),
+    "steps from 1": (lambda data: data.assign_coords(step=[1, 2, 3, 4]), "step is [1, 2, 3, 4]; expected 0, 1, 2, ..."),
     "outcome 2": (put("cheap_success", 1, 2, int), "episode 'b': cheap_success is 2; expected 0 or 1 (False or True)"),
     "outcome 0.5": (put("strong_success", 2, 0.5, float), "episode 'c': strong_success is 0.5; expected 0 or 1"),
     "neither side": (
@@ -178,40 +121,19 @@ BAD_DATASETS = {
     ),
     "outcome None": (put("cheap_success", 0, None, object), "episode 'a': cheap_success is missing; expected 0 or 1"),
     "outcome as text": (put("cheap_success", 0, "yes", object), "episode 'a': cheap_success is 'yes'; expected 0 or 1"),
-    "repeated feature": (
-        renamed("feature", ["food", "food"]),
-        "feature name is 'food'; expected names that do not repeat",
-    ),
-    "repeated diagnostic": (
-        renamed("diagnostic", ["repeat", "repeat"]),
-        "diagnostic name is 'repeat'; expected names that do not repeat",
-    ),
-    "reserved feature": (
-        renamed("feature", ["food", "cheap_success"]),
-        "feature name is 'cheap_success'; expected a name other than the reserved",
-    ),
-    "reserved diagnostic": (
-        renamed("diagnostic", ["step", "invalid"]),
-        "diagnostic name is 'step'; expected a name other than the reserved",
-    ),
+    "repeated feature": (renamed("feature", ["food", "food"]), "feature name is 'food'; expected names that do not"),
+    "repeated diagnostic": (renamed("diagnostic", ["repeat", "repeat"]), "diagnostic name is 'repeat'; expected names"),
+    "reserved feature": (renamed("feature", ["food", "cheap_success"]), "feature name is 'cheap_success'; expected a"),
+    "reserved diagnostic": (renamed("diagnostic", ["step", "invalid"]), "diagnostic name is 'step'; expected a name"),
     "feature named by number": (renamed("feature", ["food", 3]), "feature name is 3; expected a name that is a text"),
     "feature without name": (renamed("feature", ["food", ""]), "feature name is ''; expected a name that is a text"),
-    "no feature names": (
-        lambda data: data.drop_vars("feature"),
-        "feature is missing; expected a coordinate with the names of the features",
-    ),
-    "feature like a carried variable": (
-        renamed("feature", ["food", "kind"]),
-        "feature name is 'kind'; expected a name that no carried variable has",
-    ),
+    "no feature names": (lambda data: data.drop_vars("feature"), "feature is missing; expected a coordinate with the"),
+    "feature like a carried variable": (renamed("feature", ["food", "kind"]), "feature name is 'kind'; expected a"),
     "diagnostic like a carried variable": (
         renamed("diagnostic", ["repeat", "tokens"]),
         "diagnostic name is 'tokens'; expected a name that no carried variable has",
     ),
-    "reserved carried variable": (
-        replaced("window", "episode", np.ones(4)),
-        "variable name is 'window'; expected a name other than the reserved",
-    ),
+    "reserved carried variable": (replaced("window", "episode", np.ones(4)), "variable name is 'window'; expected a"),
     "carried variable named by number": (
         lambda data: data.assign({7: ("episode", np.ones(4))}),
         "variable name is 7; expected a name that is a text",
@@ -236,14 +158,8 @@ BAD_DATASETS = {
     ),
     "no diagnostics": (lambda data: data.isel(diagnostic=[]), "diagnostics is []; expected at least one diagnostic"),
     "no episodes": (lambda data: data.isel(episode=[]), "episodes is []; expected at least one episode"),
-    "wrong dims": (
-        replaced("n_steps", ("step",), [1, 2, 3, 4]),
-        "dims of n_steps is ('step',); expected dims ('episode',)",
-    ),
-    "half a window variable": (
-        lambda data: data.drop_vars("window_end"),
-        "window_end is missing; expected a variable with dims ('episode',)",
-    ),
+    "wrong dims": (replaced("n_steps", ("step",), [1, 2, 3, 4]), "dims of n_steps is ('step',); expected dims"),
+    "half a window variable": (lambda data: data.drop_vars("window_end"), "window_end is missing; expected a variable"),
     **{
         f"no {name}": (
             lambda data, name=name: data.drop_vars(name),
@@ -251,14 +167,8 @@ BAD_DATASETS = {
         )
         for name in ("features", "diagnostics", "n_steps", "cheap_success", "strong_success")
     },
-    "schema 0": (
-        lambda data: data.assign_attrs(schema_version=0),
-        "schema_version is 0; expected a version from 1 to 1",
-    ),
-    "schema text": (
-        lambda data: data.assign_attrs(schema_version="1"),
-        "schema_version is '1'; expected a version from",
-    ),
+    "schema 0": (lambda data: data.assign_attrs(schema_version=0), "schema_version is 0; expected a version from 1 to"),
+    "schema text": (lambda data: data.assign_attrs(schema_version="1"), "schema_version is '1'; expected a version"),
     "no dataset": (lambda _: None, "dataset is None; expected an xarray.Dataset"),
     "dates as ids": (
         lambda data: data.assign_coords(episode=pd.date_range("2026-01-01", periods=4)),
@@ -271,35 +181,23 @@ BAD_DATASETS = {
 @pytest.mark.parametrize("name", BAD_DATASETS)
 def test_bad_dataset_is_refused_with_episode_field_value_and_expectation(name):
     change, message = BAD_DATASETS[name]
-    with pytest.raises(InvalidDataError) as caught:
-        Episodes(change(dataset()))
-    assert str(caught.value).startswith(message)
-
-
-LAZY_CASES = [
-    name
-    for name, (_, message) in BAD_DATASETS.items()
-    if message.startswith(("episode '", "window_", "feature name", "diagnostic name"))
-]
-
-
-@pytest.mark.parametrize("name", LAZY_CASES)
-def test_bad_dataset_is_refused_in_the_same_words_when_dask_backs_it(name):
-    change, message = BAD_DATASETS[name]
-    with pytest.raises(InvalidDataError) as caught:
-        Episodes(change(dataset()).chunk(episode=1))
-    assert str(caught.value).startswith(message)
+    data = [change(dataset())]
+    if message.startswith(("episode '", "window_", "feature name", "diagnostic name")):
+        data.append(change(dataset()).chunk(episode=1))
+    for given_data in data:
+        with pytest.raises(InvalidDataError) as caught:
+            Episodes(given_data)
+        assert str(caught.value).startswith(message)
 
 
 def column(table, name, values):
-    return lambda tasks, steps: (
-        (tasks.assign(**{name: values}), steps)
-        if table == "tasks"
-        else (
-            tasks,
-            steps.assign(**{name: values}),
-        )
-    )
+    """Return a change of one column."""
+
+    def change(tasks, steps):
+        altered = {name: values}
+        return (tasks.assign(**altered), steps) if table == "tasks" else (tasks, steps.assign(**altered))
+
+    return change
 
 
 def rows(change):
@@ -321,10 +219,7 @@ BAD_FRAMES = {
         rows(lambda s: pd.concat([s, s.iloc[[5]]])),
         "episode 'c', step 1 repeated: step is 1; expected every step from 0 to the last one exactly once",
     ),
-    "negative step": (
-        rows(lambda s: s.assign(step=s["step"] - (s.index == 3))),
-        "episode 'b': step is -1; expected a whole number counted from 0",
-    ),
+    "negative step": (rows(lambda s: s.assign(step=s["step"] - (s.index == 3))), "episode 'b': step is -1; expected a"),
     "fractional step": (
         rows(lambda s: s.assign(step=s["step"] + 0.5 * (s.index == 3))),
         "episode 'b': step is 0.5; expected a whole number counted from 0",
@@ -333,18 +228,12 @@ BAD_FRAMES = {
         rows(lambda s: s.assign(step=s["step"].astype("Int64").mask(s.index == 4))),
         "episode 'c': step is missing; expected a whole number counted from 0",
     ),
-    "text step": (
-        rows(lambda s: s.assign(step=s["step"].astype(str))),
-        "episode 'a': step is '0'; expected a whole number counted from 0",
-    ),
+    "text step": (rows(lambda s: s.assign(step=s["step"].astype(str))), "episode 'a': step is '0'; expected a whole"),
     "unknown episode": (
         rows(lambda s: s.assign(episode=s["episode"].replace("d", "e"))),
         "episode 'e': steps['episode'] is 'e'; expected an episode of the tasks table",
     ),
-    "task without steps": (
-        rows(lambda s: s[s["episode"] != "c"]),
-        "episode 'c': n_steps is 0; expected at least one row in the steps table",
-    ),
+    "task without steps": (rows(lambda s: s[s["episode"] != "c"]), "episode 'c': n_steps is 0; expected at least one"),
     "repeated task": (
         column("tasks", "episode", ["a", "b", "b", "d"]),
         "episode 'b': tasks['episode'] is 'b'; expected ids that do not repeat",
@@ -402,10 +291,7 @@ BAD_FRAMES = {
         lambda tasks, steps: (tasks.drop(columns="cheap_success"), steps),
         "tasks['cheap_success'] is missing; expected a column of that name; the columns are ['episode', ",
     ),
-    "no step column": (
-        rows(lambda s: s.drop(columns="step")),
-        "steps['step'] is missing; expected a column of that name; the columns are ['episode', 'repeat', 'invalid']",
-    ),
+    "no step column": (rows(lambda s: s.drop(columns="step")), "steps['step'] is missing; expected a column of that"),
     "one end of the window": (
         lambda tasks, steps: (tasks.drop(columns="window_end"), steps),
         "episode 'a': window_end is missing; expected both window_start and window_end, or neither",
@@ -415,10 +301,7 @@ BAD_FRAMES = {
         lambda tasks, steps: (tasks.rename(columns={"food": 0}), steps),
         "column of tasks is 0; expected a name that is a text",
     ),
-    "no diagnostics": (
-        rows(lambda s: s[["episode", "step"]]),
-        "diagnostics is []; expected at least one diagnostic",
-    ),
+    "no diagnostics": (rows(lambda s: s[["episode", "step"]]), "diagnostics is []; expected at least one diagnostic"),
     "no tasks": (lambda tasks, steps: (tasks.iloc[:0], steps), "tasks is []; expected at least one row"),
     "no steps": (lambda tasks, steps: (tasks, steps.iloc[:0]), "steps is []; expected at least one row"),
     "no frame": (lambda tasks, steps: (tasks.to_dict(), steps), "tasks is {'episode'"),
@@ -443,20 +326,14 @@ def test_bad_frames_are_refused_with_episode_field_value_and_expectation(name):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (
-            {"features": ["fod"]},
-            "features is 'fod'; expected names among the other columns of tasks: ['food', 'entities']",
-        ),
+        ({"features": ["fod"]}, "features is 'fod'; expected names among the other columns of tasks: ['food'"),
         ({"features": ["episode"]}, "features is 'episode'; expected names among the other columns"),
         ({"features": "food"}, "features is 'food'; expected a list of column names"),
         ({"features": 3}, "features is 3; expected a list of column names"),
         ({"diagnostics": np.array(3)}, "diagnostics is array(3); expected a list of column names"),
         ({"features": [["food"]]}, "features is ['food']; expected names among the other columns of tasks"),
         ({"features": ["food", "food"]}, "features is ['food', 'food']; expected names that do not repeat"),
-        (
-            {"diagnostics": ["loop"]},
-            "diagnostics is 'loop'; expected names among the other columns of steps: ['repeat', 'invalid']",
-        ),
+        ({"diagnostics": ["loop"]}, "diagnostics is 'loop'; expected names among the other columns of steps"),
     ],
 )
 def test_odd_choice_of_columns_is_refused_with_the_columns_there_are(arguments, message):
@@ -546,41 +423,31 @@ def test_values_past_the_end_are_never_read():
 # What is told
 
 
-def noted(change, match):
-    data = change(dataset())
-    with pytest.warns(TacitWarning, match=match) as caught:
-        made = Episodes(data)
-    assert [str(warning.message) for warning in caught] == made.notes()
-    assert caught[0].filename == __file__
-    return made
+def quiet_window(data):
+    data["diagnostics"][0, 1:3] = 0
+    return data
 
 
-def test_nothing_is_told_about_ordinary_episodes():
+@pytest.mark.parametrize(
+    ("change", "note"),
+    [
+        (lambda data: data.assign(features=data["features"] * [0, 1]), "constant features: 'food'"),
+        (
+            lambda data: data.assign(diagnostics=data["diagnostics"] * [1, 0]),
+            "diagnostics that are zero everywhere",
+        ),
+        (window(np.nan, np.nan), "AB = 01 without a window, so that nobody says when (1): 'a'"),
+        (quiet_window, "windows over which all diagnostics are zero"),
+    ],
+)
+def test_what_is_unusual_is_told_once_at_the_callers_line(change, note):
     assert episodes().notes() == []
-
-
-def test_constant_features_are_told():
-    made = noted(lambda data: data.assign(features=data["features"] * [0, 1]), r"^constant features: 'food'$")
+    with pytest.warns(TacitWarning) as caught:
+        made = Episodes(change(dataset()))
+    assert [str(warning.message) for warning in caught] == made.notes()
+    assert made.notes()[0].startswith(note)
     assert len(made.notes()) == 1
-
-
-def test_silent_diagnostics_are_told():
-    noted(
-        lambda data: data.assign(diagnostics=data["diagnostics"] * [1, 0]),
-        r"^diagnostics that are zero everywhere: 'invalid'$",
-    )
-
-
-def test_episodes_without_a_window_are_told_with_their_number():
-    noted(window(np.nan, np.nan), r"^AB = 01 without a window, so that nobody says when \(1\): 'a'$")
-
-
-def test_windows_without_any_mass_are_told():
-    def quiet_window(data):
-        data["diagnostics"][0, 1:3] = 0
-        return data
-
-    noted(quiet_window, r"^windows over which all diagnostics are zero.* \(1\): 'a'$")
+    assert caught[0].filename == __file__
 
 
 def test_window_is_told_to_have_mass_at_either_of_its_ends():

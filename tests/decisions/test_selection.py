@@ -503,10 +503,7 @@ def test_the_figure_joins_the_candidates_and_rings_the_chosen_one():
     assert (
         lines[r"candidates, chosen, $\alpha$ = 0.1"].get_xdata()[0],
         lines[r"candidates, chosen, $\alpha$ = 0.1"].get_ydata()[0],
-    ) == (
-        20,
-        0.7,
-    )
+    ) == (20, 0.7)
     assert ax.get_xlabel() == "mean cost of an episode (4B calls)"
 
 

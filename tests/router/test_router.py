@@ -420,10 +420,7 @@ def snapshot_of(router: Router) -> dict:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (
-            {"format": "bayes_tacit.router"},
-            "snapshot: format is 'bayes_tacit.router'; expected 'bayes_tacit.hand",
-        ),
+        ({"format": "bayes_tacit.router"}, "snapshot: format is 'bayes_tacit.router'; expected 'bayes_tacit.hand"),
         ({"schema_version": 2}, "snapshot: schema_version is 2; expected 1"),
         ({"router": "0" * 64}, "snapshot: router is '000.*the snapshot was taken under another router"),
         ({"features": [0.5]}, r"features is \[0.5\]; expected a list of 2 numbers"),

@@ -452,10 +452,7 @@ def test_no_rule_takes_the_name_of_the_librarys_and_none_goes_without():
         (lambda: rules.FixedStep(-2), "checkpoint of the handoff is -2"),
         (lambda: rules.Prefix(0, rules.Chance([], [], 0.0, [])), "steps of the prefix is 0"),
         (lambda: rules.Ended(("median",), rules.Chance([], [], 0.0, [])), "summaries is 'median'"),
-        (
-            lambda: rules.Ended(("last", "last"), rules.Chance([], [], 0.0, [])),
-            "summaries is .*expected different ones",
-        ),
+        (lambda: rules.Ended(("last", "last"), rules.Chance([], [], 0.0, [])), "summaries is .*expected different"),
         (lambda: rules.Experience([0.0], [1.0], [[0.0]], [1], [2], [1], [0], nearest=1), "cheap of an experience is 2"),
         (lambda: rules.Experience([0.0], [1.0], [[0.0]], [1], [1], [1], [0], nearest=2), "nearest is 2"),
         (lambda: rules.Experience([0.0], [1.0], [0.0], [1], [1], [1], [0], nearest=1), "shape of the places is"),

@@ -389,6 +389,9 @@ def test_proposals_make_episodes(question, folder):
         ("da-dev-questions.jsonl", json.dumps({**QUESTION, "id": 8}) + "\n", "has a label"),
         ("da-dev-questions.jsonl", "\n".join([json.dumps(QUESTION)] * 2), "repeated"),
         ("da-dev-labels.jsonl", '{"id": 7}\n', "common_answers"),
+        ("da-dev-questions.jsonl", json.dumps({**QUESTION, "concepts": {}}) + "\n", "line 1"),
+        ("da-dev-questions.jsonl", json.dumps({**QUESTION, "concepts": "x"}) + "\n", "line 1"),
+        ("da-dev-questions.jsonl", json.dumps(QUESTION)[:-1] + ', "level": "easy"}\n', "line 1"),
     ],
 )
 def test_files_that_are_not_dabench_are_refused_with_their_place(file, content, message, folder, tmp_path):

@@ -386,10 +386,7 @@ def by_strong(content):
 # Every one of them leaves question 4 without answers; a change of the file of Cheap's rollout.
 CHANGES = {
     "gone": (None, ""),
-    "no reset": (
-        lambda content: [content[0], *content[2:]],
-        "line 2: event is 'step'; expected an event 'reset' first",
-    ),
+    "no reset": (lambda content: [content[0], *content[2:]], "line 2: event is 'step'; expected an event 'reset'"),
     "cut short": (lambda content: [*content[:-2], content[-1]], "line 5: actions is 3; expected 2"),
     "no end": (lambda content: content[:-1], "has no end"),
     "no start": (lambda content: content[1:], "line 1: expected the event 'start'"),

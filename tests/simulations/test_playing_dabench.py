@@ -148,16 +148,9 @@ def test_policies_are_played_on_questions_and_kept(data, recorded, tmp_path):
     slopes = -2.0 * np.array([name == "protocol_violation" for name in DABENCH.diagnostics])
     rule = Ended(("highest",), Chance(np.zeros(n), np.ones(n), 1.0, slopes))
     judging = Router(
-        rule=rule,
-        alpha=failing_below(0.5),
-        call="restart",
-        timing="proposal",
-        diagnostic_names=DABENCH.diagnostics,
+        rule=rule, alpha=failing_below(0.5), call="restart", timing="proposal", diagnostic_names=DABENCH.diagnostics
     )
-    entries = [
-        Entry("Cascade", judging),
-        Entry("Step Deferral", deferral(2.0)),
-    ]
+    entries = [Entry("Cascade", judging), Entry("Step Deferral", deferral(2.0))]
     played = play_policies(DABench(data), again, entries, tmp_path / "played", actors)
     for transcript, pair in zip(played["Cascade"], pairs, strict=True):
         assert transcript.features.keys() == {*DABENCH.features, "operation_breadth", "transformation_workflow"}

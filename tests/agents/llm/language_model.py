@@ -334,13 +334,7 @@ def test_a_server_killed_in_the_middle_ends_the_episode_as_inconclusive(tmp_path
 
         path = Path(tmp_path) / "t.jsonl"
         transcript = run_episode(
-            world,
-            Deadly(),
-            None,
-            pure("cheap"),
-            episode="kitchen",
-            retry=Retry(attempts=2, first=0.1),
-            path=path,
+            world, Deadly(), None, pure("cheap"), episode="kitchen", retry=Retry(attempts=2, first=0.1), path=path
         )
     finally:
         running.stop()
