@@ -430,16 +430,8 @@ def playing(*words: str) -> Callable[[Path], Ended]:
     return runs
 
 
-ON_DABENCH = (
-    "--benchmark",
-    "simulations.dabench:benchmark",
-    "--data",
-    "d",
-    "--cheap",
-    "scripted",
-    "--strong",
-    "scripted",
-)
+ON_DABENCH = ("--benchmark", "simulations.dabench:benchmark", "--data", "d")
+BY_RULE = ("--cheap", "scripted", "--strong", "scripted")
 QUESTION = {
     "id": 7,
     "question": "What is the mean?",
@@ -461,7 +453,7 @@ def questions(home: Path, rng: Random) -> Iterator[Case]:
     for file, content in files.items():
         (folder / file).write_bytes(dumps(content) + b"\n")
     door = Door("DABench questions, Python", python(lambda _: repr(read_questions("d"))), folder, ("da-dev-",))
-    words = ("collect", *ON_DABENCH, "--out", "out", "--first", "1")
+    words = ("collect", *ON_DABENCH, *BY_RULE, "--out", "out", "--first", "1")
     for file, content in files.items():
         fields = {
             (key,): "id" if key == "id" else "list" if isinstance(value, list) else "text"
@@ -534,7 +526,7 @@ def lists_of_tasks(home: Path, rng: Random) -> Iterator[Case]:
     for name, content in (("questions", QUESTION), ("labels", LABEL)):
         (folder / "d" / f"da-dev-{name}.jsonl").write_bytes(dumps(content) + b"\n")
     (folder / "list.txt").write_text("7\n")
-    words = ("collect", *ON_DABENCH, "--tasks", "list.txt", "--out", "out")
+    words = ("collect", *ON_DABENCH, *BY_RULE, "--tasks", "list.txt", "--out", "out")
     door = Door("lists of tasks", playing(*words), folder, ("list.txt",))
     for value in ("8", "7\n8", "7 8", "7,8", "-7", "07", "7.0", "\x1b[31m7", "7\0", "9" * 5000, "\u0667", '"7"', "[7]"):
         yield case_of(door, "list.txt", f"names {value[:20]!r}", value.encode(), REFUSE)

@@ -288,20 +288,11 @@ def tables_beside(home: Path, rng: Random) -> Iterator[Case]:
     tasks = "task,size,kind\na,1,x\nb,2.5,y\nc,3,x\n"
     (folder / "o.csv").write_text(outcomes)
     (folder / "k.csv").write_text(tasks)
-    words = [
-        "import",
-        "cheap.jsonl",
-        "strong.jsonl",
-        "--cheap-results",
-        "o.csv",
-        "--strong-results",
-        "o.csv",
-        "--tasks",
-        "k.csv",
-    ]
+    words, out = ("import", "cheap.jsonl", "strong.jsonl"), ("--out", "out.jsonl", "--workers", "1")
+    tables = ("--cheap-results", "o.csv", "--strong-results", "o.csv", "--tasks", "k.csv")
     door = Door(
         "import, outcomes and tasks",
-        command(*words, "--out", "out.jsonl", "--workers", "1", out=("out.jsonl",)),
+        command(*words, *tables, *out, out=("out.jsonl",)),
         folder,
         ("o.csv", "k.csv", "-results", "--tasks"),
     )
@@ -330,18 +321,7 @@ def tables_beside(home: Path, rng: Random) -> Iterator[Case]:
     (folder / "report.json").write_text(json.dumps(report))
     reported = Door(
         "import, a report",
-        command(
-            *words[:3],
-            "--cheap-results",
-            "report.json",
-            "--strong-results",
-            "o.csv",
-            "--out",
-            "out.jsonl",
-            "--workers",
-            "1",
-            out=("out.jsonl",),
-        ),
+        command(*words, "--cheap-results", "report.json", *tables[2:4], *out, out=("out.jsonl",)),
         folder,
         ("report.json", "-results"),
     )

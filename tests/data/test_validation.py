@@ -1,6 +1,7 @@
 """What is refused and how it is said; what is told."""
 
 import pickle
+import re
 import tracemalloc
 import warnings
 
@@ -316,11 +317,20 @@ BAD_FRAMES = {
 
 
 @pytest.mark.parametrize("name", BAD_FRAMES)
-def test_bad_frames_are_refused_with_episode_field_value_and_expectation(name):
+def test_bad_frames_are_refused_with_episode_field_value_and_expectation(name, tmp_path):
     change, message = BAD_FRAMES[name]
+    frames = change(tasks_frame(), steps_frame())
     with pytest.raises(InvalidDataError) as caught:
-        Episodes.from_frames(*change(tasks_frame(), steps_frame()))
+        Episodes.from_frames(*frames)
     assert message in str(caught.value)
+    if all(isinstance(frame, pd.DataFrame) and frame.columns.is_unique for frame in frames) and 0 not in frames[0]:
+        # What is wrong with a value, or with which are there, is said alike of the same tables in Parquet.
+        (tmp_path / "e.parquet").mkdir()
+        for table, frame in zip(("tasks", "steps"), frames, strict=True):
+            frame.to_parquet(tmp_path / "e.parquet" / f"{table}.parquet")
+        with pytest.raises(InvalidDataError, match=r"e\.parquet") as caught:
+            Episodes.read(tmp_path / "e.parquet")
+        assert re.split(r"[;:] ", message)[-2 if ";" in message else -1][:20] in str(caught.value)
 
 
 @pytest.mark.parametrize(

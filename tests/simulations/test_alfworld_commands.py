@@ -17,6 +17,10 @@ from simulations.alfworld import AlfworldEnvironment, AlfworldExtractor, CheapAc
 ACTIONS = 10
 
 
+def on_kitchens(command, data, more):
+    return f"{command} --benchmark simulations.alfworld:benchmark --data {data} --split own {more}".split()
+
+
 def called(*words, cwd):
     """Run the program in this process; return exit code, output and errors."""
     done = call(*words, cwd=cwd)
@@ -33,21 +37,7 @@ def data(tmp_path_factory):
 @pytest.fixture(scope="module")
 def collected(data, tmp_path_factory):
     folder = tmp_path_factory.mktemp("cli")
-    words = (
-        "collect",
-        "--benchmark",
-        "simulations.alfworld:benchmark",
-        "--data",
-        data,
-        "--split",
-        "own",
-        "--first",
-        2,
-        "--actions",
-        8,
-        "--seed",
-        4,
-    )
+    words = on_kitchens("collect", data, "--first 2 --actions 8 --seed 4")
     done = run(*words, "--out", "rollouts", "--counterfactuals", "handoffs.csv", "--json", cwd=folder)
     assert done.returncode == 0, done.stderr
     return folder, words, done
@@ -82,21 +72,8 @@ def test_evaluate_plays_a_router_beside_the_pure_policies(collected, data):
     router = Router.from_fit(fit_of_made_up_episodes(), alpha=0.1)
     router.save(folder / "router.json")
     (folder / "games.txt").write_text("own/task-01/trial_1\n\nown/task-00/trial_1\n")
-    words = (
-        "evaluate",
-        "router.json",
-        "--benchmark",
-        "simulations.alfworld:benchmark",
-        "--data",
-        data,
-        "--split",
-        "own",
-        "--games",
-        "games.txt",
-        "--actions",
-        ACTIONS,
-    )
-    words = (*words, "--seed", 4, "--deferral", 0.5, "--out", "played", "--resamples", 50)
+    words = on_kitchens("evaluate router.json", data, f"--games games.txt --actions {ACTIONS} --seed 4 --deferral 0.5")
+    words += ["--out", "played", "--resamples", "50"]
     done = run(*words, "--pages", "--json", cwd=folder)
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
@@ -130,20 +107,7 @@ def test_evaluate_plays_a_router_beside_the_pure_policies(collected, data):
 
 
 def test_collect_with_a_model_behind_an_endpoint(data, tmp_path):
-    words = (
-        "collect",
-        "--benchmark",
-        "simulations.alfworld:benchmark",
-        "--data",
-        data,
-        "--split",
-        "own",
-        "--first",
-        1,
-        "--actions",
-        3,
-        "--json",
-    )
+    words = on_kitchens("collect", data, "--first 1 --actions 3 --json")
     with ProtocolServer(says("look")) as server:
         words = (*words, "--cheap", server.base_url, "--cheap-model", "tiny")
         done = run(*words, "--out", "out", cwd=tmp_path)
@@ -180,19 +144,7 @@ def test_collect_with_a_model_behind_an_endpoint(data, tmp_path):
     ],
 )
 def test_bad_words_are_told_before_anything_is_played(data, tmp_path, words, message):
-    code, output, errors = called(
-        "collect",
-        "--benchmark",
-        "simulations.alfworld:benchmark",
-        "--data",
-        data,
-        "--split",
-        "own",
-        "--out",
-        "o",
-        *words,
-        cwd=tmp_path,
-    )
+    code, output, errors = called(*on_kitchens("collect", data, "--out o"), *words, cwd=tmp_path)
     assert (code, output) == (2, "")
     assert message in errors
     assert not (tmp_path / "o").exists()

@@ -576,19 +576,8 @@ def trips(table, tmp_path_factory):
 
 @pytest.mark.slow
 def test_the_pair_plays_in_the_real_sandbox_from_the_command_line(trips, tmp_path):
-    words = (
-        "--benchmark",
-        "simulations.dabench:benchmark",
-        "--data",
-        trips,
-        "--out",
-        "played",
-        "--cheap",
-        "scripted",
-        "--strong",
-        "scripted",
-    )
-    said = call("collect", *words, cwd=tmp_path)
+    words = f"collect --benchmark simulations.dabench:benchmark --data {trips} --out played".split()
+    said = call(*words, *["--cheap", "scripted", "--strong", "scripted"], cwd=tmp_path)
     assert said.returncode == 0, said.stderr
     pairs = {pair[0].episode: pair for pair in read_pairs(tmp_path / "played")}
     assert [pair[1].end.success for pair in pairs.values()] == [True, True]

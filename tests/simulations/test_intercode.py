@@ -174,17 +174,7 @@ def test_a_setting_is_chosen_on_development_tasks_within_the_budget(source):
 
 
 def test_the_command_keeps_finished_splits_and_goes_on(folder, source, tmp_path, capsys):
-    words = [
-        "intercode",
-        "--data",
-        str(folder),
-        "--out",
-        str(tmp_path),
-        "--replicates",
-        "2",
-        "--setting",
-        "50 training tasks",
-    ]
+    words = [*f"intercode --data {folder} --out {tmp_path} --replicates 2 --setting".split(), "50 training tasks"]
     assert main(words) == 0
     kept = Kept(tmp_path, study_of(source), study_of(source).seed)
     assert kept.done == {("50 training tasks", 0)}

@@ -166,17 +166,8 @@ def test_policies_are_played_on_questions_and_kept(data, recorded, tmp_path):
 def test_the_commands_play_dabench(data, recorded, tmp_path):
     folder, _ = recorded
     common = (
-        "--benchmark",
-        "simulations.dabench:benchmark",
-        "--data",
-        data,
-        "--cheap",
-        folder,
-        "--strong",
-        folder,
-        "--cost",
-        "9b",
-        "--json",
+        *f"--benchmark simulations.dabench:benchmark --data {data} --cheap {folder} --strong {folder}".split(),
+        *["--cost", "9b", "--json"],
     )
     done = call("collect", *common, "--actions", 4, "--out", "rollouts", "--first", 1, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
@@ -222,17 +213,7 @@ def test_bad_words_are_told_in_one_line(data, recorded, tmp_path, words, message
 
 def test_the_folder_may_be_named_by_a_variable(data, recorded, tmp_path, monkeypatch):
     folder, _ = recorded
-    words = (
-        "collect",
-        "--benchmark",
-        "simulations.dabench:benchmark",
-        "--cheap",
-        folder,
-        "--strong",
-        folder,
-        "--out",
-        "o",
-    )
+    words = f"collect --benchmark simulations.dabench:benchmark --cheap {folder} --strong {folder} --out o".split()
     monkeypatch.delenv("DABENCH_DATA", raising=False)
     assert "set the variable DABENCH_DATA" in call(*words, cwd=tmp_path).stderr
     monkeypatch.setenv("DABENCH_DATA", str(data))

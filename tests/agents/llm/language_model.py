@@ -262,19 +262,8 @@ def test_an_alfworld_game_is_played_on_the_real_engine(server, tmp_path, mode):
 
 def test_collect_plays_alfworld_with_the_model_as_cheap(server, tmp_path):
     write_kitchens(tmp_path, "own", 1)
-    words = [
-        "collect",
-        "--benchmark",
-        "simulations.alfworld:benchmark",
-        "--data",
-        tmp_path,
-        "--split",
-        "own",
-        "--actions",
-        4,
-        "--cheap",
-        server.base_url,
-    ]
+    words = f"collect --benchmark simulations.alfworld:benchmark --data {tmp_path} --split own --actions 4".split()
+    words += ["--cheap", server.base_url]
     words += ["--cheap-model", "SmolLM2-135M-Instruct", "--out", "rollouts", "--json"]
     command = [sys.executable, "-c", "from bayes_tacit.cli import main; main()", *map(str, words)]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False)
