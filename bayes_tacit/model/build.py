@@ -289,6 +289,7 @@ def _observe_threshold(
     keeps the distribution elementwise and so the log-likelihood pointwise.
     """
     learned = evidence.weights is None
+    by_row = evidence.spec.spread == "features" and bool(evidence.feature_names)
     symbolic = replace(
         evidence,
         before=data["diagnostics_before"],
@@ -306,7 +307,9 @@ def _observe_threshold(
             at = between_nodes(scalars.pop(), data["memory_nodes"], symbolic.before, symbolic.within)
             bounds = replace(symbolic, before=at[0], within=at[1])
         simplex = pt.stack(scalars) if learned else np.ones(1)
-        log_mass = threshold_log_likelihood(bounds, simplex, mu, scale, PYTENSOR)
+        # One scale comes as an array of one number, which is not one a row.
+        own = scale if by_row else scale.ravel()[0]
+        log_mass = threshold_log_likelihood(bounds, simplex, mu, own, PYTENSOR)
         if floor is None:
             return log_mass
         log_pi = -pt.softplus(-eta)
