@@ -51,7 +51,7 @@ def main() -> None:
     console.print(str(fit))
     console.print(f"The weights that the example was simulated with: {TRUTH['w']}")
 
-    _heading(console, "The posterior (the first run compiles the model, which takes most of the time)")
+    _heading(console, "The posterior (the first run on a machine compiles its density)")
     tree = sample_posterior(episodes, seed=1)
     save_posterior(tree, OUTPUT / "posterior.nc")
     console.print(str(judge(tree)))

@@ -60,7 +60,7 @@ def draw_samples(
             return Drawn(pm.sample(random_seed=seed, target_accept=target_accept, **settings), "pymc")
     ours = sampler == "nutpie" and compiles(evidence, prior)
     with _saying("compiling the model") if progress else nullcontext():
-        model = _own_model(evidence, prior, table) if ours else compiled_for(state(), table, evidence, prior)
+        model = compiled_model(evidence, prior, table) if ours else compiled_for(state(), table, evidence, prior)
     settings = {"save_warmup": False, "progress_bar": progress, **lengths}
     try:
         trace = nutpie.sample(model, seed=seed, target_accept=target_accept, **settings)
@@ -69,7 +69,7 @@ def draw_samples(
     return Drawn(trace, "compiled" if ours else "pymc")
 
 
-def _own_model(evidence: Evidence, prior: Prior, table: Table) -> CompiledPyMCModel:
+def compiled_model(evidence: Evidence, prior: Prior, table: Table) -> CompiledPyMCModel:
     """Return the compiled density as nutpie runs it: by two C functions and the address of their data."""
     assert isinstance(prior, WeaklyInformativePrior)  # `compiles` said so
     density = density_of(evidence, prior, float(table["typical_log_threshold"][1]))
