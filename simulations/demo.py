@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -129,7 +130,7 @@ def _serve(console: Console) -> None:
         console.print(f"step {told['step']}  {told['served']:6} ({told['model']})  {told['why']}")
     lines = log.read_text(encoding="utf-8").splitlines()
     console.print(f"\nThe log has {len(lines):,} lines, such as")
-    console.print(next(line for line in lines if '"new_handoff":true' in line))
+    console.print(next(line for line in lines if json.loads(line).get("new_handoff")))
     summary = monitor(log, folder / "monitor.html", learned)
     console.print(f"\n{sentence(summary)} All of it: {folder / 'monitor.html'}")
 
