@@ -320,11 +320,16 @@ class FileStore(SQLStore):
         if not path.absolute().parent.is_dir():
             raise MissingFileError(f"{path.parent}: no such folder; expected the folder in which to keep sessions")
         self.path = path
+        self._hurried: int | None = None
 
         def connect() -> sqlite3.Connection:
-            base = sqlite3.connect(path, timeout=patience, isolation_level=None, check_same_thread=False)
+            hurried = threading.get_ident() == self._hurried
+            wait = 0.0 if hurried else patience
+            base = sqlite3.connect(path, timeout=wait, isolation_level=None, check_same_thread=False)
             base.execute("PRAGMA journal_mode=WAL")
             base.execute("PRAGMA synchronous=NORMAL")
+            if hurried:
+                base.execute("PRAGMA wal_autocheckpoint=0")
             return base
 
         try:
@@ -333,6 +338,15 @@ class FileStore(SQLStore):
             if isinstance(error.__cause__, sqlite3.OperationalError):
                 raise
             raise FileFormatError(f"{path}: {error}; expected sessions in an SQLite file, or no such file") from None
+
+    def hurry(self) -> None:
+        """Never wait in this thread, neither for another process nor for the disk; others have to call `settle`."""
+        self._hurried = threading.get_ident()
+        self._let_go()
+
+    def settle(self) -> None:
+        """Bring what was written into the file proper, which takes as long as the disk does."""
+        self._run("PRAGMA wal_checkpoint(PASSIVE)")
 
 
 def _postgres(place: str, patience: float) -> Callable[[], Any]:

@@ -162,9 +162,7 @@ def throughput(seconds: float = 2.0, rounds: int = 5) -> Table:
             options = ("--state", state, "--log", str(inside / "log.jsonl"))
             process, url = stack.enter_context(serving(tacit(), direct, direct, inside, *options, workers=1))
             places[name] = f"{url}/v1", process.pid
-        table = Table(
-            "load", *places, "ratio, file", "ratio, Redis", title="requests per second of processor"
-        )
+        table = Table("load", *places, "ratio, file", "ratio, Redis", title="requests per second of processor")
         for load in LOADS:
             rates: dict[str, list[float]] = {name: [] for name in places}
             for number in range(rounds):

@@ -54,13 +54,13 @@ from bayes_tacit.router import Router
 logger = logging.getLogger("bayes_tacit.gateway")
 
 BETWEEN = 1.0
-"""Seconds between two times that counters are written where workers share them."""
+"""Seconds between two times that counters are written where workers share them, and a file of sessions is settled."""
 
 REFRESH = 30.0
 """Seconds for which the page of the log is shown as it is."""
 
 THREADS = 8
-"""Threads that speak to a data base; a file on this machine and a log need one."""
+"""Threads that speak to a data base; of a file on this machine, one does what would have to wait."""
 
 
 def engine_of(settings: Settings) -> Engine:
@@ -143,8 +143,8 @@ def create_app(settings: Settings) -> Starlette:
         raise InvalidDataError(f"a store that answers ({error})", field="state", value=settings.state) from None
     sessions = Sessions(engine, store, log, prices, settings.plan)
     metrics = Metrics() if settings.counters is None else SharedMetrics(Path(settings.counters))
-    local = isinstance(store, FileStore) or log is not None
-    storage = Storage((1 if local else 0) if isinstance(store, MemoryStore | FileStore) else THREADS, limits.store)
+    threads = {MemoryStore: 0, FileStore: 1}.get(type(store), THREADS)
+    storage = Storage(threads, limits.store, quick=isinstance(store, FileStore))
     Patient.reading = limits.reading
 
     def close() -> None:
@@ -159,7 +159,9 @@ def create_app(settings: Settings) -> Starlette:
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         desk = Desk(settings, sessions, Upstreams(settings), metrics, storage)
         app.state.desk = desk
-        writing = asyncio.ensure_future(_keep_writing(metrics))
+        if isinstance(store, FileStore):
+            store.hurry()
+        writing = asyncio.ensure_future(_keep_writing(desk))
         # A worker beside others is replaced by the process that watches over it; one alone loads the router anew.
         with suppress(RuntimeError, ValueError, NotImplementedError):
             asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, _reload_quietly, desk)
@@ -463,11 +465,16 @@ async def _raw_body(request: Request, desk: Desk) -> bytes:
     return await read_body(request.receive, request.headers.get("content-length"), limits.body, limits.reading)
 
 
-async def _keep_writing(metrics: Metrics) -> None:
-    while isinstance(metrics, SharedMetrics):
+async def _keep_writing(desk: Desk) -> None:
+    """Now and then do what takes as long as the disk does."""
+    store, metrics = desk.sessions.store, desk.metrics
+    while isinstance(metrics, SharedMetrics) or isinstance(store, FileStore):
         await asyncio.sleep(BETWEEN)
-        with suppress(sqlite3.Error):
-            metrics.write()
+        with suppress(sqlite3.Error, StoreDownError):
+            if isinstance(metrics, SharedMetrics):
+                metrics.write()
+            if isinstance(store, FileStore):
+                await desk.storage.aside(store.settle)
 
 
 def _watch(app: Starlette) -> None:

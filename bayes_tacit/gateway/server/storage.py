@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, TypeVar, cast
 
 from bayes_tacit.gateway.store import StoreDownError
@@ -25,10 +26,12 @@ class Storage:
         How many; with none, work is done at once, as memory needs no waiting.
     patience
         Seconds until work that has not ended counts as failed. It may still end: what it does is safe to do twice.
+    quick
+        Whether work is first tried at once, since it fails rather than waits there, and done in a thread only then.
     """
 
-    def __init__(self, threads: int, patience: float) -> None:
-        self._patience = patience
+    def __init__(self, threads: int, patience: float, *, quick: bool = False) -> None:
+        self._patience, self._quick = patience, quick
         self._waiting: deque[tuple[Callable[[], Any], asyncio.Future[Any]]] = deque()
         self._ready = threading.Condition()
         self._closed = False
@@ -46,6 +49,13 @@ class Storage:
         """
         if not self._threads:
             return work()
+        if self._quick:
+            with suppress(StoreDownError):
+                return work()
+        return await self.aside(work)
+
+    async def aside(self, work: Callable[[], T]) -> T:
+        """Do a piece of work in a thread."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         timer = loop.call_later(self._patience, self._give_up, future)
