@@ -430,6 +430,9 @@ def _evidence_of_records(
     if spec.unmarked == "outcome":
         expected = "'due' where a side was not played or Strong several times: every Cheap rollout says something then"
         raise InvalidDataError(expected, field="unmarked", value=spec.unmarked)
+    if spec.spread != "same":
+        expected = "'same' where a side was not played or Strong several times"
+        raise InvalidDataError(expected, field="spread", value=spec.spread)
     if spec.memory == LEARNED and not spec.clock:
         expected = "a number, or clock=True beside 'learned', under which every mark has mass at every memory"
         raise InvalidDataError(expected, field="memory", value=spec.memory)

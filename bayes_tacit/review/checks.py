@@ -136,6 +136,9 @@ def run_checks(
         SENSITIVITY: lambda: check_prior_sensitivity(tree),
         AGREEMENT: lambda: _agreement(tree, episodes, fit),
     }
+    if "record_successes" in group_of(tree, "constant_data"):
+        # Those that look at crossing steps or at one outcome of Strong's have nothing to look at in records.
+        others = {name: others[name] for name in (comparison.LOO, SENSITIVITY, AGREEMENT)}
     if "w" in group_of(tree, "posterior") and _weakly_informed(tree):
         others[WEIGHTS] = lambda: check_weights(tree, episodes)
     if "rho" in group_of(tree, "posterior"):

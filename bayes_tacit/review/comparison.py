@@ -329,6 +329,14 @@ def _require_same_outcomes(reference: str, one: xr.DataTree, name: str, other: x
                 field=f"{setting} in {name!r}",
                 value=also,
             )
+    kinds = [_kind(tree) for tree in (one, other)]
+    if kinds[0] != kinds[1]:
+        raise InvalidDataError(
+            f"one of {kinds[0]}, as {reference!r}: the others' likelihood is of another part of the data "
+            "(noise=Noise() states exact outcomes as a sum over strata, too)",
+            field=f"kind of {name!r}",
+            value=kinds[1],
+        )
     for what, by_id in (("strong_success", _outcomes), ("teacher windows", _windows)):
         expected, given = by_id(one), by_id(other)
         if what == "strong_success" and expected.keys() != given.keys():
@@ -348,6 +356,14 @@ def _require_same_outcomes(reference: str, one: xr.DataTree, name: str, other: x
                 )
 
 
+def _kind(tree: xr.DataTree) -> str:
+    """Say what the likelihood is of: episodes as in the paper, records, or records and whether they were marked."""
+    if "record_successes" not in group_of(tree, "constant_data"):
+        return "thresholds and Strong's outcomes"
+    marking = {"marked", "stray"} & set(group_of(tree, "posterior").data_vars)
+    return "records and whether they are marked" if marking else "records"
+
+
 def _outcomes(tree: xr.DataTree) -> dict[object, int]:
     outcome = group_of(tree, "constant_data")["strong_outcome"]
     return dict(zip(outcome["episode"].values.tolist(), outcome.values.tolist(), strict=True))
@@ -355,6 +371,8 @@ def _outcomes(tree: xr.DataTree) -> dict[object, int]:
 
 def _windows(tree: xr.DataTree) -> dict[object, tuple[int, int]]:
     constant = group_of(tree, "constant_data")
+    if "window_start" not in constant:  # of records, whose likelihood is a sum over what a mark may mean
+        return {}
     bounds = zip(constant["window_start"].values.tolist(), constant["window_end"].values.tolist(), strict=True)
     return dict(zip(constant["timed"].values.tolist(), bounds, strict=True))
 
@@ -362,6 +380,8 @@ def _windows(tree: xr.DataTree) -> dict[object, tuple[int, int]]:
 def _bounded_above(tree: xr.DataTree) -> list[object]:
     # Those with a window that ends; of those without an upper end, one that saw no risk says nothing.
     constant = group_of(tree, "constant_data")
+    if "window_start" not in constant:
+        return []
     timed: list[object] = constant["timed"].values.tolist()
     return timed[: int(constant["n_left"]) + int(constant["n_interval"])]
 

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 
 from bayes_tacit import validate
 from bayes_tacit.data.episodes import Episodes
-from bayes_tacit.data.validation import OUTCOME_MEANINGS
+from bayes_tacit.data.validation import ONE_SIDED, OUTCOME_MEANINGS
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.estimates.completion import completed, prior_of
 from bayes_tacit.estimates.map_fit import MapFit
@@ -238,7 +238,7 @@ def _data(episodes: Episodes) -> dict[str, object]:
     summary = episodes.summary()
     outcomes = pd.DataFrame(
         {
-            "meaning": [OUTCOME_MEANINGS[outcome] for outcome in summary.outcomes],
+            "meaning": [(OUTCOME_MEANINGS | ONE_SIDED)[outcome] for outcome in summary.outcomes],
             "episodes": list(summary.outcomes.values()),
             "share": [f"{count / summary.n_episodes:.1%}" for count in summary.outcomes.values()],
         },

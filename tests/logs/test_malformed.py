@@ -144,7 +144,6 @@ def log_cases():
     untried = [{key: value for key, value in one.items() if key != "trial"} for one in GOOD]
     yield "a task twice", lines(*untried, untried[0]), 4
     yield "a trial twice", lines(*GOOD, GOOD[2]), 4
-    yield "no task in common", lines(rollout("x"), rollout("y")), None
     yield "InterCode after rollouts", lines(GOOD[0], {"0": {"turn_history": {}}}), 2
     yield "tau-bench after rollouts", lines(GOOD[0], {"task_id": 0, "traj": [], "reward": 0}), 2
     yield "rollouts after tau-bench", lines({"task_id": 0, "traj": [asked(), turn(text="x")], "reward": 0}, GOOD[0]), 2
