@@ -358,16 +358,6 @@ def test_an_environment_that_breaks_ends_the_episode_with_the_call_on_record(tim
     assert transcript.end.actions == 1
 
 
-def test_an_environment_that_does_not_begin_is_recorded():
-    class Broken(Corridor):
-        def reset(self):
-            raise RuntimeError("no game")
-
-    transcript, *_ = play(pure("cheap"), environment=Broken())
-    assert (transcript.end.status, transcript.records, transcript.end.cost) == ("environment_error", (), 0)
-    assert transcript.task == ""
-
-
 @pytest.mark.parametrize("value", [-0.1, float("nan"), float("inf")])
 def test_impossible_diagnostics_are_refused_with_their_place(value):
     class Odd(Stalled):

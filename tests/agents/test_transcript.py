@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -38,24 +39,39 @@ from bayes_tacit.router import pure
 pytestmark = pytest.mark.filterwarnings("ignore::bayes_tacit.errors.TacitWarning")
 
 
-def play(router, cheap=WAIT, strong=RIGHT, *, path=None, length=3, **settings):
+def play(router, cheap=WAIT, strong=RIGHT, *, path=None, length=3, world=Corridor, **settings):
     settings = {"extractor": Stalled(), "episode": "corridor", "budget": Budget(6), **settings}
     actors = Walker("cheap", cheap, (0.1, None)), Walker("strong", strong)
-    return run_episode(Corridor(length), *actors, router, path=path, **settings)
+    return run_episode(world(length), *actors, router, path=path, **settings)
 
 
-ROUTERS = {
-    "pure": pure("cheap"),
-    "tacit": threshold_router(2),
-    "proposal": threshold_router(2, "proposal"),
-    "restart": prefix_router(2, 0.1),
+class Once(Corridor):
+    """A corridor that cannot be entered again."""
+
+    begun = False
+
+    def reset(self):
+        if self.begun:
+            raise OSError("shut")
+        self.begun = True
+        return super().reset()
+
+
+PLAYS = {
+    "pure": (pure("cheap"), Corridor),
+    "strong": (pure("strong"), Corridor),
+    "tacit": (threshold_router(2), Corridor),
+    "proposal": (threshold_router(2, "proposal"), Corridor),
+    "restart": (prefix_router(2, 0.1), Corridor),
+    "a restart that fails": (prefix_router(2, 0.1), Once),
+    "a world that breaks": (pure("cheap"), partial(Corridor, breaks_at=1)),
 }
 
 
-@pytest.mark.parametrize("name", ROUTERS)
+@pytest.mark.parametrize("name", PLAYS)
 def test_what_is_read_is_what_was_played(name, tmp_path):
-    path = tmp_path / "episode.jsonl"
-    played = play(ROUTERS[name], path=path, info={"seed": 7, "words": "größer 🙂\u2028next"})
+    path, (router, world) = tmp_path / "episode.jsonl", PLAYS[name]
+    played = play(router, path=path, world=world, info={"seed": 7, "words": "größer 🙂\u2028next"})
     assert read_transcript(path) == played
     assert path.read_text(encoding="utf-8").splitlines(keepends=False)[0].startswith('{"event": "start"')
     assert list(tmp_path.iterdir()) == [path]

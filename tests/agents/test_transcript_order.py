@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
-from toy_world import RIGHT, WAIT, Corridor, Stalled, Walker, prefix_router, threshold_router
+from toy_world import RIGHT, WAIT, Corridor, Stalled, Walker
 
-from bayes_tacit.agents import BrokenTranscriptError, Budget, TornTranscriptError, read_transcript, run_episode
+from bayes_tacit.agents import BrokenTranscriptError, Budget, read_transcript, run_episode
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.router import pure
 
@@ -70,15 +70,6 @@ def test_lines_that_do_not_belong_together_are_refused(change, message, tmp_path
     assert str(told.value).startswith(f"{path}, {message}")
 
 
-@pytest.mark.parametrize("change", [without("end"), lambda _: []])
-def test_what_has_no_end_is_torn(change, tmp_path):
-    path = tmp_path / "t.jsonl"
-    play(CHEAP, path)
-    edited(path, change)
-    with pytest.raises(TornTranscriptError, match="has no end"):
-        read_transcript(path)
-
-
 class Shut:
     """An environment that never begins."""
 
@@ -95,39 +86,3 @@ def test_an_environment_that_never_began_has_a_transcript_but_no_history(tmp_pat
         InvalidDataError, match="episode 'shut': status is 'environment_error'; expected an environment"
     ):
         played.history()
-
-
-class Once(Corridor):
-    """A corridor that cannot be entered again."""
-
-    begun = False
-
-    def reset(self):
-        if self.begun:
-            raise OSError("shut")
-        self.begun = True
-        return super().reset()
-
-
-def restarting():
-    return prefix_router(2, 0.1)
-
-
-@pytest.mark.parametrize(
-    ("router", "world"),
-    [
-        (CHEAP, Corridor(3)),
-        (pure("strong"), Corridor(3)),
-        (threshold_router(2), Corridor(3)),
-        (threshold_router(2, "proposal"), Corridor(3)),
-        (restarting(), Corridor(3)),
-        (restarting(), Once(3)),
-        (CHEAP, Corridor(3, breaks_at=1)),
-    ],
-)
-def test_whatever_the_loop_writes_is_read(router, world, tmp_path):
-    path = tmp_path / "t.jsonl"
-    actors = Walker("cheap", WAIT), Walker("strong", RIGHT)
-    settings = {"extractor": Stalled(), "episode": "e", "budget": Budget(6, calls=6)}
-    played = run_episode(world, *actors, router, path=path, **settings)
-    assert read_transcript(path) == played

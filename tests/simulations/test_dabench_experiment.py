@@ -34,7 +34,7 @@ from bayes_tacit.agents.playing import collect
 from bayes_tacit.router import pure
 from simulations import __main__ as program
 from simulations.__main__ import main
-from simulations.dabench import DABench, ToolEnvironment, command
+from simulations.dabench import DABench, command
 from simulations.dabench.analyst import HastyAnalyst
 from simulations.dabench.benchmark import CountedDABench, counted
 from simulations.dabench.experiment import BUDGET, COST, analysts, dabench_setup, replaying, run_experiment
@@ -110,6 +110,7 @@ def test_every_policy_was_played_as_a_plain_loop_plays_it(ran, data):
     assert on_the_way
 
 
+@pytest.mark.attack
 def test_a_run_that_was_killed_goes_on_to_the_same_results(data, written, tmp_path):
     here = Path(__file__).parent
     words = [data, tmp_path / "out", tmp_path / "kept"]
@@ -150,18 +151,6 @@ def untimed(path):
     if path.suffix == ".md":
         return re.sub(rb"## How long it took.*?\n## ", b"", content, flags=re.DOTALL)
     return content
-
-
-def test_what_was_played_is_not_played_again(ran, data, written, monkeypatch):
-    monkeypatch.setattr(ToolEnvironment, "reset", None)
-    told = []
-
-    def report(stage):
-        return lambda count: told.append((stage, count))
-
-    again = run_experiment(data, written[1], policies=policies(), report=report)
-    assert not told
-    pd.testing.assert_frame_equal(again.episodes, ran.episodes)
 
 
 def test_recorded_transcripts_are_replayed_and_give_the_same_rollouts(ran, data, written, tmp_path):
@@ -231,20 +220,6 @@ def test_the_page_says_what_was_played(ran, written):
     quiet = [pair for pair in ran.pairs["test"] if pair.outcome == "01"]
     silent = sum(not any(v for step in pair.cheap.steps for v in step.diagnostics.values()) for pair in quiet)
     assert f"Of the {len(quiet)} test questions that only Strong answers, Cheap fails on {silent} without" in page
-
-
-OUTCOMES = ("|", "- [", "Fitted on", "**Reading", "**What TACIT", "Zero at", "The best single policy")
-"""How paragraphs begin whose words depend on what came out, or on which tables are there."""
-
-
-def test_the_committed_page_is_in_the_words_of_the_code(written):
-    committed = Path(__file__).parents[2] / "simulations" / "results" / "dabench" / "README.md"
-    ours, theirs = (
-        re.sub(r"\d[\d,.]*", "0", page.read_text()).split("\n\n") for page in (written[0] / "README.md", committed)
-    )
-    said = [paragraph for paragraph in ours if not paragraph.startswith(OUTCOMES)]
-    assert len(said) > 20
-    assert [paragraph for paragraph in said if paragraph not in theirs] == []
 
 
 def test_calls_of_the_sandbox_are_counted(data, tmp_path):

@@ -49,23 +49,14 @@ def test_an_exception_is_shown_with_its_line(table):
     "leaving",
     [
         "import sys; sys.exit()",
-        "raise SystemExit(3)",
-        "import sys; sys.stdout.close()",
         "import os; os.close(1)",
         "import sys; sys.stdout = None",
-        "raise KeyboardInterrupt",
     ],
 )
 def test_leaving_early_in_one_call_does_not_silence_later_ones(leaving):
     run = run_code("print('seen', x)\n1 / 0", (), [f"x = 1\n{leaving}\nx = 2"])
     seen = 2 if "stdout" in leaving or "close" in leaving else 1
     assert (run.end, run.output) == ("raised", f"seen {seen}\nZeroDivisionError: division by zero (line 2)\n")
-
-
-@pytest.mark.parametrize("number", [0, 3, 77])
-def test_no_exit_code_of_the_agents_own_is_taken_for_ours(number):
-    run = run_code(f"import os\nprint('[1]')\nos._exit({number})")
-    assert (run.end, run.output) == ("raised", "[1]\n\nThe process ended before the code did.")
 
 
 def test_leaving_early_is_no_failure_and_exit_handlers_do_not_run():
@@ -77,13 +68,6 @@ def test_a_call_without_end_is_stopped_and_says_what_it_printed():
     code = "import signal, time\nfor n in (2, 15, 24): signal.signal(n, signal.SIG_IGN)\nprint(1)\ntime.sleep(100)"
     run = run_code(code, limits=Limits(seconds=1))
     assert (run.end, run.output) == ("stopped", "1\n\nStopped after 1 s.")
-
-
-def test_the_disk_is_not_filled():
-    code = "for n in range(1000): open(f'f{n}', 'wb').write(bytes(2**20))"
-    run = run_code(code, limits=Limits(file_bytes=2**20))
-    assert run.end == "raised"
-    assert "No space left" in run.output
 
 
 def test_a_flood_of_output_is_cut_and_a_large_file_is_refused():

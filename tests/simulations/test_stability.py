@@ -42,9 +42,7 @@ from simulations.stability.contamination import (
 from simulations.studies.stability import target_of, with_outcomes
 from simulations.studies.stability_page import (
     failures,
-    how_it_grows,
     what_is_above,
-    what_more_tasks_do,
     what_the_large_sample_says,
     where_conditions_hold,
 )
@@ -366,18 +364,6 @@ def test_powers_are_those_that_made_the_table(grid):
     assert bias(grid, "worst", 0.4) == pytest.approx(0.4**0.5)
 
 
-def test_linear_is_said_only_of_kinds_whose_power_is_about_one(grid):
-    words = how_it_grows(grid)
-    assert "0.70 (anywhere)" in words
-    assert "in proportion (within 0.1) for neighbour; more slowly for anywhere and worst; faster for too late" in words
-
-
-def test_the_error_is_said_to_stay_only_where_it_does(grid):
-    words = what_more_tasks_do(grid)
-    assert "stays for anywhere (0.202 to 0.200) and worst" in words
-    assert "falls as the clean one does for neighbour (0.034 to 0.017)" in words
-
-
 def test_the_formula_is_called_a_guarantee_only_where_its_conditions_hold(grid):
     assert where_conditions_hold(grid, BOTH).startswith("In no cell of the grid")
     larger = table((32_000, 100_000_000), (0.0001,))
@@ -410,11 +396,6 @@ def test_a_bound_that_is_broken_where_it_applies_is_said_to_be():
 
 def test_the_slack_of_wrong_marks_is_their_term_over_what_they_change(grid):
     assert record_factor(cell_of(grid, "worst", 8_000), CONSTANTS) == pytest.approx(100 * 0.025 / 0.05)
-
-
-@pytest.mark.parametrize(("count", "words"), [(32_000, "32,000"), (4.26e6, "4.3 million"), (8.08e8, "808 million")])
-def test_counts_of_tasks_are_written_in_words(count, words):
-    assert rounded(count) == words
 
 
 def test_the_readme_has_the_figures_of_the_page():
