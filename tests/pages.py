@@ -11,7 +11,7 @@ from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
 
-VOID = {"meta", "link", "img", "br", "source"}
+VOID = {"meta", "link", "img", "br", "source", "input"}
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 

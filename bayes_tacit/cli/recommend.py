@@ -43,6 +43,9 @@ MOST_FOLDS = 1000
 BUDGETS = 7
 """Budgets at which the plot shows what is recommended."""
 
+STOPS = 21
+"""Budgets at which the slider of the page stops."""
+
 
 def recommend(
     data: Data,
@@ -73,6 +76,9 @@ def recommend(
     folds: Annotated[int, typer.Option(help="Parts of the cross-validation.")] = 5,
     table: Annotated[Path | None, typer.Option(help="Write what every policy is expected to give, .csv.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw success against cost, .png, .svg or .pdf.")] = None,
+    report: Annotated[
+        Path | None, typer.Option(help="Write a page with a slider for the budget, and one for alpha, .html.")
+    ] = None,
     seed: Seed = 0,
     force: Force = False,
     as_json: AsJson = False,
@@ -99,15 +105,20 @@ def recommend(
     if step_budget is not None:
         validate.whole("--step-budget", step_budget, 1)
     _cap(cap, strong=1.0)
-    for path, suffixes in ((out, (".json",)), (table, (".csv",)), (plot, PICTURES)):
+    for path, suffixes in ((out, (".json",)), (table, (".csv",)), (plot, PICTURES), (report, (".html", ".htm"))):
         if path is not None:
             new_file(path, *suffixes, force=force)
     known = counterfactuals is not None or handoff == "restart"
-    for option, given, why in (("--plot", plot, "are no curve"), ("--choose", choose, "name no best")):
+    for option, given, why in (
+        ("--plot", plot, "are no curve"),
+        ("--report", report, "are no curve"),
+        ("--choose", choose, "name no best"),
+    ):
         if not known and given not in {None, "simplest"}:
             expected = f"--counterfactuals or --handoff restart as well: bounds {why}"
             raise InvalidDataError(expected, field=option, value=str(given))
     fitting = {"timing": timing, "unmarked": unmarked}
+    frontier = STOPS if report is not None else 0 if plot is None else BUDGETS
     with told():
         episodes = read_episodes(data)
         training, kept = _parts(episodes, development, share, seed)
@@ -117,7 +128,7 @@ def recommend(
         if known:
             with about(*filter(None, (data, counterfactuals))):
                 world = _world(kept, counterfactuals, cost, steps, handoff)
-            result = _judged(training, world, cap, folds, choose, seed, fitting, 0 if plot is None else BUDGETS)
+            result = _judged(training, world, cap, folds, choose, seed, fitting, frontier)
         else:
             result = _from_logs(training, kept, cap, cost, step_budget, steps, fitting)
     from bayes_tacit.router import Ranges
@@ -131,6 +142,11 @@ def recommend(
     if plot is not None:
         _draw(cast("Recommendation", result), plot)
         written["plot_written"] = str(plot)
+    if report is not None:
+        from bayes_tacit.review.recommendation import recommendation_page
+
+        recommendation_page(cast("Recommendation", result), world, report)
+        written["report_written"] = str(report)
     show(f"{result}\n\nwritten: {', '.join(written.values())}", result.to_dict() | written, as_json=as_json)
 
 
