@@ -37,3 +37,21 @@ ABLATION_SUCCESS_PERCENT = {"full": (73.51, 0.09), "x_only": (66.62, 0.10), "ris
 ABLATION_GAIN_POINTS = {"x_only": (6.90, 0.08), "risk_only": (2.17, 0.08)}
 
 SENSITIVITY_SUCCESS_PERCENT_RANGE = {"task_features": (71.56, 74.87), "online_risk": (67.38, 77.96)}
+
+INTERACTIVE_SUCCESSES = {
+    "DABench, 9B": (67, {"Task Router": 45, "Step Deferral": 45, "Prefix router": 45, "TACIT-Switch": 49}),
+    "ALFWorld, 4B": (134, {"Task Router": 61, "Step Deferral": 31, "Prefix router": 30, "TACIT-Switch": 65}),
+    "ALFWorld, 9B": (134, {"Task Router": 45, "Step Deferral": 42, "Prefix router": 48, "TACIT-Switch": 61}),
+    "ALFWorld scale-up, 4B": (
+        274,
+        {"Task Router": 113, "Step Deferral": 119, "Prefix router": 134, "TACIT-Switch": 151},
+    ),
+    "ALFWorld scale-up, 9B": (
+        274,
+        {"Task Router": 106, "Step Deferral": 110, "Prefix router": 115, "TACIT-Switch": 159},
+    ),
+}
+"""Test tasks and successes of the learned policies, from the tables of interactive and larger-sample experiments."""
+
+INTERACTIVE_OVER_PREFIX = {"ALFWorld, 4B": (17.2, 35.1), "ALFWorld, 9B": (2.2, 17.9), "DABench, 9B": (-3.0, 14.9)}
+"""The paper's paired 95% bootstrap intervals of TACIT-Switch minus the prefix router, in points."""

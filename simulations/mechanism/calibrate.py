@@ -372,25 +372,28 @@ def search(measured: Measurements, seed: int, rounds: int, perturbations: int) -
     figures = [measured.mean(start, seed, REPLICATES) for start in starts]
     best, here = min(zip(starts, figures, strict=True), key=lambda pair: score(pair[1]))
     for spread in SPREADS[:rounds]:
-        slopes = _slopes(measured, best, seed, spread * rng.normal(size=(perturbations, len(best))), spread)
-        candidates = [best + _step(slopes, here, damping) for damping in DAMPINGS]
+        moves = spread * rng.normal(size=(perturbations, len(best)))
+        slopes = slopes_at(best, lambda vector: measured.one(vector, seed, 0) / _TOLERANCE, moves, spread)
+        missing = (_PAPER - here) / _TOLERANCE
+        candidates = [best + damped_step(slopes, missing, damping) for damping in DAMPINGS]
         measurements = [measured.mean(candidate, seed, REPLICATES) for candidate in candidates]
         tried = zip([best, *candidates], [here, *measurements], strict=True)
         best, here = min(tried, key=lambda pair: score(pair[1]))
     return best
 
 
-def _slopes(measured: Measurements, at: np.ndarray, seed: int, moves: np.ndarray, spread: float) -> np.ndarray:
+def slopes_at(
+    at: np.ndarray, figures: Callable[[np.ndarray], np.ndarray], moves: np.ndarray, spread: float
+) -> np.ndarray:
     """Regress the figures, in units of the tolerance, on perturbations: (figure, parameter)."""
-    base = measured.one(at, seed, 0)
-    changes = np.array([measured.one(at + move, seed, 0) - base for move in moves]) / _TOLERANCE
+    base = figures(at)
+    changes = np.array([figures(at + move) - base for move in moves])
     unit = moves / spread
     return np.linalg.solve(unit.T @ unit + _RIDGE * np.eye(len(at)), unit.T @ changes).T / spread
 
 
-def _step(slopes: np.ndarray, here: np.ndarray, damping: float) -> np.ndarray:
-    """Return the damped step toward the paper."""
-    missing = (_PAPER - here) / _TOLERANCE
+def damped_step(slopes: np.ndarray, missing: np.ndarray, damping: float) -> np.ndarray:
+    """Return the damped step that makes up for what is missing, in units of the tolerance."""
     return slopes.T @ np.linalg.solve(slopes @ slopes.T + damping * np.eye(len(missing)), missing)
 
 

@@ -141,6 +141,7 @@ STUDIES = {
     "unmarked": "simulations.studies.unmarked",
     "power": "simulations.studies.power",
     "stability": "simulations.studies.stability",
+    "claim": "simulations.studies.claim",
 }
 """Module of each study, in the order in which `all` runs them; the module's `STUDY` is the study."""
 
