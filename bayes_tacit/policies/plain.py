@@ -320,8 +320,8 @@ class StepDeferral:
 
     @classmethod
     def alfworld(cls, diagnostic: str) -> StepDeferral:
-        """Return the paper's setting for ALFWorld."""
-        return cls(diagnostic, average_steps=ALFWORLD_STEPS)
+        """Return the paper's setting for ALFWorld, which delegates the current action: its value is the proposal's."""
+        return cls(diagnostic, average_steps=ALFWORLD_STEPS, timing="proposal")
 
     @classmethod
     def dabench(cls, diagnostic: str) -> StepDeferral:

@@ -18,7 +18,6 @@ from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.decisions.selection import fixed_grid
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.policies import Policy, PosteriorTacitSwitch, StepDeferral, TaskRouter
-from bayes_tacit.policies.plain import ALFWORLD_STEPS
 from models.alfworld import ALFWORLD
 from simulations.alfworld import Alfworld, AlfworldEnvironment, CheapActor, Game, StrongActor, router_descriptors
 from simulations.alfworld.benchmark import DESCRIPTORS
@@ -27,13 +26,13 @@ from simulations.alfworld.learned import LearnedPair, Lesson, fold_of, learn_pai
 from simulations.played.crossed import CHOSEN_ON, NO_POSTERIOR, Crossed, crossed_words
 from simulations.played.crossed import PARTS as N_PARTS
 from simulations.played.experiment import PARTS, Experiment, run_played
-from simulations.played.policies import DEFERRAL, TACIT, Compared
+from simulations.played.policies import TACIT, Compared
 from simulations.played.setup import Report, Setup
 
 COMPARED = Compared(
     ALFWORLD,
     TaskRouter.alfworld(DESCRIPTORS),
-    StepDeferral("uncertainty", average_steps=ALFWORLD_STEPS, timing="proposal", name=DEFERRAL),
+    StepDeferral.alfworld("uncertainty"),
     alarm="repeated_action",
     candidates=fixed_grid(),
 )

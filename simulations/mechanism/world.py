@@ -235,3 +235,14 @@ class SingleSteps:
         out[0, order], out[2, order], out[3, order] = played
         out[1] = self.cost.cheap * out[2] + self.cost.strong * out[3]
         return out
+
+
+def hidden_states(world: World) -> np.ndarray:
+    """Return the state after each of Cheap's steps, (task, step); -1 past the end of its rollout."""
+    if not isinstance(world.single_steps, SingleSteps):
+        raise InvalidDataError("a world of the mechanism simulator", field="world", value=world)
+    tasks = world.single_steps.tasks
+    of = tasks.mechanism
+    risk = np.array(of.risk_mean)
+    _, states, *_ = kernels.roll_out(*tasks.actors, tasks.risk_noise, risk, of.risk_of_error, of.needed)
+    return states

@@ -17,6 +17,8 @@ from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.review.style import house_style
 
 NOT_IN_PAPER = "not in the paper"
+BY_CONSTRUCTION = "by construction"
+"""The basis of a number that the simulator was fitted to."""
 
 
 @dataclass(frozen=True)
@@ -33,12 +35,15 @@ class Comparison:
         Ours, one a replicate.
     paper_half_width
         Of the paper's interval, if it gives one.
+    basis
+        Why agreement is no finding, such as `BY_CONSTRUCTION`; a number with a basis has no verdict.
     """
 
     label: str
     paper: float | None
     values: Iterable[float]
     paper_half_width: float | None = None
+    basis: str = ""
 
 
 @dataclass(frozen=True)
@@ -66,7 +71,7 @@ class Tolerance:
 def comparison_table(comparisons: Sequence[Comparison], tolerance: Tolerance, digits: int) -> str:
     """Make the table of paper, ours, difference and Student-t 95% half-width, and a sentence on where they differ.
 
-    What the paper does not have is shown with ours alone, and not counted.
+    What the paper does not have is shown with ours alone; neither that nor what has a basis is counted.
 
     Parameters
     ----------
@@ -87,7 +92,8 @@ def comparison_table(comparisons: Sequence[Comparison], tolerance: Tolerance, di
             continue
         difference = mean - comparison.paper
         within = tolerance.admits(difference, comparison.paper)
-        (within_it if within else outside).append(comparison.label)
+        if not comparison.basis:
+            (within_it if within else outside).append(comparison.label)
         share = f" ({difference / comparison.paper:+.1%})" if tolerance.relative else ""
         rows.append(
             [
@@ -95,13 +101,16 @@ def comparison_table(comparisons: Sequence[Comparison], tolerance: Tolerance, di
                 with_half_width(comparison.paper, comparison.paper_half_width, digits),
                 with_half_width(mean, half, digits),
                 f"{round(difference, digits) + 0.0:+.{digits}f}{share}",
-                f"{'within' if within else '**outside**'} {tolerance}",
+                comparison.basis or f"{'within' if within else '**outside**'} {tolerance}",
             ]
         )
     head = ["", "paper (± 95% half-width)", "ours (± 95% half-width)", "difference", "verdict"]
-    count = f"{len(within_it)} of {len(within_it) + len(outside)} within {tolerance} of the paper"
+    made = markdown_table(head, rows)
+    if not within_it and not outside:
+        return made
+    count = f"{len(within_it)} of {len(within_it) + len(outside)} within {tolerance} of the paper, a tolerance of ours"
     verdict = f"{count}; outside: {'; '.join(outside)}." if outside else f"{count}."
-    return f"{markdown_table(head, rows)}\n\n{verdict}"
+    return f"{made}\n\n{verdict}"
 
 
 def mean_and_half_width(values: Iterable[float]) -> tuple[float, float | None]:

@@ -352,6 +352,7 @@ def test_presets_are_the_papers():
     assert dabench.rates == (0, 0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875, 1)
     assert 1 / dabench.logistic.penalty == 0.1
     assert StepDeferral.alfworld("nll").average_steps == (0, 5, 10, 15, 20, 25, 30, 35, 40)
+    assert StepDeferral.alfworld("nll").timing == StepDeferral.dabench("nll").timing == "proposal"
     assert StepDeferral.dabench("nll").average_steps == (0, 0.75, 1.5, 2.25, 3, 3.75, 4.5, 5.25, 6)
     assert PrefixRouter().prefixes == (1, 2, 3, 4)
     policies = (TaskRouter(), StepDeferral(), PrefixRouter(), FirstAlarm())

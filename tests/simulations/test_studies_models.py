@@ -17,6 +17,7 @@ from bayes_tacit.policies import FirstAlarm, PrefixRouter, families
 from models.recovery import RECOVERY
 from simulations import published
 from simulations.mechanism import calibration
+from simulations.mechanism.world import hidden_states
 from simulations.model_based import TRUTH, outcome_proportions, quietly, simulate, true_scores, with_proportions
 from simulations.studies import curves, mechanism, random_mechanisms, sensitivity, small_samples
 from simulations.studies.contest import (
@@ -319,13 +320,13 @@ def test_analogues_have_rows_and_can_be_recommended(worlds):
 def test_hidden_states_are_those_of_an_independent_simulator(worlds):
     tasks = worlds["test"].single_steps.tasks
     expected = Peer(tasks.mechanism, tasks.draws).cheap()["state"]
-    np.testing.assert_array_equal(mechanism.hidden_states(worlds["test"]), expected)
+    np.testing.assert_array_equal(hidden_states(worlds["test"]), expected)
     with pytest.raises(InvalidDataError, match="a world of the mechanism simulator"):
-        mechanism.hidden_states(replace(worlds["test"], single_steps=None))
+        hidden_states(replace(worlds["test"], single_steps=None))
 
 
 def test_handoffs_are_put_beside_the_hidden_states_by_hand(worlds, result):
-    states = mechanism.hidden_states(worlds["test"]).tolist()
+    states = hidden_states(worlds["test"]).tolist()
     for name, found in mechanism.of_handoffs(result, np.array(states), mechanism.LASTING).items():
         outcomes = result.outcomes[name]
         off, delays, won = [], [], []
@@ -343,7 +344,7 @@ def test_handoffs_are_put_beside_the_hidden_states_by_hand(worlds, result):
 
 
 def test_what_an_alarm_gives_away_is_counted_by_hand(worlds):
-    states = mechanism.hidden_states(worlds["test"])
+    states = hidden_states(worlds["test"])
     risks = worlds["test"].episodes.dataset["diagnostics"].values[:, :, 0]
     seen = [(risk >= 0.9, state == 2) for risk, state in zip(risks.ravel(), states.ravel(), strict=True) if state >= 0]
     found = mechanism.of_alarms(worlds["test"], states, 0.9)

@@ -21,7 +21,7 @@ from simulations.__main__ import main
 from simulations.studies.run import SchedulerError, StudyError, Task, perform, run_study
 from simulations.studies.storage import TABLE, Kept, read_identity, read_table
 from simulations.studies.study import STUDIES, Setting, load
-from simulations.studies.tables import Comparison, Tolerance, comparison_table, mean_and_half_width
+from simulations.studies.tables import BY_CONSTRUCTION, Comparison, Tolerance, comparison_table, mean_and_half_width
 
 KEPT = "replicates-11.jsonl"
 
@@ -470,7 +470,7 @@ def test_table_says_what_is_within_and_what_is_outside():
     near, far = text.splitlines()[2:4]
     assert near == "| near | 50.00 ± 0.30 | 50.50 ± 6.35 | +0.50 | within 0.7 points |"
     assert far == "| far | 60.00 | 60.80 ± 10.16 | +0.80 | **outside** 0.7 points |"
-    assert text.endswith("1 of 2 within 0.7 points of the paper; outside: far.")
+    assert text.endswith("1 of 2 within 0.7 points of the paper, a tolerance of ours; outside: far.")
 
 
 def test_what_the_paper_does_not_have_is_shown_and_not_counted():
@@ -478,7 +478,15 @@ def test_what_the_paper_does_not_have_is_shown_and_not_counted():
         [Comparison("ours alone", None, [50.0, 51.0]), Comparison("near", 50.0, [50.0, 50.0])], Tolerance(0.7), 2
     )
     assert "| ours alone | not in the paper | 50.50 ± 6.35 |  | not compared |" in text
-    assert text.endswith("1 of 1 within 0.7 of the paper.")
+    assert text.endswith("1 of 1 within 0.7 of the paper, a tolerance of ours.")
+
+
+def test_what_was_fitted_has_no_verdict_and_is_not_counted():
+    fitted = Comparison("fitted", 50.0, [50.0, 50.0], basis=BY_CONSTRUCTION)
+    text = comparison_table([fitted, Comparison("near", 50.0, [50.0, 50.0])], Tolerance(0.7), 2)
+    assert "| fitted | 50.00 | 50.00 ± 0.00 | +0.00 | by construction |" in text
+    assert text.endswith("1 of 1 within 0.7 of the paper, a tolerance of ours.")
+    assert "of the paper" not in comparison_table([fitted], Tolerance(0.7), 2)
 
 
 def test_relative_tolerance_is_a_share_of_the_papers_number():
