@@ -139,6 +139,7 @@ STUDIES = {
     "sbc_extensions": "simulations.studies.sbc_extensions",
     "groups": "simulations.studies.groups",
     "unmarked": "simulations.studies.unmarked",
+    "strata": "simulations.studies.strata",
     "power": "simulations.studies.power",
     "stability": "simulations.studies.stability",
     "claim": "simulations.studies.claim",
