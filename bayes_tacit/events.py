@@ -363,7 +363,7 @@ def parse_event(line: bytes, where: str, log: LogFormat) -> dict[str, Any]:
 
 
 def is_cut(line: bytes) -> bool:
-    """Tell whether this is only the beginning of a line, as a crash leaves it.
+    """Check whether this is only the beginning of a line, as a crash leaves it.
 
     Examples
     --------

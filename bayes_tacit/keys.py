@@ -13,7 +13,7 @@ from bayes_tacit.errors import InvalidDataError
 
 MASK = "***"
 PART = 8
-"""Letters of a key that are told from other words; a key with fewer, such as EMPTY, is a word and no secret."""
+"""Letters of a key that is distinguished from other words; a key with fewer, such as EMPTY, is a word and no secret."""
 
 
 def key_from(variable: str | None) -> str | None:

@@ -27,11 +27,11 @@ X_ONLY = FULL
 
 
 def without_features(episodes: Episodes) -> Episodes:
-    """Give what the risk-only ablation sees."""
+    """Return what the risk-only ablation sees."""
     return Episodes(episodes.dataset.isel(feature=slice(0)))
 
 
 def without_risk_values(episodes: Episodes) -> Episodes:
-    """Give what the x-only ablation sees: which steps were executed, not how risky they looked."""
+    """Return what the x-only ablation sees: which steps were executed, not how risky they looked."""
     dataset = episodes.dataset
     return Episodes(dataset.assign(diagnostics=xr.ones_like(dataset["diagnostics"])))

@@ -12,7 +12,7 @@ from bayes_tacit.agents.protocols import History
 
 
 def uniforms(seed: int, history: History, count: int, purpose: str, step: int | None = None) -> np.ndarray:
-    """Give numbers in [0, 1) for a step of a game: the next one, or an earlier one.
+    """Return numbers in [0, 1) for a step of a game: the next one, or an earlier one.
 
     Parameters
     ----------

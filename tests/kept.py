@@ -32,7 +32,7 @@ class KeptPosteriors:
         self.folder = folder
 
     def sample(self, name: str, episodes: Episodes, **settings: object) -> xr.DataTree:
-        """Give what `sample_posterior` gives, as it is read back from disk."""
+        """Return what `sample_posterior` gives, as it is read back from disk."""
         # Here, so that nothing loads PyMC that does not ask for a posterior.
         from bayes_tacit import load_posterior, sample_posterior, save_posterior
 

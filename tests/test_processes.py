@@ -47,7 +47,7 @@ def begun():
 
 
 def could_hear(number):
-    """Tell whether a process has come to where it would hear an interruption, or would not."""
+    """Check whether a process has come to where it would hear an interruption, or would not."""
     lines = dict(line.split(":", 1) for line in Path(f"/proc/{number}/status").read_text().splitlines())
     known = (int(lines[key], 16) >> (signal.SIGINT - 1) & 1 for key in ("SigCgt", "SigIgn", "SigBlk"))
     return any(known)

@@ -29,7 +29,7 @@ class Task(Protocol):
 
     @property
     def id(self) -> str:
-        """The same on every machine: transcripts are told apart and found again by it."""
+        """The same on every machine: transcripts are distinguished and found again by it."""
         ...
 
 

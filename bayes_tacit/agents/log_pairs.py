@@ -30,7 +30,7 @@ def pairs_from_logs(
     *,
     format: str = "auto",  # noqa: A002  the word of the command line
 ) -> list[tuple[Transcript, Transcript]]:
-    """Give Cheap's and Strong's rollouts of the episodes with AB = 01, as transcripts.
+    """Return Cheap's and Strong's rollouts of the episodes with AB = 01, as transcripts.
 
     Only these are kept in memory, with long observations cut.
 
@@ -76,7 +76,7 @@ def pairs_from_logs(
 
 
 def _trials(log: str | os.PathLike[str], form: str, wanted: set[str]) -> dict[str, list[Mapping[str, Any]]]:
-    """Give the rollouts of the tasks wanted, in the order in which an import pairs them."""
+    """Return the rollouts of the tasks wanted, in the order in which an import pairs them."""
     found: dict[str, list[Mapping[str, Any]]] = {}
     for _, rollout in read_rollouts(as_path(log), form)[1]:
         if str(rollout.get("task")) in wanted:
@@ -122,7 +122,7 @@ def _steps(messages: list[dict[str, Any]], agent: Agent) -> Iterator[StepRecord]
 
 
 def _action(said: Mapping[str, Any]) -> str:
-    """Give what a turn did, in a line for each call; its text where it called nothing."""
+    """Return what a turn did, in a line for each call; its text where it called nothing."""
     calls = [call["function"] for call in said.get("tool_calls") or ()]
     if not calls:
         return str(said["content"])

@@ -69,7 +69,7 @@ class Budget:
             validate.whole("budget of calls", self.calls, 1)
 
     def spent(self, actions: int, calls: int) -> bool:
-        """Tell whether nothing more may be done."""
+        """Check whether nothing more may be done."""
         return actions >= self.actions or (self.calls is not None and calls >= self.calls)
 
 

@@ -215,7 +215,7 @@ COLUMNS = ("run", "step", "agent", "action", "executed", "observation", "valid",
 
 
 def transcript_frame(transcript: Transcript) -> pd.DataFrame:
-    """Give the calls of an episode in order.
+    """Return the calls of an episode in order.
 
     ==================  ================================================================================================
     column              what it is

@@ -185,17 +185,17 @@ def make_room(paths: Iterable[Path]) -> None:
 
 
 def transcript_path(folder: Path, task: Task, agent: Agent) -> Path:
-    """Give the file of a rollout."""
+    """Return the file of a rollout."""
     return folder / f"{file_stem(task)}.{agent}.jsonl"
 
 
 def printed(thing: object) -> str:
-    """Give how a thing prints, without addresses in memory: those differ from process to process."""
+    """Return how a thing prints, without addresses in memory: those differ from process to process."""
     return re.sub(r" at 0x[0-9a-f]+", "", repr(thing))
 
 
 def same_budget(transcript: Transcript, players: Players) -> bool:
-    """Tell whether an episode was played within the players' budget."""
+    """Check whether an episode was played within the players' budget."""
     return Budget(transcript.header.max_actions, transcript.header.max_calls) == players.budget
 
 
@@ -322,7 +322,7 @@ def play_policies[T: Task](
 
 
 def outcomes_of(transcripts: Sequence[Transcript]) -> Outcomes:
-    """Give what came of played episodes.
+    """Return what came of played episodes.
 
     Raises
     ------
@@ -443,13 +443,13 @@ class Continuations[T: Task]:
     handoff_timing: Timing = DEFAULT_TIMING
 
     def at(self, handoffs: Sequence[Iterable[int]]) -> list[dict[int, Continued]]:
-        """Give what comes of handoffs at these steps of each rollout, playing only what was never played."""
+        """Return what comes of handoffs at these steps of each rollout, playing only what was never played."""
         more = ("proposal",) if discards_proposal(self.handoff_timing) else ()
         asked = [[("handoff", step, *(more if step else ())) for step in steps] for steps in handoffs]
         return [{key[1]: result for key, result in found.items()} for found in self._look_up(asked)]
 
     def counterfactuals(self, handoffs: Sequence[Iterable[int]] | None = None) -> Counterfactuals:
-        """Give what comes of every handoff, or of those that will be looked up.
+        """Return what comes of every handoff, or of those that will be looked up.
 
         Parameters
         ----------
@@ -517,7 +517,7 @@ class Continuations[T: Task]:
     def _on_record(
         self, home: Path, asked: Sequence[Sequence[Key]]
     ) -> tuple[list[dict[Key, Continued]], list[tuple[int, Pair[T], list[Key]]]]:
-        """Give what is kept for each rollout, and what is asked for beyond it."""
+        """Return what is kept for each rollout, and what is asked for beyond it."""
         known = [_read(home, pair) for pair in self.pairs]
         todo = []
         for at, (pair, keys) in enumerate(zip(self.pairs, asked, strict=True)):

@@ -136,7 +136,7 @@ class History:
         return tuple(step.proposal.action for step in self.steps)
 
     def then(self, step: Step) -> History:
-        """Give the history with one more step."""
+        """Return the history with one more step."""
         return History(self.first, (*self.steps, step), self.episode)
 
     def __len__(self) -> int:
@@ -199,11 +199,11 @@ class Extractor(Protocol):
         ...
 
     def features(self, first: Observation) -> Mapping[str, float]:
-        """Give the finite features of a task from its text and the first observation alone."""
+        """Return the finite features of a task from its text and the first observation alone."""
         ...
 
     def diagnostics(self, history: History, proposal: Proposal, result: StepResult | None) -> Mapping[str, float]:
-        """Give the finite, nonnegative diagnostics of one of Cheap's checkpoints."""
+        """Return the finite, nonnegative diagnostics of one of Cheap's checkpoints."""
         ...
 
 

@@ -355,7 +355,7 @@ class Remembering:
                 taken = (*taken, (step.agent, step.proposal.action))
 
     def act(self, history: History) -> Proposal:
-        """Give the next action."""
+        """Return the next action."""
         taken = tuple((step.agent, step.proposal.action) for step in history.steps)
         if taken not in self._known:
             self._known[taken] = self.actor.act(history)

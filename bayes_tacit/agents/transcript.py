@@ -255,7 +255,7 @@ class Transcript:
         return tuple(step for step in self._of(StepRecord) if step.choice is not None)
 
     def history(self, n_steps: int | None = None) -> History:
-        """Give what was seen in the last run, up to so many actions.
+        """Return what was seen in the last run, up to so many actions.
 
         Raises
         ------
@@ -345,7 +345,7 @@ def write_transcript(transcript: Transcript, path: str | os.PathLike[str]) -> No
 
 
 def is_finished(path: str | os.PathLike[str]) -> bool:
-    """Tell whether there is a transcript with an end; a torn or missing one is not finished.
+    """Check whether there is a transcript with an end; a torn or missing one is not finished.
 
     Raises
     ------

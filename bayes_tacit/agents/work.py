@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 Progress = Callable[[int], AbstractContextManager[Callable[[int], object]]]
-"""Opened with the number of tasks there are to play; what it gives is told how many are done after each."""
+"""Opened with the number of tasks there are to play; what it yields is called with how many are done after each."""
 
 
 def work_through[T, R](
@@ -33,7 +33,7 @@ def work_through[T, R](
     progress: Progress | None = None,
     folder: Owned | None = None,
 ) -> Iterator[R]:
-    """Give the results as they come; with one worker in this process, in order.
+    """Yield the results as they come; with one worker in this process, in order.
 
     However this process ends, killed or interrupted, its workers end at once.
 

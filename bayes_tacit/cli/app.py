@@ -67,7 +67,7 @@ app.command("import")(logs.import_)
 
 
 def main() -> None:
-    """Run the program: exit code 0, 1 if a check failed, 2 for bad input, which is told in one line."""
+    """Run the program: exit code 0, 1 if a check failed, 2 for bad input, with one line that says what was wrong."""
     try:
         code = app(sys.argv[1:] or ["--help"], standalone_mode=False)
     except TacitError as error:

@@ -77,7 +77,7 @@ def show(text: object, content: Mapping[str, object], *, as_json: bool) -> None:
 
 
 def shown(text: str) -> str:
-    """Give text as a screen may have it: ids are others' words, and what would move the cursor is spelt out."""
+    """Return text as a screen may have it: ids are others' words, and what would move the cursor is spelt out."""
     return "".join(letter if letter.isprintable() or letter in "\n\t" else repr(letter)[1:-1] for letter in text)
 
 
@@ -170,7 +170,7 @@ OPTIONS = "zero_mass|clock|unmarked|memory"
 
 
 def in_shell_words(text: str) -> str:
-    """Give advice as a command takes it: options in place of arguments, commands in place of functions.
+    """Return advice as a command takes it: options in place of arguments, commands in place of functions.
 
     Examples
     --------
@@ -217,7 +217,7 @@ def read_episodes(path: Path) -> Episodes:
 
 
 def read_training(path: Path) -> Episodes:
-    """Read episodes that a model can be fitted to: of a column that no number carries, the file is told, too."""
+    """Read episodes that a model can be fitted to: an error about a column names the file, too."""
     from bayes_tacit.model.evidence import check_range
 
     episodes = read_episodes(path)

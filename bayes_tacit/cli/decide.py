@@ -165,7 +165,7 @@ def select(
 
 
 def _of_kind(known: Counterfactuals, kind: Handoff, path: Path) -> Counterfactuals:
-    """Give the table of the wanted kind of handoff; what restarts is also known where it is known what resumes."""
+    """Return the table of the wanted kind of handoff; what restarts is also known where it is known what resumes."""
     if known.handoff == kind:
         return known
     if kind == "restart":

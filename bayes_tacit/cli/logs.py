@@ -72,7 +72,7 @@ def import_(
 
     Trials of a task are kept as episodes of their own, the first of Cheap with the first of Strong and so on. Logs of
     different tasks are kept, too, and the report says what can be learned from them. Nothing
-    is written if anything in a log is wrong, which is told with its line.
+    is written if anything in a log is wrong; the error names its line.
 
     Example: `bayes-tacit import cheap.jsonl strong.jsonl --out episodes.jsonl`
     """
@@ -126,5 +126,5 @@ def _bar(logs: list[Path]) -> Iterator[Callable[[str, int], None]]:
 
 
 def _size(log: Path) -> int | None:
-    """Give the bytes of a file; a folder's are not known before its files are."""
+    """Return the bytes of a file; a folder's are not known before its files are."""
     return log.stat().st_size if log.is_file() else None

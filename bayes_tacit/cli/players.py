@@ -69,7 +69,7 @@ class Playing:
     as_json: AsJson = False
 
     def players(self) -> Players:
-        """Give who plays, at what cost, for how long."""
+        """Return who plays, at what cost, for how long."""
         from bayes_tacit import validate
         from bayes_tacit.agents import Budget
         from bayes_tacit.agents.playing import Players
@@ -106,7 +106,7 @@ class Playing:
 
 
 def plays(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options of `Playing`, which it takes as one argument `playing`."""
+    """Add the options of `Playing` to a command, which takes them as one argument `playing`."""
     hints = get_type_hints(command, include_extras=True)
     own = [
         parameter.replace(annotation=hints[name])

@@ -40,7 +40,7 @@ def prices_of(cheap: str | None, strong: str | None, *, restarts: bool) -> StepC
 
 
 def steps_of(episodes: Episodes, name: str | None) -> str | None:
-    """Give the name of the variable with Strong's steps: the one that was given, or the importer's if it is there."""
+    """Return the name of the variable with Strong's steps: the one that was given, or the importer's if it is there."""
     return name or (STRONG_STEPS if STRONG_STEPS in episodes.dataset else None)
 
 

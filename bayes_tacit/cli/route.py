@@ -104,7 +104,7 @@ def answer(
 
 
 def _available(requests: BufferedReader) -> Iterator[list[bytes]]:
-    """Give all the whole lines there are at a time, so that one answer to each waits for nothing else."""
+    """Yield all the whole lines there are at a time, so that one answer to each waits for nothing else."""
     rest = b""
     while chunk := requests.read1(LONGEST):
         *lines, rest = (rest + chunk).split(b"\n")

@@ -56,7 +56,7 @@ class StepCost:
 
     @classmethod
     def paper(cls, cheap: str, strong: str = "27b") -> StepCost:
-        """Give the paper's cost in calls of the 4B model, with its 7B value head as the one-off call.
+        """Return the paper's cost in calls of the 4B model, with its 7B value head as the one-off call.
 
         Examples
         --------
@@ -70,7 +70,7 @@ class StepCost:
     def __call__(
         self, cheap_calls: npt.ArrayLike, strong_calls: npt.ArrayLike, one_off_calls: npt.ArrayLike = 0
     ) -> np.ndarray:
-        """Give the cost of so many calls; the arguments broadcast."""
+        """Return the cost of so many calls; the arguments broadcast."""
         calls = (np.asarray(counts, dtype=float) for counts in (cheap_calls, strong_calls, one_off_calls))
         cheap, strong, one_off = calls
         return self.cheap * cheap + self.strong * strong + self.one_off * one_off
@@ -327,7 +327,7 @@ class Outcomes:
         return len(self.success)
 
     def point(self) -> dict[str, float]:
-        """Give the averages that a policy is judged by.
+        """Return the averages that a policy is judged by.
 
         Returns
         -------

@@ -81,12 +81,12 @@ def with_costs(dataset: xr.Dataset, cost: CostModel) -> xr.Dataset:
 
 
 def n_steps(dataset: xr.Dataset) -> np.ndarray:
-    """Give the length of each Cheap rollout: how many handoffs can come before its end."""
+    """Return the length of each Cheap rollout: how many handoffs can come before its end."""
     return np.count_nonzero(~np.isnan(dataset["success"].values), axis=1)
 
 
 def lookup_tables(dataset: xr.Dataset) -> tuple[np.ndarray, np.ndarray | None]:
-    """Give the values (variable, episode, handoff), without and with a discarded proposal at each handoff.
+    """Return the values (variable, episode, handoff), without and with a discarded proposal at each handoff.
 
     Past the end of a rollout, and in an extra last column, the values are those of Pure Cheap. What comes of a handoff
     that nobody played is NaN.
@@ -136,7 +136,7 @@ def from_frame(table: pd.DataFrame, *, with_cost: bool) -> xr.Dataset:
 
 
 def _kind(table: pd.DataFrame) -> object:
-    """Give the kind of handoff that a table is about."""
+    """Return the kind of handoff that a table is about."""
     if KIND not in table.columns:
         return DEFAULT_HANDOFF
     named = table[KIND].unique().tolist()
@@ -146,7 +146,7 @@ def _kind(table: pd.DataFrame) -> object:
 
 
 def as_floats(name: str, values: npt.ArrayLike | pd.Series[Any]) -> np.ndarray:
-    """Give numbers as float64, NaN where one is missing."""
+    """Return numbers as float64, NaN where one is missing."""
     try:
         if isinstance(values, pd.Series):
             return values.to_numpy(dtype=float, na_value=np.nan)
@@ -222,7 +222,7 @@ def _refuse(wrong: np.ndarray, dataset: xr.Dataset, name: str, expected: str) ->
 
 
 def to_frame(dataset: xr.Dataset) -> pd.DataFrame:
-    """Give one row for each episode and handoff, and one whose handoff is missing for the Cheap rollout."""
+    """Return one row for each episode and handoff, and one whose handoff is missing for the Cheap rollout."""
     ids = dataset["episode"].values
     episode, handoff = np.nonzero(~np.isnan(dataset["success"].values))
     names = [*BY_HANDOFF, *(name for name in OPTIONAL if name in dataset)]

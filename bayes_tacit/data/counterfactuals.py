@@ -217,7 +217,7 @@ class Counterfactuals:
         counterfactual_files.write_counterfactuals(self._dataset, path)
 
     def to_frame(self) -> pd.DataFrame:
-        """Give the table that `from_frame` takes: one row for each episode and handoff.
+        """Return the table that `from_frame` takes: one row for each episode and handoff.
 
         Examples
         --------
@@ -233,11 +233,11 @@ class Counterfactuals:
         return counterfactual_files.to_frame(self._dataset)
 
     def with_cost(self, cost: CostModel) -> Counterfactuals:
-        """Give the same outcomes at the costs that a model puts on their calls."""
+        """Return the same outcomes at the costs that a model puts on their calls."""
         return Counterfactuals(counterfactual_files.with_costs(self._dataset, cost))
 
     def restarted(self, cost: CostModel | None = None) -> Counterfactuals:
-        """Give what would come of the same handoffs if each restarted the task with Strong.
+        """Return what would come of the same handoffs if each restarted the task with Strong.
 
         A restart ends as the handoff at step 0 does, and costs the Cheap steps before it as well.
 
@@ -349,7 +349,7 @@ class Counterfactuals:
             )
 
     def table(self, *, discards_proposal: bool = False) -> np.ndarray:
-        """Give everything in one array: (variable, episode, handoff).
+        """Return everything in one array: (variable, episode, handoff).
 
         The variables are success, cost, Cheap's and Strong's calls. A handoff past the end of a rollout, and the extra
         one at the end, are Pure Cheap. What comes of a handoff that nobody played is NaN. `discards_proposal` is as for
@@ -494,7 +494,7 @@ def _before(by_step: np.ndarray) -> np.ndarray:
 def _numbers(
     episodes: Episodes, what: str, given: str | npt.ArrayLike, inside: np.ndarray, above: float | None = None
 ) -> np.ndarray:
-    """Give what was carried under a name, or an array: (episode,) or (episode, step), NaN past the end."""
+    """Return what was carried under a name, or an array: (episode,) or (episode, step), NaN past the end."""
     field = what
     if isinstance(given, str):
         field, carried = given, carried_variables(episodes.dataset)

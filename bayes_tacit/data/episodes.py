@@ -61,7 +61,7 @@ class Episodes:
     together. What needs pairs refuses the others by name; `pairs` returns those that are.
 
     Every way to make one validates: what is wrong is refused with an `InvalidDataError` that names the episode, the
-    field, the value and what was expected; what is merely unusual is told as a `TacitWarning`.
+    field, the value and what was expected; what is merely unusual is a `TacitWarning`.
 
     Parameters
     ----------
@@ -326,7 +326,7 @@ class Episodes:
         return summarize(self._dataset, tuple(self.notes()))
 
     def identical(self, other: Episodes) -> bool:
-        """Tell whether ids, names, carried variables and every value are the same; a NaN is the same as a NaN."""
+        """Check whether ids, names, carried variables and every value are the same; a NaN is the same as a NaN."""
         return isinstance(other, Episodes) and self.fingerprint() == other.fingerprint()
 
     def fingerprint(self) -> str:

@@ -131,7 +131,7 @@ def _metadata(file: Path) -> Any:  # noqa: ANN401
 
 
 def _codecs(content: object) -> Iterator[str]:
-    """Give the names of codecs, filters and compressors, wherever they are in the metadata."""
+    """Yield the names of codecs, filters and compressors, wherever they are in the metadata."""
     if isinstance(content, list):
         for each in content:
             yield from _codecs(each)
@@ -224,7 +224,7 @@ def write_zarr(dataset: xr.Dataset, path: Path) -> None:
 
 
 def is_our_zarr(path: Path) -> bool:
-    """Tell whether a folder is a Zarr store with episodes in it, or empty."""
+    """Check whether a folder is a Zarr store with episodes in it, or empty."""
     entries = {entry.name for entry in path.iterdir()} if path.is_dir() else {""}
     return not entries or (is_store(path) and {"diagnostics", "n_steps"} <= entries)
 
@@ -372,7 +372,7 @@ def check_parquet(dataset: xr.Dataset) -> None:
 
 
 def is_our_parquet(path: Path) -> bool:
-    """Tell whether a folder holds the two tables and nothing else, or nothing at all."""
+    """Check whether a folder holds the two tables and nothing else, or nothing at all."""
     return path.is_dir() and {entry.name for entry in path.iterdir()} in ({_TASKS, _STEPS}, set())
 
 

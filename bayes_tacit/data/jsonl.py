@@ -412,7 +412,7 @@ def parse_object(line: bytes, path: Path, number: int) -> dict[str, Any] | None:
 
 
 def _has_repeated_key(line: bytes, record: Record) -> bool:
-    """Tell whether a line of valid JSON has more keys than the record that was read from it.
+    """Check whether a line of valid JSON has more keys than the record that was read from it.
 
     Every key has a colon, and so may every text: the texts are only taken out where the count is not right at once.
     """

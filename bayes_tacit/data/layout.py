@@ -195,7 +195,7 @@ def strong_counts(dataset: xr.Dataset) -> tuple[Array, Array]:
 
 
 def is_lazy(dataset: xr.Dataset) -> bool:
-    """Tell whether any variable is backed by Dask."""
+    """Check whether any variable is backed by Dask."""
     return any(variable.chunks is not None for variable in dataset.variables.values())
 
 
@@ -491,7 +491,7 @@ def as_text(values: Array, field: str) -> Array:
 
 
 def as_numbers(values: Array, name: Callable[[int], dict[str, Any]], expected: str) -> Array:
-    """Return float64 values, NaN where one is missing; `name` tells what an error about a flat position should name."""
+    """Return float64 values, NaN where one is missing; `name` is what an error about a flat position should name."""
     if values.dtype.kind in "biuf":
         return values.astype(np.float64, copy=False)
     if values.dtype.kind not in "OUT":

@@ -23,7 +23,7 @@ NEVER = -1
 
 
 def strong_acts_after(timing: Timing) -> int:
-    """Give how many steps after a crossing Strong acts first: 1 after an executed action, 0 in place of a proposal."""
+    """Return how many steps after a crossing Strong acts: 1 after an executed action, 0 in place of a proposal."""
     return 1 if timing == "post_action" else 0
 
 
@@ -33,12 +33,12 @@ def discards_proposal(timing: Timing) -> bool:
 
 
 def mark_moves_by(timing: Timing) -> int:
-    """Give by how many checkpoints a teacher's mark after an action moves: 1 to the next proposal, else 0."""
+    """Return by how many checkpoints a teacher's mark after an action moves: 1 to the next proposal, else 0."""
     return int(discards_proposal(timing))
 
 
 def marked_checkpoints(marks: np.ndarray, n_steps: np.ndarray, timing: Timing) -> np.ndarray:
-    """Give the checkpoints that a teacher's marks are aligned with.
+    """Return the checkpoints that a teacher's marks are aligned with.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def usable_checkpoints(n_steps: np.ndarray, timing: Timing) -> np.ndarray:
 
 
 def handoff_steps(crossings: npt.ArrayLike, timing: Timing) -> np.ndarray:
-    """Give the step from which Strong acts, for the checkpoints at which scores cross.
+    """Return the step from which Strong acts, for the checkpoints at which scores cross.
 
     ===============  ==========================================================  ==========================
     timing           at checkpoint t                                             a crossing there hands off
@@ -103,7 +103,7 @@ def handoff_steps(crossings: npt.ArrayLike, timing: Timing) -> np.ndarray:
 
 
 def as_steps(name: str, values: npt.ArrayLike) -> np.ndarray:
-    """Give steps as whole numbers, `NEVER` where one is NaN or -1."""
+    """Return steps as whole numbers, `NEVER` where one is NaN or -1."""
     try:
         given = np.asarray(values, dtype=float)
     except (TypeError, ValueError):

@@ -142,7 +142,7 @@ def narrowed_reach(reach: Reach, logged: Logged, handoff: np.ndarray, assumption
 
 
 def as_assumptions(given: Iterable[Assumption] | None, *, with_lengths: bool) -> tuple[Assumption, ...]:
-    """Give the assumptions to make: those that were named, or all for which the log has what they need."""
+    """Return the assumptions to make: those that were named, or all for which the log has what they need."""
     known = get_args(Assumption)
     if given is None:
         return tuple(name for name in known if with_lengths or name != "strong_length")
@@ -274,7 +274,7 @@ def bounds_from_logs(
 
 
 def _strong_cost(logged: Logged, cost: CostModel, steps: int | None) -> float:
-    """Give the mean cost of Strong's own rollouts, of so many steps each where their lengths are not known."""
+    """Return the mean cost of Strong's own rollouts, of so many steps each where their lengths are not known."""
     calls = np.full(len(logged.n_steps), steps) if logged.strong_steps is None else logged.strong_steps
     return float(cost_of_calls(cost, 0, calls).mean())
 

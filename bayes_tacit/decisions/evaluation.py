@@ -443,7 +443,7 @@ def _check_lengths(scores: np.ndarray, counterfactuals: Counterfactuals) -> None
 
 
 def _in_place(counterfactuals: Counterfactuals, episodes: Episodes) -> bool:
-    """Tell whether there is nothing to reorder and nothing to complain about."""
+    """Check whether there is nothing to reorder and nothing to complain about."""
     return (
         np.array_equal(counterfactuals.ids, episodes.ids)
         and np.array_equal(counterfactuals.n_steps, episodes.n_steps)

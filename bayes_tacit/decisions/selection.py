@@ -57,7 +57,7 @@ def first_crossings(scores: npt.ArrayLike | xr.DataArray, alpha: npt.ArrayLike) 
 
 
 def first_handoffs(scores: npt.ArrayLike | xr.DataArray, alpha: npt.ArrayLike, timing: Timing) -> np.ndarray:
-    """Give the step from which Strong acts: `handoff_steps` of the `first_crossings`.
+    """Return the step from which Strong acts: `handoff_steps` of the `first_crossings`.
 
     Examples
     --------
@@ -68,7 +68,7 @@ def first_handoffs(scores: npt.ArrayLike | xr.DataArray, alpha: npt.ArrayLike, t
 
 
 def as_scores(scores: npt.ArrayLike | xr.DataArray) -> np.ndarray:
-    """Give scores as an array (episode, step), if they can be some."""
+    """Return scores as an array (episode, step), if they can be some."""
     if isinstance(scores, xr.DataArray):
         if set(scores.dims) != {"episode", "step"}:
             raise InvalidDataError(
@@ -246,7 +246,7 @@ def target_switch_rates(
 
 
 def _rate_thresholds(scores: np.ndarray, rates: np.ndarray, timing: Timing) -> np.ndarray:
-    """Give the threshold that hands off each share of the episodes, or a little more where scores are equal."""
+    """Return the threshold that hands off each share of the episodes, or a little more where scores are equal."""
     usable = usable_checkpoints(n_checkpoints(scores), timing)
     inside = np.arange(scores.shape[1]) < usable[:, None]
     highest = np.sort(np.where(inside, scores, -np.inf).max(axis=1))[::-1]
@@ -411,7 +411,7 @@ def why_no_handoff(points: Points, choice: Choice) -> str:
 
 
 def table_of(points: Points) -> pd.DataFrame:
-    """Give points as a table with rows from 0."""
+    """Return points as a table with rows from 0."""
     if not isinstance(points, pd.DataFrame | Mapping):
         raise InvalidDataError(
             "a table of operating points, or a mapping with its columns", field="points", value=points
@@ -427,7 +427,7 @@ def table_of(points: Points) -> pd.DataFrame:
 
 
 def column(table: pd.DataFrame, name: str, *, missing: bool = False) -> np.ndarray:
-    """Give a column as numbers; NaN passes where values may be missing."""
+    """Return a column as numbers; NaN passes where values may be missing."""
     if name not in table:
         raise InvalidDataError(f"a column {name!r}", field="columns of the points", value=list(table))
     try:

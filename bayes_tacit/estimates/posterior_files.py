@@ -161,7 +161,7 @@ def _refuse_missing_chunks(source: Path) -> None:
 
 
 def _without_objects(dataset: xr.Dataset) -> xr.Dataset:
-    """Give text coordinates a fixed width, which every format can hold."""
+    """Return text coordinates a fixed width, which every format can hold."""
     text = {name: array for name, array in dataset.coords.items() if array.dtype.kind == "O"}
     return dataset.assign_coords(
         {name: (array.dims, np.array(list(map(str, array.values)))) for name, array in text.items()}

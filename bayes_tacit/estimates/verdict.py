@@ -50,13 +50,13 @@ class Verdict:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        """Give the same for Jupyter, with the table."""
+        """Return the same for Jupyter, with the table."""
         formats = {"ess_bulk": ".0f", "ess_tail": ".0f"}
         table = table_of(self.table.rename_axis("parameter"), "", formats=formats)
         return render("verdict.html", sentence=self.sentence, reasons=self.reasons, table=table)
 
     def as_attrs(self) -> dict[str, str | int]:
-        """Give what a DataTree's `attrs` can hold."""
+        """Return what a DataTree's `attrs` can hold."""
         return {
             "verdict": self.sentence,
             "verdict_passed": int(self.passed),
@@ -74,7 +74,7 @@ def judge(tree: xr.DataTree) -> Verdict:
     """
     posterior = tree["posterior"].to_dataset()
     with warnings.catch_warnings():
-        # Of sick draws ArviZ divides zero by zero; what comes of it is told below.
+        # Of sick draws ArviZ divides zero by zero; what comes of it is named below.
         warnings.simplefilter("ignore", RuntimeWarning)
         table = _parameter_table(tree)
         _, found = arviz_stats.diagnose(
@@ -183,7 +183,7 @@ def _parameter_table(tree: xr.DataTree) -> pd.DataFrame:
 
 
 def _scalars(dataset: xr.Dataset) -> Iterator[tuple[str, np.ndarray]]:
-    """Give every scalar parameter under ArviZ's name for it, such as w[repeat] or s, with what is known of it."""
+    """Yield every scalar parameter under ArviZ's name for it, such as w[repeat] or s, with what is known of it."""
     for name, array in dataset.data_vars.items():
         dims = [dim for dim in array.dims if dim not in ("chain", "draw")]
         for values in array.stack(scalar=dims).transpose("scalar", ...) if dims else [array]:  # noqa: PD013

@@ -48,7 +48,7 @@ class TacitLiteLLM(CustomLogger):
     In LiteLLM's proxy it is a callback: requests for `model` are rewritten before they are routed, in OpenAI's chat and
     responses and in Anthropic's messages; all others pass. Where the proxy has a Redis, sessions are kept there, and
     otherwise in memory, unless `store` says where. In Python, `completion` and `acompletion` take what LiteLLM's
-    functions of these names take. Sessions are told apart as the gateway does: by headers, by fields such as
+    functions of these names take. Sessions are distinguished as the gateway does: by headers, by fields such as
     `litellm_session_id` or `metadata={"session_id": ...}`, else by the conversation itself. A request with the header
     `x-tacit-outcome: {"success": true}` says how its session ended, and is answered without a model.
 

@@ -30,7 +30,7 @@ SOURCE = "openai_agents"
 class TacitModel(Model):
     """Calls Cheap until the router says that Strong is to take over, for good.
 
-    Give it to an agent as its `model`. Sessions are told apart as the gateway does: by `session`, by a header or field
+    An agent takes it as its `model`. Sessions are found as the gateway does: by `session`, by a header or field
     of the model settings (such as `metadata={"session_id": ...}`), else by the conversation itself. The whole of it has
     to be in the input; one that a server keeps (`previous_response_id`, `conversation_id`) is refused, since the other
     model could not go on with it.

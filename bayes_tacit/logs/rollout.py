@@ -326,7 +326,7 @@ def _spent(source: Message, where: str) -> _Spent:
 
 
 def _take_steps(extractor: StepExtractor, steps: object) -> None:
-    """Give an extractor steps whose diagnostics were computed when they were taken, as in a gateway's log."""
+    """Return an extractor steps whose diagnostics were computed when they were taken, as in a gateway's log."""
     if not isinstance(steps, list) or not steps:
         raise InvalidDataError("a list of at least one step", field="steps", value=steps)
     for number, step in enumerate(steps):

@@ -160,7 +160,7 @@ def search(
 
 
 def gains(new: np.ndarray, old: np.ndarray) -> bool:
-    """Tell whether tasks fare better by more than chance would easily give."""
+    """Check whether tasks fare better by more than chance would easily give."""
     difference = new - old
     mean = float(difference.mean())
     return mean > max(LEAST_GAIN, STANDARD_ERRORS * float(difference.std()) / np.sqrt(len(difference)))

@@ -66,7 +66,7 @@ class Ranges:
         return cls(_quantiles(names, features), _quantiles(training.diagnostic_names, diagnostics[inside]))
 
     def only(self, features: Sequence[str], diagnostics: Sequence[str]) -> Ranges:
-        """Give those of a router that looks at less.
+        """Return those of a router that looks at less.
 
         Examples
         --------

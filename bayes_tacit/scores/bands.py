@@ -134,7 +134,7 @@ def crossing_probability(tree: xr.DataTree, episodes: Episodes, alpha: float, *,
 
 
 def quantile_of_sorted(ordered: np.ndarray, probability: float) -> np.ndarray:
-    """Give a quantile along the sorted last axis, interpolated as `numpy.quantile` does."""
+    """Return a quantile along the sorted last axis, interpolated as `numpy.quantile` does."""
     position = probability * (ordered.shape[-1] - 1)
     below = int(position)
     above = min(below + 1, ordered.shape[-1] - 1)
@@ -142,7 +142,7 @@ def quantile_of_sorted(ordered: np.ndarray, probability: float) -> np.ndarray:
 
 
 def shortest_interval(ordered: np.ndarray, probability: float) -> tuple[np.ndarray, np.ndarray]:
-    """Give the shortest interval between two values along the sorted last axis that spans a share of them.
+    """Return the shortest interval between two values along the sorted last axis that spans a share of them.
 
     Examples
     --------

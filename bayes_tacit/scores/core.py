@@ -62,7 +62,7 @@ class Draws:
         return len(self.s)
 
     def take(self, some: slice | np.ndarray) -> Draws:
-        """Give some of the draws."""
+        """Return some of the draws."""
         return Draws(
             w=self.w[some],
             gamma0=self.gamma0[some],
@@ -77,27 +77,27 @@ class Draws:
         )
 
     def thinned(self, most: int) -> Draws:
-        """Give at most so many draws, at even distances."""
+        """Return at most so many draws, at even distances."""
         return self if most >= len(self) else self.take(np.arange(most) * len(self) // most)
 
     def incidence(self, x: np.ndarray) -> np.ndarray:
-        """Give pi for standardized features (..., feature): (..., draw)."""
+        """Return pi for standardized features (..., feature): (..., draw)."""
         return special.expit(self.gamma0 + _weighted_sum(x, self.gamma))
 
     def location(self, x: np.ndarray) -> np.ndarray:
-        """Give mu for standardized features (..., feature): (..., draw)."""
+        """Return mu for standardized features (..., feature): (..., draw)."""
         return self.beta0 + _weighted_sum(x, self.beta)
 
     def scale(self, x: np.ndarray) -> np.ndarray:
-        """Give s for standardized features (..., feature): (..., draw), or (draw,) where it is the same for all."""
+        """Return s for standardized features (..., feature): (..., draw), or (draw,) where it is the same for all."""
         return self.s if self.delta is None else self.s * np.exp(_weighted_sum(x, self.delta))
 
     def risk(self, diagnostics: np.ndarray) -> np.ndarray:
-        """Give w u, which is what each checkpoint adds to R if nothing is forgotten: (..., draw)."""
+        """Return w u, which is what each checkpoint adds to R if nothing is forgotten: (..., draw)."""
         return _weighted_sum(diagnostics, self.w)
 
     def cumulative_risk(self, diagnostics: np.ndarray) -> np.ndarray:
-        """Give R for the diagnostics of whole episodes (episode, step, diagnostic): (episode, step, draw)."""
+        """Return R for the diagnostics of whole episodes (episode, step, diagnostic): (episode, step, draw)."""
         u = with_clock(diagnostics) if self.clock else diagnostics
         if isinstance(self.memory, np.ndarray):
             return self._risk_by_draw(u, self.memory)
@@ -106,7 +106,7 @@ class Draws:
         return _weighted_sum(peaks(u, rates(self.memory, u.shape[-1], clock=self.clock)), self.w)
 
     def _risk_by_draw(self, u: np.ndarray, memory: np.ndarray) -> np.ndarray:
-        """Give R where every draw has a memory of its own; what is held besides it is small."""
+        """Return R where every draw has a memory of its own; what is held besides it is small."""
         out = np.zeros((*u.shape[:2], len(self)))
         for j in range(u.shape[-1]):
             rho = 1.0 if self.clock and j == u.shape[-1] - 1 else memory
@@ -150,7 +150,7 @@ def cumulate(increments: np.ndarray) -> np.ndarray:
 def score(
     pi: np.ndarray | float, location: np.ndarray | float, scale: np.ndarray | float, risk: np.ndarray, family: Family
 ) -> np.ndarray:
-    """Give q for cumulative risks; the other arguments broadcast to them. Zero risk gives zero, and NaN stays NaN.
+    """Return q for cumulative risks; the other arguments broadcast to them. Zero risk gives zero, and NaN stays NaN.
 
     Examples
     --------

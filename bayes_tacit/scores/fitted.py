@@ -86,7 +86,7 @@ def check_provenance(given: object) -> dict[str, object]:
 # The parameters and what applies them.
 
 DRAWS = 1000
-"""Draws of a posterior that a router keeps at most, unless it is told otherwise."""
+"""Draws of a posterior that a router keeps at most, unless asked otherwise."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,7 +173,7 @@ class Fitted:
         return (features[..., : len(self.feature_mean)] - self.feature_mean) / self.feature_scale
 
     def columns_of(self, episodes: Episodes) -> tuple[xr.DataArray, xr.DataArray]:
-        """Give the episodes' features and diagnostics in the fit's order of names."""
+        """Return the episodes' features and diagnostics in the fit's order of names."""
         from bayes_tacit.data.episodes import Episodes
 
         if not isinstance(episodes, Episodes):
@@ -205,7 +205,7 @@ class Fitted:
 
 
 def shape_of(parameter: str, draws: int, weights: int, features: int) -> tuple[int, ...]:
-    """Give the shape of a parameter's array.
+    """Return the shape of a parameter's array.
 
     Examples
     --------
@@ -281,7 +281,7 @@ def as_draws(estimate: MapFit | xr.DataTree | Fitted) -> Fitted:
 
 
 def sample_coords(estimate: MapFit | xr.DataTree) -> dict[str, np.ndarray]:
-    """Give the coordinates `chain` and `draw` of a posterior; none for a point estimate."""
+    """Return the coordinates `chain` and `draw` of a posterior; none for a point estimate."""
     from bayes_tacit.estimates.map_fit import MapFit
 
     if isinstance(estimate, MapFit):
@@ -418,7 +418,7 @@ def _names(group: xr.Dataset, dim: str) -> tuple[str, ...]:
 
 
 def _flat(posterior: xr.Dataset, name: str, dim: str | None = None) -> np.ndarray:
-    """Give a parameter's draws, (draw,) or (draw, name)."""
+    """Return a parameter's draws, (draw,) or (draw, name)."""
     dims = ("chain", "draw") if dim is None else ("chain", "draw", dim)
     if name not in posterior:
         expected = f"{name!r} among them, {SOURCE}"

@@ -125,7 +125,7 @@ def incidence(fit_or_tree: MapFit | xr.DataTree, episodes: Episodes) -> xr.DataA
 def decisive_scores(
     estimate: MapFit | xr.DataTree | Fitted, episodes: Episodes, rule: str | float = "mean", *, draws: int = DRAWS
 ) -> xr.DataArray:
-    """Give the score that a router compares with alpha, before there is an alpha: what alpha is to be chosen with.
+    """Return the score that a router compares with alpha, before there is an alpha: what alpha is to be chosen with.
 
     Memory stays bounded, whatever the number of episodes and draws.
 

@@ -23,7 +23,7 @@ def compiled[Function: Callable[..., Any]](function: Function) -> Function:
 
 @compiled
 def moved(cumulative: np.ndarray, uniform: float) -> int:
-    """Give the state that a uniform number leads to."""
+    """Return the state that a uniform number leads to."""
     if uniform < cumulative[0]:
         return 0
     return 1 if uniform < cumulative[1] else 2
@@ -31,7 +31,7 @@ def moved(cumulative: np.ndarray, uniform: float) -> int:
 
 @compiled
 def emitted(mean: float, error: float, noise: float) -> float:
-    """Give the risk that is seen."""
+    """Return the risk that is seen."""
     return max(0.0, mean + error + noise)
 
 

@@ -120,7 +120,7 @@ def cross_validate[T: Task](
 
 
 def _some_of[T: Task](world: World, pairs: Sequence[Pair[T]], setup: Setup[T], rows: np.ndarray) -> World:
-    """Give the world of some tasks, in which a part's own model of what looks wrong is played on these alone."""
+    """Return the world of some tasks, in which a part's own model of what looks wrong is played on these alone."""
     played = setup.continued("single steps", [pairs[row] for row in rows.tolist()]).single_steps
     return replace(world.take(rows), single_steps=played)
 
@@ -132,7 +132,7 @@ def _marks(episodes: Episodes) -> tuple[int, int, int]:
 
 
 def crossed_table(found: Crossed) -> pd.DataFrame:
-    """Give a row for each policy: averages over all tasks, and TACIT-Switch's gain over it with a 95% interval."""
+    """Return a row for each policy: averages over all tasks, and TACIT-Switch's gain over it with a 95% interval."""
     rows = []
     for name, outcomes in found.outcomes.items():
         row = {"policy": name, **outcomes.point()}
@@ -144,7 +144,7 @@ def crossed_table(found: Crossed) -> pd.DataFrame:
 
 
 def crossed_words(found: Crossed) -> list[str]:
-    """Give the table of a section, and in words what came of it."""
+    """Return the table of a section, and in words what came of it."""
     table = crossed_table(found)
     n = len(found.outcomes[TACIT].success)
     rows = []

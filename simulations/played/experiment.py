@@ -62,7 +62,7 @@ class Experiment:
 
     @property
     def counts(self) -> pd.DataFrame:
-        """Give how many tasks of each part had each paired outcome AB."""
+        """Return how many tasks of each part had each paired outcome AB."""
         counts = {
             part: pd.Series([pair.outcome for pair in pairs]).value_counts() for part, pairs in self.pairs.items()
         }
@@ -70,7 +70,7 @@ class Experiment:
 
     @property
     def episodes(self) -> pd.DataFrame:
-        """Give a row for each policy and test task."""
+        """Return a row for each policy and test task."""
         outcomes = [pair.outcome for pair in self.pairs["test"]]
         columns = ("success", "cost", "cheap_calls", "strong_calls", "one_off_calls", "actions", "restarted")
         rows = [

@@ -33,11 +33,11 @@ def needed_handoffs(fitted: Iterable[FittedPolicy], episodes: Episodes) -> list[
 
 
 def hands_off(policy: FittedPolicy) -> bool:
-    """Tell whether a policy's decisions are handoffs for good from where Cheap is."""
+    """Check whether a policy's decisions are handoffs for good from where Cheap is."""
     router = policy.make(policy.candidates.iloc[0])
     return router.call == "strong" and not router.rule.closes
 
 
 def clear_handoffs(cheap: Transcript, clear: AtCheckpoint) -> set[int]:
-    """Give the steps at which the teacher asks whether a handoff succeeds: after each checkpoint of clear failure."""
+    """Return the steps at which the teacher asks whether a handoff succeeds: after each checkpoint of clear failure."""
     return {at + 1 for at in range(len(cheap.checkpoints) - 1) if clear(cheap, at)}

@@ -72,7 +72,7 @@ class Compared:
     cost: StepCost = PAPER_COST
 
     def policies(self, seed: int = 0) -> list[Policy]:
-        """Give every policy of the library, from the simplest on, and TACIT-Switch by posterior mean and a quantile."""
+        """Return every policy of the library, the simplest first, and TACIT-Switch by posterior mean and a quantile."""
         fixed, timing, grid = self.experiment, self.experiment.timing, self.candidates
         signal, deferral_timing = self.deferral.diagnostic, self.deferral.timing
         posterior = SampledOnce(seed, timing)
@@ -106,7 +106,7 @@ class Compared:
 
 
 def is_family(name: str) -> bool:
-    """Tell whether a recommendation is made from a policy too: from all but second readings of TACIT-Switch."""
+    """Check whether a recommendation is made from a policy too: from all but second readings of TACIT-Switch."""
     return name not in (DUE, BY_LIKELIHOOD) and ", posterior" not in name
 
 
@@ -119,7 +119,7 @@ class SampledOnce:
         self._trees: dict[str, xr.DataTree] = {}
 
     def __call__(self, episodes: Episodes) -> xr.DataTree:
-        """Give the posterior."""
+        """Return the posterior."""
         key = episodes.fingerprint()
         if key not in self._trees:
             self._trees[key] = sample_posterior(

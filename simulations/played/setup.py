@@ -62,7 +62,7 @@ class Setup[T: Task]:
     report: Report | None = None
 
     def told(self, stage: str) -> Progress | None:
-        """Give the progress of a stage."""
+        """Return the progress of a stage."""
         return None if self.report is None else self.report(stage)
 
     def rollouts(self, part: str, tasks: Sequence[T]) -> list[Pair[T]]:
@@ -72,7 +72,7 @@ class Setup[T: Task]:
         return collect(self.benchmark, folder, self.players, tasks=tasks, workers=self.workers, progress=stage)
 
     def continued(self, part: str, pairs: Sequence[Pair[T]]) -> Continuations[T]:
-        """Give what comes of handoffs and of single steps in some rollouts, kept where all that is played is."""
+        """Return what comes of handoffs and of single steps in some rollouts, kept where all that is played is."""
         return Continuations(
             self.benchmark,
             pairs,
@@ -84,7 +84,7 @@ class Setup[T: Task]:
         )
 
     def episodes(self, pairs: Sequence[Pair[T]]) -> Episodes:
-        """Give the episodes, without marks."""
+        """Return the episodes, without marks."""
         with warnings.catch_warnings():
             # Marks come later, and only for the fit; a small part need not vary in every feature.
             warnings.simplefilter("ignore", TacitWarning)
@@ -105,11 +105,11 @@ class Setup[T: Task]:
             return with_marks(self.episodes(pairs), marks, evidence)
 
     def world(self, part: str, pairs: Sequence[Pair[T]], handoffs: Sequence[set[int]] | None = None) -> World:
-        """Give what would come of decisions on some tasks: of every handoff, or of those that will be looked up."""
+        """Return what would come of decisions on some tasks: of every handoff, or of those that will be looked up."""
         known = self.continued(part, pairs)
         table = known.counterfactuals(handoffs)
         return World(self.episodes(pairs), table, self.players.cost, known.single_steps)
 
     def cap(self, development: World) -> float:
-        """Give the cap on the mean cost of a task."""
+        """Return the cap on the mean cost of a task."""
         return self.share * float(development.counterfactuals.pure_strong.cost.mean())

@@ -66,7 +66,7 @@ def decisions() -> Table:
 
 
 def line(task: int, rng: random.Random) -> str:
-    """Give a rollout of 20 messages."""
+    """Return a rollout of 20 messages."""
     messages: list[dict[str, object]] = [
         {"role": "system", "content": "You are an agent that works with tools. " * 8},
         {"role": "user", "content": f"Task {task}: " + "find the number of rows in the table. " * 5},

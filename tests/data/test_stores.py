@@ -33,7 +33,7 @@ def saved(example, tmp_path_factory):
 
 
 def make_posterior(example):
-    """Give a tree that can be written, as the sampler gives it."""
+    """Return a tree that can be written, as the sampler gives it."""
     tree = random_posterior(np.random.default_rng(1), example)
     for name in ("sample_stats", "observed_data"):
         tree[name] = tree["posterior"].to_dataset()[["s"]]

@@ -371,7 +371,7 @@ def test_the_verdict_names_what_is_wrong_and_what_to_do(tree, change, reason):
 
 
 def sick(tree: xr.DataTree, sickness: str) -> xr.DataTree:
-    """Give a well sampled posterior draws that no diagnostic should pass."""
+    """Return a well sampled posterior draws that no diagnostic should pass."""
     groups = {name: tree[name].to_dataset().copy(deep=True) for name in ("posterior", "sample_stats")}
     s, energy = groups["posterior"]["s"], groups["sample_stats"]["energy"]
     if sickness == "NaN draw":

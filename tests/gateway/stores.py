@@ -84,7 +84,7 @@ class Places:
         self._started: dict[str, object] = {}
 
     def fresh(self, kind: str, folder: Path) -> str | None:
-        """Give a place with nothing in it."""
+        """Return a place with nothing in it."""
         if kind == "memory":
             return None
         if kind == "file":
@@ -107,5 +107,5 @@ class Places:
         return self._started[kind]
 
     def server(self, kind: str) -> object:
-        """Give the server itself."""
+        """Return the server itself."""
         return self._started[kind]

@@ -43,7 +43,7 @@ def test_pictures_of_predictive_probabilities_are_drawn_without_a_warning(poster
 
 
 def interval_probabilities(posterior, example, shift):
-    """Give the LOO probability integral transforms of all episodes after beta0 was moved."""
+    """Return the LOO probability integral transforms of all episodes after beta0 was moved."""
     moved = posterior["posterior"].to_dataset().isel(draw=slice(0, None, 5))
     moved = moved.assign(beta0=moved["beta0"] + shift)
     rng = np.random.default_rng(3)

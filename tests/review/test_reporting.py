@@ -267,7 +267,7 @@ def test_a_model_without_features_or_learned_weights_gets_a_report_too(bare, tmp
 
 
 def sick(tree: xr.DataTree, sickness: str) -> xr.DataTree:
-    """Give a sound posterior the draws of a run that went wrong."""
+    """Return a sound posterior the draws of a run that went wrong."""
     groups = {name: tree[name].to_dataset().copy(deep=True) for name in tree.children}
     sampled = [name for name, dataset in groups.items() if dataset.sizes.get("chain", 0) > 1]
     if sickness == "one chain":

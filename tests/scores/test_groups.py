@@ -19,7 +19,7 @@ def episodes():
 
 
 def with_groups(tree, rng, spreads):
-    """Give draws of two groups' intercepts, whose spreads are these for incidence and location."""
+    """Return draws of two groups' intercepts, whose spreads are these for incidence and location."""
     posterior = tree["posterior"].to_dataset().assign_coords(group=GROUPS)
     sample = posterior["s"].shape
     for name, spread in spreads.items():

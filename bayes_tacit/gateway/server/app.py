@@ -413,7 +413,7 @@ async def _live(_: Request, desk: Desk) -> Response:  # noqa: ARG001
 
 
 async def _ready(_: Request, desk: Desk) -> Response:
-    """Tell whether requests can be served and recorded: the store answers, and the log has room."""
+    """Check whether requests can be served and recorded: the store answers, and the log has room."""
     try:
         count = await desk.storage.run(desk.sessions.store.count)
     except StoreDownError as error:
@@ -539,7 +539,7 @@ def app_from_environment() -> Starlette:
 
 
 def serve(settings: Settings, host: str, port: int) -> None:
-    """Serve until the process is told to stop.
+    """Serve until the process has to stop.
 
     Parameters
     ----------

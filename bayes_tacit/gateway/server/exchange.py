@@ -130,7 +130,7 @@ PATIENT = 8 * 2**20
 
 
 def parse_object(raw: bytes) -> dict[str, Any]:
-    """Parse a request, which is an object; what is not is told in words.
+    """Parse a request, which is an object; anything else is an error in words.
 
     Examples
     --------
