@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from bayes_tacit.errors import InvalidDataError
 
 if TYPE_CHECKING:
-    from bayes_tacit.data.costs import CostModel, LoggedCost, StepCost
+    from bayes_tacit.data.costs import CostModel, LoggedCost, StepCost, TokenCost
     from bayes_tacit.data.episodes import Episodes
 
 STRONG_STEPS = "strong_steps"
@@ -39,19 +39,34 @@ def prices_of(cheap: str | None, strong: str | None, *, restarts: bool) -> StepC
     return StepCost(*(number for number in numbers.values() if number is not None))
 
 
+def tokens_of(cheap: str | None, strong: str | None) -> TokenCost:
+    """Read the prices of both models' tokens.
+
+    Examples
+    --------
+    >>> tokens_of("0.25,0.025,2", "3,0.3,15").cheap.cached
+    0.025
+    """
+    from bayes_tacit.data.costs import Price, TokenCost
+
+    if cheap is None or strong is None:
+        raise InvalidDataError("both --cheap-price and --strong-price", field="prices", value=(cheap, strong))
+    return TokenCost(Price.parse(cheap), Price.parse(strong))
+
+
 def steps_of(episodes: Episodes, name: str | None) -> str | None:
     """Return the name of the variable with Strong's steps: the one that was given, or the importer's if it is there."""
     return name or (STRONG_STEPS if STRONG_STEPS in episodes.dataset else None)
 
 
-def restarts_known(steps: str | None, prices: CostModel | LoggedCost) -> bool:
+def restarts_known(steps: str | None, prices: CostModel | LoggedCost | TokenCost) -> bool:
     """Say whether the log knows what restarts cost: Strong's steps, or what its rollouts did cost."""
-    from bayes_tacit.data.costs import LoggedCost
+    from bayes_tacit.data.costs import LoggedCost, TokenCost
 
-    return steps is not None or isinstance(prices, LoggedCost)
+    return steps is not None or isinstance(prices, LoggedCost | TokenCost)
 
 
-def check_restarts(steps: str | None, prices: CostModel | LoggedCost) -> None:
+def check_restarts(steps: str | None, prices: CostModel | LoggedCost | TokenCost) -> None:
     """Refuse restarts of which the log does not know what they cost."""
     if not restarts_known(steps, prices):
         expected = (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast, get_args
 
@@ -27,15 +26,15 @@ from bayes_tacit.cli.common import (
     write_figure,
     write_table,
 )
-from bayes_tacit.cli.prices import check_restarts, number_of, prices_of, steps_of
+from bayes_tacit.cli.prices import check_restarts, number_of, prices_of, steps_of, tokens_of
 from bayes_tacit.data.timing import HANDOFFS, TIMINGS
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.progress import bars
 
 if TYPE_CHECKING:
-    from bayes_tacit.data.costs import CostModel, LoggedCost
+    from bayes_tacit.data.costs import CostModel, LoggedCost, TokenCost
     from bayes_tacit.data.episodes import Episodes
-    from bayes_tacit.policies import LogsRecommendation, Recommendation, World
+    from bayes_tacit.policies import Advice, LogsRecommendation, Recommendation, World
 
 MOST_FOLDS = 1000
 """More would only take longer."""
@@ -49,8 +48,17 @@ STOPS = 21
 
 def recommend(
     data: Data,
-    cap: Annotated[str, typer.Option(help="Highest mean cost of a task: a number, or a share of Pure Strong's, 50%.")],
     out: Annotated[Path, typer.Option(help="The router, .json.")],
+    cap: Annotated[
+        str | None, typer.Option(help="Highest mean cost of a task: a number, or a share of Pure Strong's, 50%.")
+    ] = None,
+    value: Annotated[
+        float | None, typer.Option(help="Instead of a cap, what a success is worth: the best net value is chosen.")
+    ] = None,
+    confidence: Annotated[
+        float,
+        typer.Option(help="With which probability new tasks keep the cap; 0.5 leaves nothing to spare."),
+    ] = 0.5,
     handoff: Annotated[
         str, typer.Option(help="What Strong does: resume from Cheap's state, or restart the task.")
     ] = "resume",
@@ -59,12 +67,16 @@ def recommend(
         typer.Option(help="What each handoff gives, .csv, .parquet or .nc; a restart is known without it."),
     ] = None,
     development: Annotated[
-        Path | None, typer.Option(help="Episodes to choose and judge on; by default a part of the others.")
+        Path | None, typer.Option(help="Episodes to choose and judge on; by default all are used, by cross-fitting.")
     ] = None,
-    share: Annotated[float, typer.Option(help="Without --development: the part of the episodes kept for it.")] = 0.5,
+    share: Annotated[float, typer.Option(help="From logs alone: the part of the episodes kept to compare on.")] = 0.5,
     strong_steps: Annotated[
         str | None, typer.Option(help="Carried variable with the steps of Strong's rollouts; by default strong_steps.")
     ] = None,
+    cheap_price: Annotated[
+        str | None, typer.Option(help="Of a million Cheap tokens: input,cached,output; what the log used is priced.")
+    ] = None,
+    strong_price: Annotated[str | None, typer.Option(help="The same of Strong's.")] = None,
     cheap_cost: Annotated[str, typer.Option(help="Cost of a Cheap call, or a carried variable with costs.")] = "1",
     strong_cost: Annotated[str, typer.Option(help="Cost of a Strong call, or a carried variable with costs.")] = "3",
     step_budget: Annotated[int | None, typer.Option(help="Steps an episode can have; for bounds from the log.")] = None,
@@ -85,9 +97,10 @@ def recommend(
 ) -> None:
     """Name the policy to use under a cost cap, say what to expect of it and how sure that is, and write its router.
 
-    Every family of policies is fitted on one part of the episodes; on the other each one's setting is chosen, and each
-    is judged by cross-validation. What comes of handoffs must be known: from counterfactuals, or, if a handoff restarts
-    the task, from the paired rollouts themselves. Otherwise policies are compared by bounds and by likelihood.
+    Every policy is fitted on all tasks and judged on those left out, its threshold too, beside a coin flip between
+    Cheap and Strong of the same cost; nothing is named that does not beat the coin. What comes of handoffs must be
+    known: from counterfactuals, or, if a handoff restarts the task, from the paired rollouts themselves. Otherwise
+    policies are compared by bounds and by likelihood.
 
     Example: `bayes-tacit recommend episodes.jsonl --cap 50% --handoff restart --out router.json`
     """
@@ -104,7 +117,11 @@ def recommend(
     validate.choice("--choose", choose, get_args(Choose))
     if step_budget is not None:
         validate.whole("--step-budget", step_budget, 1)
-    _cap(cap, strong=1.0)
+    if (cap is None) == (value is None):
+        raise InvalidDataError("one of --cap and --value", field="--cap and --value", value=(cap, value))
+    if cap is not None:
+        _cap(cap, strong=1.0)
+    validate.number("--confidence", confidence, "a number from 0.5 to below 1", least=0.5, below=1)
     for path, suffixes in ((out, (".json",)), (table, (".csv",)), (plot, PICTURES), (report, (".html", ".htm"))):
         if path is not None:
             new_file(path, *suffixes, force=force)
@@ -121,31 +138,41 @@ def recommend(
     frontier = STOPS if report is not None else 0 if plot is None else BUDGETS
     with told():
         episodes = read_episodes(data)
-        training, kept = _parts(episodes, development, share, seed)
-        cost = prices_of(cheap_cost, strong_cost, restarts=True)
-        steps = steps_of(kept, strong_steps)
-        result: Recommendation | LogsRecommendation
-        if known:
+        cost: CostModel | LoggedCost | TokenCost = prices_of(cheap_cost, strong_cost, restarts=True)
+        if cheap_price is not None or strong_price is not None:
+            cost = tokens_of(cheap_price, strong_price)
+        result: Advice | Recommendation | LogsRecommendation
+        if known and development is None:
+            steps = steps_of(episodes, strong_steps)
             with about(*filter(None, (data, counterfactuals))):
-                world = _world(kept, counterfactuals, cost, steps, handoff)
-            result = _judged(training, world, cap, folds, choose, seed, fitting, frontier)
+                world = _world(episodes, counterfactuals, cost, steps, handoff)
+            result = _advised(world, cap, value, confidence, folds, seed, fitting, frontier)
+            router = result.router
         else:
-            result = _from_logs(training, kept, cap, cost, step_budget, steps, fitting)
-    from bayes_tacit.router import Ranges
-
-    router = result.router()
-    replace(router, ranges=Ranges.of(training).only(router.feature_names, router.diagnostic_names)).save(out)
+            if cap is None:
+                expected = "a --cap instead: a value needs handoffs that are known, and no --development"
+                raise InvalidDataError(expected, field="--value", value=value)
+            training, kept = _parts(episodes, development, share, seed)
+            steps = steps_of(kept, strong_steps)
+            if known:
+                with about(*filter(None, (data, counterfactuals))):
+                    world = _world(kept, counterfactuals, cost, steps, handoff)
+                result = _judged(training, world, cap, folds, choose, seed, fitting, frontier)
+            else:
+                result = _from_logs(training, kept, cap, cost, step_budget, steps, fitting)
+            router = result.router().with_ranges_of(training).with_reader_of(training)
+    router.save(out)
     written = {"written": str(out)}
     if table is not None:
         write_table(result.table, table)
         written["table_written"] = str(table)
     if plot is not None:
-        _draw(cast("Recommendation", result), plot)
+        _draw(cast("Advice | Recommendation", result), plot)
         written["plot_written"] = str(plot)
     if report is not None:
         from bayes_tacit.review.recommendation import recommendation_page
 
-        recommendation_page(cast("Recommendation", result), world, report)
+        recommendation_page(cast("Advice | Recommendation", result), world, report)
         written["report_written"] = str(report)
     show(f"{result}\n\nwritten: {', '.join(written.values())}", result.to_dict() | written, as_json=as_json)
 
@@ -162,7 +189,9 @@ def _cap(text: str, strong: float | None) -> float:
     of_share = text.endswith("%")
     number = number_of(text.removesuffix("%"))
     if number is None or (of_share and strong is None):
-        expected = "a number" if of_share else "a number, or a share of Pure Strong's cost such as 50%"
+        expected = "a number, or a share of Pure Strong's cost such as 50%"
+        if of_share and number is not None:
+            expected = "a number: what Pure Strong costs is known with --handoff restart or --counterfactuals alone"
         raise InvalidDataError(expected, field="--cap", value=text)
     validate.number("--cap", number, "a finite number >= 0", least=0)
     return number / 100 * float(strong or 0) if of_share else number
@@ -171,18 +200,18 @@ def _cap(text: str, strong: float | None) -> float:
 def _world(
     episodes: Episodes,
     counterfactuals: Path | None,
-    cost: CostModel | LoggedCost,
+    cost: CostModel | LoggedCost | TokenCost,
     strong_steps: str | None,
     handoff: str,
 ) -> World:
-    from bayes_tacit.data.costs import LoggedCost
+    from bayes_tacit.data.costs import LoggedCost, TokenCost
     from bayes_tacit.data.counterfactuals import Counterfactuals
     from bayes_tacit.policies import World
 
     if counterfactuals is None:
         check_restarts(strong_steps, cost)
         return World.from_restarts(episodes, strong_steps=strong_steps, cost=cost)
-    if isinstance(cost, LoggedCost):
+    if isinstance(cost, LoggedCost | TokenCost):
         raise InvalidDataError("numbers with --counterfactuals", field="--cheap-cost", value=cost.cheap)
     known = Counterfactuals.read(counterfactuals, cost=cost).match(episodes)
     return World(episodes, known.restarted(cost) if handoff == "restart" else known, None)
@@ -216,6 +245,25 @@ def _judged(
         )
 
 
+def _advised(
+    world: World,
+    cap: str | None,
+    value: float | None,
+    confidence: float,
+    folds: int,
+    seed: int,
+    fitting: dict[str, str],
+    frontier: int,
+) -> Advice:
+    from bayes_tacit.policies import advise, contest
+
+    budget = None if cap is None else _cap(cap, float(world.counterfactuals.pure_strong.cost.mean()))
+    policies = contest(world, timing=fitting["timing"], options=fitting)  # type: ignore[arg-type]
+    settings = {"confidence": confidence, "folds": folds, "seed": seed, "frontier": frontier}
+    with _bar() as advance:
+        return advise(world, budget, value=value, policies=policies, told=advance, **settings)  # type: ignore[arg-type]
+
+
 @contextmanager
 def _bar() -> Iterator[Callable[[str, int, int], None]]:
     """Show on a terminal how far fitting and judging are; say nothing on a pipe."""
@@ -228,15 +276,15 @@ def _from_logs(
     training: Episodes,
     kept: Episodes,
     cap: str,
-    cost: CostModel | LoggedCost,
+    cost: CostModel | LoggedCost | TokenCost,
     step_budget: int | None,
     strong_steps: str | None,
     fitting: dict[str, str],
 ) -> LogsRecommendation:
-    from bayes_tacit.data.costs import LoggedCost
+    from bayes_tacit.data.costs import LoggedCost, TokenCost
     from bayes_tacit.policies import recommend_from_logs
 
-    if isinstance(cost, LoggedCost):
+    if isinstance(cost, LoggedCost | TokenCost):
         expected = "numbers, or --handoff restart, whose costs a log knows"
         raise InvalidDataError(expected, field="--cheap-cost", value=cost.cheap)
     return recommend_from_logs(
@@ -250,7 +298,7 @@ def _from_logs(
     )
 
 
-def _draw(result: Recommendation, path: Path) -> None:
+def _draw(result: Advice | Recommendation, path: Path) -> None:
     from matplotlib.figure import Figure
 
     from bayes_tacit.review.plots import plot_recommendation

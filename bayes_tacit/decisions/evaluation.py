@@ -13,7 +13,7 @@ import pandas as pd
 import xarray as xr
 
 from bayes_tacit import validate
-from bayes_tacit.data.costs import AVERAGES, CostModel, LoggedCost, Outcomes, averages, cost_of_calls
+from bayes_tacit.data.costs import AVERAGES, CostModel, LoggedCost, Outcomes, TokenCost, averages, cost_of_calls
 from bayes_tacit.data.counterfactuals import Counterfactuals
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.data.layout import plain
@@ -90,7 +90,11 @@ class World:
 
     @classmethod
     def from_restarts(
-        cls, episodes: Episodes, *, strong_steps: str | npt.ArrayLike | None = None, cost: CostModel | LoggedCost
+        cls,
+        episodes: Episodes,
+        *,
+        strong_steps: str | npt.ArrayLike | None = None,
+        cost: CostModel | LoggedCost | TokenCost,
     ) -> World:
         """Make a world from paired rollouts alone, in which every handoff restarts the task with Strong.
 
@@ -108,7 +112,7 @@ class World:
         <Counterfactuals: 1200 episodes, restarts at steps 0 to 29 or never; Pure Cheap 26.8%, Pure Strong 70.0%>
         """
         table = Counterfactuals.from_restarts(episodes, strong_steps=strong_steps, cost=cost)
-        return cls(episodes, table, None if isinstance(cost, LoggedCost) else cost)
+        return cls(episodes, table, None if isinstance(cost, LoggedCost | TokenCost) else cost)
 
     def handoffs(self, kind: Handoff) -> Counterfactuals:
         """Return what comes of each permanent handoff that resumes from Cheap's state, or that restarts the task.
@@ -188,6 +192,34 @@ class World:
         for places in groups.values():
             out[:, places] = self._group_points([routers[place] for place in places], seen)
         return pd.DataFrame(dict(zip(AVERAGES, out, strict=True)))
+
+    def each(self, routers: Sequence[Router]) -> np.ndarray:
+        """Return success and cost of each router in each episode: (2, router, episode).
+
+        Routers that share a rule and differ only in thresholds are evaluated together.
+        """
+        out = np.empty((2, len(routers), len(self)))
+        groups: dict[tuple[object, ...], list[int]] = {}
+        for place, router in enumerate(routers):
+            groups.setdefault((id(router.rule), router.pace, router.call, router.timing), []).append(place)
+        for places in groups.values():
+            out[:, places] = self._group_each([routers[place] for place in places])
+        return out
+
+    def _group_each(self, routers: list[Router]) -> np.ndarray:
+        router = routers[0]
+        found = router.score(self.episodes)
+        alpha, start = (np.array([getattr(one, name) for one in routers]) for name in ("alpha", "alpha_start"))
+        single = router.call == "strong_once"
+        joint = None if single else _joint(router, found, self.episodes.n_steps, alpha, start)
+        if joint is None:
+            outcomes = [self.outcomes(one) for one in routers]
+            return np.array([[one.success for one in outcomes], [one.cost for one in outcomes]])
+        columns, thresholds = joint
+        table, handoffs = self._table(router, found)
+        first, row = _first(columns, reached_from(thresholds)), np.arange(len(self))
+        self._known(router, found).check_played(np.broadcast_to(row, first.shape).ravel(), handoffs[first].ravel())
+        return table[:2, row, first]
 
     def _group_points(self, routers: list[Router], seen: Episodes | None) -> np.ndarray:
         """Average over episodes for routers of one rule: (variable, router)."""

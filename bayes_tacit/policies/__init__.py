@@ -7,6 +7,7 @@ its setting, makes the router of each, and says on a `World` what each gives. `c
 from bayes_tacit.decisions.evaluation import SingleSteps, World
 from bayes_tacit.policies.base import FittedPolicy, Policy
 from bayes_tacit.policies.comparison import Comparison, compare, describe, success_cost_curve
+from bayes_tacit.policies.crossfit import Advice, advise, contest
 from bayes_tacit.policies.from_logs import LogsRecommendation, recommend_from_logs
 from bayes_tacit.policies.learned import Cascade, EvoRoute, Landmark, PrefixRouter, Trim
 from bayes_tacit.policies.logistic import DABENCH, NEWTON, L2Logistic
@@ -19,6 +20,7 @@ from bayes_tacit.policies.value import ByValue
 __all__ = [
     "DABENCH",
     "NEWTON",
+    "Advice",
     "ByValue",
     "Cascade",
     "Comparison",
@@ -43,7 +45,9 @@ __all__ = [
     "TunedDeferral",
     "TunedSwitch",
     "World",
+    "advise",
     "compare",
+    "contest",
     "describe",
     "families",
     "recommend",

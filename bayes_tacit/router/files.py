@@ -29,7 +29,7 @@ SCHEMA_VERSION = 1
 
 KEYS = (
     *("format", "schema_version", "policy", "alpha", "alpha_start", "pace", "call", "timing", "diagnostics"),
-    *("features", "design", "rule", "ranges", "provenance", "fingerprint"),
+    *("features", "design", "reader", "rule", "ranges", "provenance", "fingerprint"),
 )
 
 EXPECTED = "a router written by Router.save"
@@ -50,6 +50,7 @@ def content_of(router: Router) -> dict[str, object]:
         "diagnostics": list(router.diagnostic_names),
         "features": list(router.feature_names),
         "design": None if router.design is None else router.design.to_record(),
+        "reader": None if router.reader is None else router.reader.to_dict(),
         "rule": plain(router.rule),
         "ranges": None if router.ranges is None else _ranges_content(router.ranges),
         "provenance": dict(router.provenance),
@@ -115,6 +116,11 @@ def _router(given: object, made: type[Router]) -> Router:
         from bayes_tacit.model.design import Design
 
         design = Design.of_record(design)
+    reader = content["reader"]
+    if reader is not None:
+        from bayes_tacit.logs.reader import Reader
+
+        reader = Reader.from_dict(reader)
     names = validate.names("features", content["features"])
     diagnostics = validate.names("diagnostics", content["diagnostics"])
     router = made(
@@ -124,6 +130,7 @@ def _router(given: object, made: type[Router]) -> Router:
         feature_names=names,
         diagnostic_names=diagnostics,
         design=design,
+        reader=reader,
         ranges=_read_ranges(content["ranges"], names if design is None else design.measured, diagnostics),
         **{name: content[name] for name in ("pace", "call", "timing", "provenance")},
     )
@@ -183,6 +190,7 @@ def schema() -> dict[str, Any]:
             "diagnostics": names,
             "features": names,
             "design": optional,
+            "reader": optional,
             "rule": {"type": "object"},
             "ranges": optional,
             "provenance": {"type": "object"},

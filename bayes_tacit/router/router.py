@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from bayes_tacit.data.episodes import Episodes
     from bayes_tacit.estimates.map_fit import MapFit
+    from bayes_tacit.logs.reader import Reader
     from bayes_tacit.model.design import Design
     from bayes_tacit.router.log import DecisionLog
     from bayes_tacit.scores.fitted import Fitted
@@ -73,6 +74,8 @@ class Router:
         What the rule looks at, in its order.
     design
         How the features are made of raw columns, where a formula or groups say so.
+    reader
+        Reads some of the features and diagnostics from the words of a conversation, where that is needed.
     ranges
         What features and diagnostics were like in training, if that is known.
     provenance
@@ -102,6 +105,7 @@ class Router:
     feature_names: tuple[str, ...] = ()
     diagnostic_names: tuple[str, ...] = ()
     design: Design | None = None
+    reader: Reader | None = None
     ranges: Ranges | None = None
     provenance: Mapping[str, object] = field(default_factory=provenance)
 
@@ -215,6 +219,13 @@ class Router:
         """Return the same router with the ranges of the episodes that it was fitted on, which `route` looks at."""
         ranges = Ranges.of(training, None if self.design is None else self.measured)
         return replace(self, ranges=ranges.only(self.measured, self.diagnostic_names))
+
+    def with_reader_of(self, training: Episodes) -> Router:
+        """Return the same router with the reader of its training episodes, if it looks at what that gives."""
+        from bayes_tacit.logs.reader import DIAGNOSTICS, FEATURES, Reader
+
+        needed = {*FEATURES, *DIAGNOSTICS}.intersection((*self.measured, *self.diagnostic_names))
+        return replace(self, reader=Reader.of(training)) if needed else self
 
     def start(
         self,
