@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -33,6 +33,7 @@ from bayes_tacit.policies.plain import Count, FirstAlarm, PureCheap, PureStrong,
 from bayes_tacit.policies.tacit_switch import TacitSwitch
 from bayes_tacit.policies.value import ByValue
 from bayes_tacit.router import Router
+from bayes_tacit.router.rule import CALL_OF
 
 COIN = "Coin flip"
 SURE = 0.8
@@ -319,6 +320,8 @@ def advise(
         router, words = known[name].fitted.router(setting), _words(known[name], settings[name])
     else:
         router, words = PureCheap().fit(world.episodes).router({}), ""
+    if router.call == "strong":
+        router = replace(router, call=CALL_OF[world.counterfactuals.handoff])
     router = router.with_ranges_of(world.episodes).with_reader_of(world.episodes)
     table = pd.DataFrame(rows)
     curve = None
