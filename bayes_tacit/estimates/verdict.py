@@ -65,12 +65,14 @@ class Verdict:
 
 
 def judge(tree: xr.DataTree) -> Verdict:
-    """Judge a posterior by R-hat, effective sample sizes, divergences, tree depth and energy.
+    """Judge the sampler's draws by R-hat, effective sample sizes, divergences, tree depth and energy.
 
-    It passes with R-hat at most 1.01, bulk and tail effective sample sizes of at least 100 a chain, no divergence, at
-    most 1% of the draws at the largest tree depth, an energy fraction (BFMI) of at least 0.3 in every chain, more
-    than one chain, and no interruption. Draws that are NaN or infinite, a chain that does not move, and a diagnostic
-    that cannot be computed fail. The diagnostics are ArviZ's (`arviz_stats.diagnose`).
+    It says whether the draws are those of the posterior, and nothing of whether the model is right: that is what
+    `run_checks` and the `headline` of its results say. It passes with R-hat at most 1.01, bulk and tail effective
+    sample sizes of at least 100 a chain, no divergence, at most 1% of the draws at the largest tree depth, an energy
+    fraction (BFMI) of at least 0.3 in every chain, more than one chain, and no interruption. Draws that are NaN or
+    infinite, a chain that does not move, and a diagnostic that cannot be computed fail. The diagnostics are ArviZ's
+    (`arviz_stats.diagnose`).
     """
     posterior = tree["posterior"].to_dataset()
     with warnings.catch_warnings():

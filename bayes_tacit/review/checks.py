@@ -10,10 +10,11 @@ import arviz_stats
 import numpy as np
 import pandas as pd
 import xarray as xr
+from scipy import stats
 
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.errors import ConvergenceError, EvidenceError, InvalidDataError
-from bayes_tacit.estimates.completion import completed, log_prior, prior_of
+from bayes_tacit.estimates.completion import AS_SEEN, EARLIER, completed, log_prior, prior_of
 from bayes_tacit.estimates.map_fit import MapFit
 from bayes_tacit.estimates.training import warn_of_other_data
 from bayes_tacit.estimates.verdict import LARGEST_RHAT, SMALLEST_ESS_PER_CHAIN, judge
@@ -29,7 +30,7 @@ from bayes_tacit.review.comparison import (
 )
 from bayes_tacit.review.crossings import check_crossing_steps, check_structure
 from bayes_tacit.review.findings import CheckResult, Headline, group_of, headline, require_same_data, too_few
-from bayes_tacit.review.oddities import check_data
+from bayes_tacit.review.oddities import bound_assumptions, check_data
 from bayes_tacit.review.predictions import LEVEL, ROUNDING, cut, envelope, evenly, flat_draws, mean_incidence, span
 from bayes_tacit.review.style import lazily
 from bayes_tacit.review.trends import check_dependence, check_trends
@@ -39,6 +40,7 @@ from bayes_tacit.scores.score import computed, score_kernel
 __all__ = [
     "CheckResult",
     "Headline",
+    "bound_assumptions",
     "check_beside_paper",
     "check_by_likelihood",
     "check_crossing_steps",
@@ -60,6 +62,10 @@ __all__ = [
 
 SAMPLER, INCIDENCE, SENSITIVITY = "Sampler", "Incidence calibration", "Prior sensitivity"
 AGREEMENT, WEIGHTS = "MAP against posterior", "Prior of the weights"
+RECORDS = "Records"
+OF_RECORDS = (INCIDENCE, comparison.LOO, SENSITIVITY, WEIGHTS, comparison.MEMORY, oddities.ODDITIES, oddities.ASSUMED)
+"""Checks that hold for a model with `noise`, beside that of the records."""
+TENTHS = np.arange(1, 10) / 10
 NOT_JUDGED = "The draws are not to be trusted, so nothing follows from them."
 PREDICTED = "predicted pi"
 MOST_BINS, MOST_BINS_OF_A_FEATURE = 10, 5
@@ -147,9 +153,51 @@ def run_checks(
         others[comparison.BY_LIKELIHOOD] = lambda: check_by_likelihood(tree, episodes)
     if paper is not None:
         others[comparison.BESIDE_PAPER] = lambda: check_beside_paper(tree, paper)
+    others[oddities.ASSUMED] = lambda: bound_assumptions(tree, episodes)
+    if spec_of(tree).noise is not None:
+        # A sum over the stratum has no crossing step of its own, and no point estimate of its own masses.
+        others = {name: check for name, check in others.items() if name in OF_RECORDS}
+        others[RECORDS] = lambda: check_records(tree)
     if sampler.passed:
-        return [sampler, *(check() for check in others.values())]
-    return [sampler, *(_of_sick_draws(name, check) for name, check in others.items())]
+        return _one_cause([sampler, *(check() for check in others.values())])
+    return _one_cause([sampler, *(_of_sick_draws(name, check) for name, check in others.items())])
+
+
+def _one_cause(results: list[CheckResult]) -> list[CheckResult]:
+    """Keep the advice of the stronger of two checks that see the same fault in their own ways."""
+    found = {result.name: result for result in results if result.name in (trends.TRENDS, crossings.BY_COVARIATE)}
+    if len(found) < 2 or any(result.passed is not False for result in found.values()):
+        return results
+    weaker = min(found.values(), key=lambda result: result.table["z"].abs().max())
+    stronger = next(name for name in found if name != weaker.name)
+    advice = f"One fault shows in many places: see {stronger!r} first."
+    return [replace(result, advice=advice) if result is weaker else result for result in results]
+
+
+def check_records(tree: xr.DataTree) -> CheckResult:
+    """Check where each record lies in its predictive distribution, for a model whose outcomes or marks are noisy.
+
+    Records are ordered as the group `posterior_predictive` has them; the share of draws that come earlier, plus a
+    random part of those that come out the same, is uniform over the records if the model is right (the randomized
+    probability integral transform). It passes if a test of Kolmogorov and Smirnov has p of at least 1%.
+
+    Parameters
+    ----------
+    tree
+        A posterior with posterior predictive draws.
+    """
+    draws = flat_draws(group_of(tree, "posterior_predictive")["total"])
+    rng = np.random.default_rng(0)
+    place = (draws == EARLIER).mean(axis=0) + rng.random(draws.shape[1]) * (draws == AS_SEEN).mean(axis=0)
+    p_value = float(stats.kstest(place, "uniform").pvalue)
+    table = pd.DataFrame({"place": np.quantile(place, TENTHS)}, index=pd.Index(TENTHS, name="share of the records"))
+    passed = p_value >= LEVEL
+    sentence = (
+        f"The places of {len(place)} records in their predictive distributions "
+        f"{'look' if passed else 'do not look'} uniform (p = {p_value:.2g}, limit {LEVEL})."
+    )
+    advice = "" if passed else "Try another family, or learn rates that are held fixed, and compare by LOO."
+    return CheckResult(RECORDS, passed, table, sentence, advice, decisive=True, p_value=p_value)
 
 
 def _weakly_informed(tree: xr.DataTree) -> bool:

@@ -1,9 +1,11 @@
-"""What is odd about the episodes themselves: tasks that are there twice, and features that give the outcome away."""
+"""What is odd about the episodes themselves, and what no check of them sees, with bounds on what that may come to."""
 
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections import defaultdict
+from dataclasses import replace
 from itertools import pairwise
 from math import comb
 
@@ -14,9 +16,21 @@ from scipy import stats
 
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.data.layout import blocks
+from bayes_tacit.errors import ConvergenceError, EvidenceError, TacitWarning
+from bayes_tacit.estimates.map_fit import fit_map
+from bayes_tacit.model.spec import spec_of
 from bayes_tacit.review.findings import CheckResult, group_of
+from bayes_tacit.scores.score import handoff_score
 
-ODDITIES = "Duplicates and leaks"
+ODDITIES, ASSUMED = "Duplicates and leaks", "What no check sees"
+ASSUMPTIONS = (
+    "where Cheap succeeds too, that says no more of the threshold than that it was not reached",
+    "whether Strong would succeed does not depend on Cheap's later steps, given the features",
+    "tasks that no column puts together, and that are not side by side, are independent",
+    "a mark says no more than that the crossing is inside it",
+)
+"""What the model takes for granted and no data of this kind can show."""
+FAR, ALPHA = 10.0, 0.5
 UNLIKELY = 1e-4
 """A coincidence that chance brings less often is none."""
 FEWEST_STRONG = 3
@@ -113,3 +127,60 @@ def _leaks(tree: xr.DataTree) -> list[str]:
 def _parts(values: np.ndarray, strong: np.ndarray) -> bool:
     yes, no = values[strong], values[~strong]
     return bool(yes.min() > no.max() or no.min() > yes.max())
+
+
+def bound_assumptions(tree: xr.DataTree, episodes: Episodes) -> CheckResult:
+    """State what no check sees, and bound what the first of it may come to.
+
+    Where Cheap succeeds too, its threshold is known to lie beyond the rollout's risk, and how far is taken from other
+    tasks with the same features (independent censoring). Should Cheap's success go with where the threshold is, q(t) is
+    off, and nothing in the data shows it. The table has q(t) and the decisions of point estimates at both ends: every
+    such threshold crossed at the last step, and every one ten times as far away as is known.
+
+    Parameters
+    ----------
+    tree
+        A posterior.
+    episodes
+        What it was fitted on.
+
+    Returns
+    -------
+    CheckResult
+        A hint; there is nothing to pass. `table` has, for each end and for the model as it is, the mean of q(t) over
+        all checkpoints and the share of tasks that are handed over at alpha = 0.5.
+    """
+    sentence = f"Nothing in the data speaks for or against these: {'; '.join(ASSUMPTIONS)}."
+    spec = spec_of(tree)
+    both = episodes.outcomes == "11"
+    if spec.groups is not None or spec.noise is not None or spec.spread != "same" or not both.any():
+        return CheckResult(ASSUMED, None, pd.DataFrame(), sentence, hint=True)
+    dataset, last = episodes.dataset, episodes.n_steps - 1
+    ends = {name: ("episode", np.where(both, last, dataset[name].values)) for name in ("window_start", "window_end")}
+    crossed = dataset.assign(ends | {"cheap_success": ("episode", dataset["cheap_success"].values & ~both)})
+    farther = dataset.assign(
+        diagnostics=dataset["diagnostics"] * xr.DataArray(np.where(both, FAR, 1.0), dims="episode")
+    )
+    plain = replace(spec, zero_mass="drop_window", memory=1.0 if spec.memory == "learned" else spec.memory)
+    rows = {}
+    try:
+        for name, changed in (
+            ("crossed at the last step", crossed),
+            ("as known", dataset),
+            ("ten times as far", farther),
+        ):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", TacitWarning)
+                fit = fit_map(Episodes(changed), spec=plain, floor=None, restarts=1)
+            q = handoff_score(fit, episodes).values
+            rows[name] = [np.nanmean(q), (np.nanmax(q, axis=1) >= ALPHA).mean()]
+    except (ConvergenceError, EvidenceError):
+        return CheckResult(ASSUMED, None, pd.DataFrame(), sentence, hint=True)
+    columns = ["mean q(t)", f"handed over at {ALPHA}"]
+    table = pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis("where both succeed, thresholds")
+    lowest, highest = sorted(table["mean q(t)"].iloc[[0, 2]])
+    sentence += (
+        f" Of the first: were the thresholds of AB = 11 at the last step, or ten times as far, q(t) would be "
+        f"{highest:.2f} or {lowest:.2f} on average, and is {table['mean q(t)'].iloc[1]:.2f}."
+    )
+    return CheckResult(ASSUMED, None, table, sentence, hint=True)

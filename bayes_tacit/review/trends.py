@@ -52,13 +52,15 @@ INCIDENCE, LOCATION, SCALE, POWER, MARKED = "incidence", "location", "scale", "p
 SPREAD, ROLLOUT, MISSING, DRIFT = "spread by feature", "incidence by rollout", "missing marks", "drift"
 RETURNS, PRODUCT = "diminishing returns", "feature times diagnostic"
 ADVICE = {
-    SPREAD: "The spread of thresholds depends on {}.",
-    ROLLOUT: "Whether Strong succeeds shows in Cheap's first steps ({}), which pi does not know: let it see them.",
-    MISSING: "Which AB = 01 episodes have a mark depends on when the handoff was due: mark those without one.",
+    SPREAD: 'The spread of thresholds depends on {}: sample with `spread="features"`.',
+    ROLLOUT: "Whether Strong succeeds shows in Cheap's first steps ({}), which pi does not know: sample from "
+    "`with_early_steps(episodes)`, whose features hold them, and decide from there on.",
+    MISSING: "Which AB = 01 episodes have a mark depends on when the handoff was due: mark those without one, or "
+    "sample from `without_marks(episodes)`, if there are many tasks.",
     DRIFT: "Marks or tasks change along the data or with the rollout's length ({}): look whether the teacher kept to "
-    "one rule, and mark again.",
-    RETURNS: "Diagnostics count less and less, or more and more, as they add up.",
-    PRODUCT: "A diagnostic counts more in some tasks than in others ({}): split it by that feature.",
+    "one rule, and mark again, or sample from `without_marks(episodes)`, if there are many tasks.",
+    RETURNS: "Diagnostics count less and less, or more and more, as they add up: no setting of the model mends that.",
+    PRODUCT: "A diagnostic counts more in some tasks than in others ({}): no setting of the model mends that.",
 }
 """What to do about a trend, by its kind."""
 

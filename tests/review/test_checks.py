@@ -10,7 +10,15 @@ import xarray as xr
 from posteriors import changed, with_attrs
 from simulate import quietly
 
-from bayes_tacit import WeaklyInformativePrior, build_model, fit_map, handoff_score, run_checks
+from bayes_tacit import (
+    Noise,
+    WeaklyInformativePrior,
+    build_model,
+    fit_map,
+    handoff_score,
+    run_checks,
+    sample_posterior,
+)
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.estimates.completion import log_prior, prior_of
 from bayes_tacit.model.priors import prior_to_json
@@ -20,12 +28,14 @@ from bayes_tacit.review.checks import (
     check_incidence_calibration,
     check_map_agreement,
     check_prior_sensitivity,
+    check_records,
     check_sampler,
     check_weights,
     headline,
     moved_by_halving,
 )
 from bayes_tacit.scores.fitted import as_draws
+from simulations.studies.misfits import WRONG, right
 
 NAMES = [
     "Sampler",
@@ -40,6 +50,7 @@ NAMES = [
     "MAP against posterior",
     "Prior of the weights",
     "Memory by likelihood",
+    "What no check sees",
 ]
 
 
@@ -49,12 +60,16 @@ def results(posterior, example) -> list[CheckResult]:
 
 
 def test_a_sound_posterior_passes_every_check_with_a_table_a_sentence_and_a_figure(results):
-    assert [(result.name, result.passed, result.advice) for result in results] == [(name, True, "") for name in NAMES]
+    *judged, last = results
+    assert [(result.name, result.passed, result.advice) for result in judged] == [
+        (name, True, "") for name in NAMES[:-1]
+    ]
+    assert (last.name, last.passed, last.hint) == (NAMES[-1], None, True)
     for result in results:
         assert len(result.table) > 0
         assert result.sentence.endswith(".")
         if result.figure is None:
-            assert result.name == "Duplicates and leaks"
+            assert result.name in ("Duplicates and leaks", "What no check sees")
             continue
         figure = result.figure()
         assert all(axis.has_data() for axis in figure.axes if axis.axison)
@@ -273,3 +288,35 @@ def test_the_verdict_on_all_checks_is_good_a_warning_or_bad(checks, level):
     hints = [one(sign, hint=True) for sign in "+-?"]
     found = headline([one("-" if checks == "#" else "+"), *hints, *map(one, checks.replace("#", "+"))])
     assert (found.level, found.passed) == (level, level == "good")
+
+
+def test_of_two_checks_that_see_one_fault_the_stronger_one_advises():
+    episodes = WRONG["drift"](np.random.default_rng(4), 600, 1.0).episodes
+    tree = sample_posterior(episodes, draws=250, tune=250, chains=2, cores=1, progress=False, zero_mass="drop_window")
+    found = {result.name: result for result in run_checks(tree, episodes)}
+    assert "without_marks(episodes)" in found["Trends in residuals"].advice
+    structure = found["Crossings by covariate"]
+    if structure.passed is False:
+        assert structure.advice == "One fault shows in many places: see 'Trends in residuals' first."
+
+
+def test_what_is_taken_for_granted_is_said_with_bounds_on_the_first_of_it(results, posterior, example):
+    """q(t) as it is lies between its values at both ends of what AB = 11 may hide."""
+    last = results[-1]
+    assert "where Cheap succeeds too" in last.sentence
+    q = last.table["mean q(t)"]
+    assert q["ten times as far"] < q["as known"] < q["crossed at the last step"]
+    own = float(handoff_score(posterior, example).mean(("chain", "draw")).mean())
+    assert q["as known"] == pytest.approx(own, abs=0.01)
+
+
+def test_records_of_noisy_marks_are_checked_by_their_places():
+    episodes = right(np.random.default_rng(6), 200, 2, 1).episodes
+    options = {"draws": 250, "tune": 250, "chains": 2, "cores": 1, "progress": False, "zero_mass": "drop_window"}
+    tree = sample_posterior(episodes, noise=Noise(mark_error=(1, 9)), **options)
+    found = {result.name: result for result in run_checks(tree, episodes)}
+    assert found["Records"].passed is not False
+    assert "Crossing steps" not in found
+    draws = tree["posterior_predictive"]["total"].values.copy()
+    draws[:, :, ::2] = 1
+    assert check_records(changed(tree, "posterior_predictive", total=draws)).passed is False
