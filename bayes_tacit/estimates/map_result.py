@@ -22,10 +22,14 @@ from bayes_tacit.html import render, table_of
 from bayes_tacit.model.design import Design
 from bayes_tacit.model.families import family_named
 from bayes_tacit.model.spec import ModelSpec, Unmarked
+from bayes_tacit.model.strata import Noise
 from bayes_tacit.validate import sums_to_one
 
 FORMAT = "bayes_tacit.map_fit"
 SCHEMA_VERSION = 1
+
+FAINT = 0.5
+"""Share of a prior's variance that is left where the data hardly tell a rate."""
 
 LIMIT = float(special.chdtri(1, 0.05)) / 2
 """Nats by which a log-likelihood may be below its maximum inside a 95% interval of one parameter."""
@@ -453,7 +457,28 @@ def _footer(fit: MapFit) -> list[str]:
         lines.append("AB = 01 without a window counts as due by the end of the rollout")
     if fit.weights_fixed:
         lines.append("w was given, not learned")
-    return lines
+    return [*lines, *_told_of_rates(fit)]
+
+
+def _told_of_rates(fit: MapFit) -> list[str]:
+    """Say which rates the data tell: by how much less is left of the prior's variance."""
+    noise, told = fit.spec.noise or Noise(), []
+    for name, (_, error) in fit.rates.items():
+        prior = getattr(noise, name, None)
+        if not isinstance(prior, tuple) or name == "lateness":
+            continue
+        a, b = prior
+        variance = a * b / ((a + b) ** 2 * (a + b + 1))
+        left = error**2 / variance
+        if not np.isfinite(left):
+            told.append(f"{name}: at the edge of what it can be, without a standard error")
+        elif left > FAINT:
+            told.append(
+                f"{name}: the data hardly tell it, and it is much as its prior has it ({left:.0%} of its variance)"
+            )
+        else:
+            told.append(f"{name}: learned from the data ({left:.0%} of its prior's variance is left)")
+    return told
 
 
 def _profile(fit: MapFit) -> str:

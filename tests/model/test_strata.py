@@ -214,6 +214,9 @@ def test_rates_and_parameters_are_found_where_a_fifth_of_the_outcomes_is_wrong()
         estimate, error = told.rates[name]
         assert abs(estimate - 0.8) < 3 * error < 0.15
     assert np.abs(told.gamma - truth.gamma).max() < 0.15 < np.abs(blind.gamma - truth.gamma).max()
+    assert "sensitivity: learned from the data (" in str(told)
+    few = fit_map(wrong.take(slice(60)), ridge=0.1, noise=NOISES["noisy outcomes"])
+    assert "sensitivity: the data hardly tell it" in str(few)
 
 
 def test_two_sides_on_different_tasks_are_enough_to_learn_from():
