@@ -70,7 +70,9 @@ def proxy(folder, redis=None):
                     except httpx.TransportError:
                         assert process.poll() is None, (folder / "output.txt").read_text()[-3000:]
                         time.sleep(0.1)
-                yield Proxy(port, cheap, strong)
+                one = Proxy(port, cheap, strong)
+                with one.client:
+                    yield one
             finally:
                 process.terminate()
                 process.wait(20)
