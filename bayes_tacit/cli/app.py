@@ -10,7 +10,20 @@ from typing import Annotated
 
 import typer
 
-from bayes_tacit.cli import collect, data, decide, estimate, evaluate, logs, monitor, recommend, route, serve, teach
+from bayes_tacit.cli import (
+    collect,
+    data,
+    decide,
+    estimate,
+    evaluate,
+    logs,
+    monitor,
+    recommend,
+    replay,
+    route,
+    serve,
+    teach,
+)
 from bayes_tacit.cli.common import BAD_INPUT, in_shell_words, shown
 from bayes_tacit.errors import TacitError
 
@@ -54,6 +67,7 @@ for command in (
     estimate.report,
     decide.select,
     recommend.recommend,
+    replay.replay,
     route.route,
     serve.serve,
     monitor.monitor,
