@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -13,8 +14,10 @@ from bayes_tacit import validate
 from bayes_tacit.data.timing import DEFAULT_HANDOFF, HANDOFFS, Handoff
 from bayes_tacit.errors import InvalidDataError, TacitError
 from bayes_tacit.gateway.kept import Kept, Side, TurnMarks, root_of
+from bayes_tacit.gateway.words import Readers, Said, Words
 from bayes_tacit.logs.extractor import FLAGS, IDLE, LONGEST_MESSAGE, UNCERTAINTY, StepExtractor
 from bayes_tacit.logs.messages import Message, spelled_out
+from bayes_tacit.logs.reader import DIAGNOSTICS, FEATURES
 from bayes_tacit.router import Decision, HandoffState, Router
 from bayes_tacit.router.rule import CALL_OF
 from bayes_tacit.router.rules import Signs
@@ -47,7 +50,7 @@ def default_router(signs: int = 4, handoff: Handoff = DEFAULT_HANDOFF) -> Router
 ALWAYS = ("prompt_length", "n_tools")
 """Features that every first request has."""
 
-KNOWN = (*FLAGS, UNCERTAINTY, NLL)
+KNOWN = (*FLAGS, UNCERTAINTY, NLL, *DIAGNOSTICS)
 """Diagnostics that can be had; the last two where replies carry log-probabilities."""
 
 
@@ -80,14 +83,17 @@ class Checkpoints:
     """
 
     def __init__(self, router: Router) -> None:
-        unknown = [name for name in router.diagnostic_names if name not in KNOWN]
+        known = [name for name in KNOWN if name not in DIAGNOSTICS or router.reader is not None]
+        unknown = [name for name in router.diagnostic_names if name not in known]
         if unknown:
-            expected = f"those that messages give: {', '.join(KNOWN)}"
+            expected = f"those that messages give: {', '.join(known)}"
             raise InvalidDataError(expected, field="diagnostics of the router", value=unknown)
         self.router = router
         self.fingerprint = router.fingerprint
         self._names = router.diagnostic_names
-        self._likelihoods = [name for name in self._names if name not in FLAGS]
+        self.key = self.fingerprint[:16]
+        self._likelihoods = [name for name in self._names if name in (UNCERTAINTY, NLL)]
+        self._plain = all(name in FLAGS for name in self._names)
         self._flags = [
             [float(flag >> FLAGS.index(name) & 1) if name in FLAGS else 0.0 for name in self._names]
             for flag in range(1 << len(FLAGS))
@@ -96,7 +102,8 @@ class Checkpoints:
     @property
     def asked(self) -> tuple[str, ...]:
         """Features that only the caller can give."""
-        return tuple(name for name in self.router.feature_names if name not in ALWAYS)
+        read = () if self.router.reader is None else FEATURES
+        return tuple(name for name in self.router.feature_names if name not in (*ALWAYS, *read))
 
     @property
     def needs_logprobs(self) -> bool:
@@ -116,10 +123,10 @@ class Checkpoints:
         NotKnownError
             If the session lacks something that the router looks at.
         """
-        seen = self._steps(kept)
+        seen, features = self._steps(kept), self._features(kept)
         live: _Live | None = kept.live.get(self.fingerprint)
-        if live is None or live.features != kept.features or live.seen != seen[: len(live.seen)]:
-            live = _Live(self._begin(kept), kept.features)
+        if live is None or live.features != features or live.seen != seen[: len(live.seen)]:
+            live = _Live(self._begin(features), features)
         for values in seen[len(live.seen) :]:
             live.decision = live.state.observe(values)
             live.seen.append(values)
@@ -135,30 +142,39 @@ class Checkpoints:
     def diagnostics(self, kept: Kept, step: int) -> dict[str, float]:
         """Name all that is known of a step, whether the router looks at it or not."""
         values = {name: float(kept.flags[step] >> bit & 1) for bit, name in enumerate(FLAGS)}
-        likelihoods = _likelihoods(kept, step)
-        return values if likelihoods is None else {**values, **likelihoods}
+        return {**values, **(_likelihoods(kept, step) or {}), **self._words(kept, step)}
 
-    def _begin(self, kept: Kept) -> HandoffState:
+    def _features(self, kept: Kept) -> Mapping[str, float]:
+        promise = kept.words.get(self.key, {}).get(PROMISE)
+        return kept.features if promise is None else {**kept.features, **dict(zip(FEATURES, promise, strict=True))}
+
+    def _words(self, kept: Kept, step: int) -> dict[str, float]:
+        """Return what the router's reader said of a step; nothing where it has none."""
+        row = kept.words.get(self.key, {}).get(str(step))
+        return {} if row is None else dict(zip(DIAGNOSTICS, row, strict=True))
+
+    def _begin(self, features: Mapping[str, float]) -> HandoffState:
         names = self.router.feature_names
-        missing = [f"features[{name!r}]" for name in names if name not in kept.features]
+        missing = [f"features[{name!r}]" for name in names if name not in features]
         if missing:
             raise NotKnownError(missing)
-        return self.router.start({name: kept.features[name] for name in names})
+        return self.router.start({name: features[name] for name in names})
 
     def _steps(self, kept: Kept) -> list[list[float]]:
         """Return the router's diagnostics of each of Cheap's steps, in its order."""
         flags = kept.flags
         steps = [step for step in range(len(flags)) if step not in kept.by_strong] if kept.by_strong else None
-        if not self._likelihoods:
+        if self._plain:
             table = self._flags
             return [table[flag] for flag in flags] if steps is None else [table[flags[step]] for step in steps]
         found = []
         for step in range(len(flags)) if steps is None else steps:
-            likelihoods = _likelihoods(kept, step)
-            if likelihoods is None:
-                raise NotKnownError([f"diagnostics[{name!r}] of step {step}" for name in self._likelihoods])
+            more = {**((_likelihoods(kept, step) or {}) if self._likelihoods else {}), **self._words(kept, step)}
+            missing = [name for name in self._names if name not in FLAGS and name not in more]
+            if missing:
+                raise NotKnownError([f"diagnostics[{name!r}] of step {step}" for name in missing])
             values = self._flags[flags[step]]
-            found.append([likelihoods.get(name, values[place]) for place, name in enumerate(self._names)])
+            found.append([more.get(name, values[place]) for place, name in enumerate(self._names)])
         return found
 
 
@@ -181,6 +197,9 @@ def _likelihoods(kept: Kept, step: int) -> dict[str, float] | None:
         return {UNCERTAINTY: sums[0] / sums[1], NLL: sums[0]}
     return {UNCERTAINTY: 0.0, NLL: 0.0} if kept.flags[step] & IDLE else None
 
+
+PROMISE = "promise"
+"""Where what a reader says of the task is in `Kept.words`, beside the steps."""
 
 KNOWN_TURNS = "turns"
 """Under which name a session's turns are in `Kept.live`; states of routers are there by their fingerprint."""
@@ -302,6 +321,8 @@ class Engine:
         self.checkpoints = Checkpoints(router)
         self._shadowing = None if shadow is None else Checkpoints(shadow)
         self._canary = self.checkpoints if canary is None else Checkpoints(canary)
+        every = (self.checkpoints, self._canary, *(() if self._shadowing is None else (self._shadowing,)))
+        self.readers = {one.key: one.router.reader for one in every if one.router.reader is not None}
         self._longest = longest
 
     @property
@@ -347,7 +368,11 @@ class Engine:
         """
         kept.asked += 1
         try:
-            seen = messages if isinstance(messages, Seen) else read_conversation(messages, tools, self._longest)
+            seen = (
+                messages
+                if isinstance(messages, Seen)
+                else read_conversation(messages, tools, self._longest, self.readers)
+            )
             steps, new = self._read(kept, seen, features or {})
         except Exception as error:
             return _undecided(kept, fault=f"messages could not be read: {_told(error)}")
@@ -384,6 +409,8 @@ class Engine:
             # The first request may be a side call, such as for a title; the conversation that goes on says more.
             kept.root, kept.settled = seen.root, bool(seen.marks)
             kept.features = {**kept.features, **seen.features}
+            for key, rows in seen.words.items():
+                kept.words.setdefault(key, {})[PROMISE] = rows[0]
         given = {name: float(value) for name, value in features.items() if name not in kept.features}
         kept.features = {**kept.features, **given}
         return _count(kept, seen)
@@ -472,6 +499,8 @@ class Reading:
         Names of the tools that are offered.
     longest
         Most characters of one message that are read.
+    readers
+        Readers of its words.
 
     Examples
     --------
@@ -483,7 +512,10 @@ class Reading:
     (1, 2)
     """
 
-    def __init__(self, tools: list[str] | None, longest: int = LONGEST_MESSAGE) -> None:
+    def __init__(
+        self, tools: list[str] | None, longest: int = LONGEST_MESSAGE, readers: Readers = MappingProxyType({})
+    ) -> None:
+        self.words = Words(readers)
         self._extractor = StepExtractor(tools, longest=longest)
         self._marks = TurnMarks()
         self._root: str | None = None
@@ -493,7 +525,7 @@ class Reading:
         """Return what was read so far."""
         read = self._extractor
         about = (self._root, read.features(), list(self._marks.found), bytes(read.flags), dict(read.nll))
-        return Seen(*about, self._skipped, read.tools is not None)
+        return Seen(*about, self._skipped, read.tools is not None, self.words.said(read.flags))
 
     def extend(self, messages: Sequence[Message]) -> None:
         """Read messages that have come since."""
@@ -501,6 +533,7 @@ class Reading:
             self._root = root_of(messages)
         self._marks.extend(messages)
         plain = spelled_out(messages)
+        self.words.extend(plain)
         known = self._extractor.n_messages
         try:
             self._extractor.extend(plain)
@@ -535,6 +568,8 @@ class Seen(NamedTuple):
         How many messages could not be read, and were passed over.
     tools
         Whether tools are offered.
+    words
+        What readers say of the task and of each turn.
     """
 
     root: str | None
@@ -544,6 +579,7 @@ class Seen(NamedTuple):
     nll: dict[int, float]
     skipped: int
     tools: bool
+    words: Said
 
 
 def is_begun(messages: Sequence[Message]) -> bool:
@@ -551,9 +587,14 @@ def is_begun(messages: Sequence[Message]) -> bool:
     return bool(messages) and messages[-1].get("role") == "assistant" and not messages[-1].get("tool_calls")
 
 
-def read_conversation(messages: Sequence[Message], tools: object, longest: int = LONGEST_MESSAGE) -> Seen:
+def read_conversation(
+    messages: Sequence[Message],
+    tools: object,
+    longest: int = LONGEST_MESSAGE,
+    readers: Readers = MappingProxyType({}),
+) -> Seen:
     """Read a whole conversation."""
-    reading = Reading(names_of(tools), longest)
+    reading = Reading(names_of(tools), longest, readers)
     reading.extend(messages[:-1] if is_begun(messages) else messages)
     return reading.seen()
 
@@ -587,13 +628,29 @@ def _count(kept: Kept, seen: Seen) -> tuple[list[int], tuple[int, ...]]:
             _made(kept, step, said, last=turn == len(seen.marks) - 1)
             if turn in seen.nll:
                 kept.nll.setdefault(step, (seen.nll[turn], 1))
-        elif step == latest and kept.flags[step] != seen.flags[turn] and (turn == 0) == (step == 0):
-            # It may have had more answers since; earlier ones are over.
+            _read_words(kept, seen, turn, step)
+        elif step == latest and (turn == 0) == (step == 0) and _is_new(kept, seen, turn, step):
+            # It has had more answers since; earlier ones are over.
             kept.flags[step] = seen.flags[turn]
             new.append(step)
         steps.append(step)
     kept.live[KNOWN_TURNS] = known
     return steps, tuple(new)
+
+
+def _read_words(kept: Kept, seen: Seen, turn: int, step: int) -> bool:
+    """Keep what readers say of a turn; return whether it is another thing than before."""
+    changed = False
+    for key, rows in seen.words.items():
+        known = kept.words.setdefault(key, {})
+        changed |= known.get(str(step)) != rows[turn + 1]
+        known[str(step)] = rows[turn + 1]
+    return changed
+
+
+def _is_new(kept: Kept, seen: Seen, turn: int, step: int) -> bool:
+    """Return whether a turn that is known shows more than before."""
+    return _read_words(kept, seen, turn, step) or kept.flags[step] != seen.flags[turn]
 
 
 def _made(kept: Kept, step: int, said: str, *, last: bool) -> None:

@@ -226,6 +226,8 @@ class Kept:
     said
         Of an answer that a client may name in place of the conversation (`previous_response_id`), and of nothing else:
         `items`, those that were new in it, and `before`, the answer that it went on from.
+    words
+        By reader (`Checkpoints.key`), what it says of the task and of each step.
     live
         What can be made again from the rest: states of routers that have seen all steps. Never written.
 
@@ -258,6 +260,7 @@ class Kept:
     task: str | None = None
     root: str | None = None
     said: dict[str, Any] | None = None
+    words: dict[str, dict[str, list[float]]] = field(default_factory=dict)
     live: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property
@@ -306,5 +309,5 @@ class Kept:
 
 _PLAIN = (
     *("replies", "features", "settled", "handoff_step", "restarted", "shadow_step", "arm", "asked", "prompts", "calls"),
-    *("cost", "strong_cost", "outcome", "task", "root", "said"),
+    *("cost", "strong_cost", "outcome", "task", "root", "said", "words"),
 )

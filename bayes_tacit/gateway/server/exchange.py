@@ -255,7 +255,10 @@ class Desk:
     ) -> tuple[Asked, str | None]:
         """Read a request; return it, and the session that it goes on where it names an earlier answer."""
         name = named_in(headers) if protocol is CHAT else None
-        if name is not None and (found := self._prefixes.read((scope, name), raw)) is not None:
+        if (
+            name is not None
+            and (found := self._prefixes.read((scope, name), raw, self.sessions.engine.readers)) is not None
+        ):
             return Asked(raw, found[0], None, seen=found[1]), None
         body = await asyncio.to_thread(parse_object, raw) if len(raw) > LARGE else parse_object(raw)
         if protocol is not RESPONSES:

@@ -7,9 +7,11 @@ import re
 from collections import OrderedDict
 from dataclasses import dataclass
 from hashlib import sha1
+from types import MappingProxyType
 from typing import Any
 
 from bayes_tacit.gateway.engine import Reading, Seen, is_begun, names_of
+from bayes_tacit.gateway.words import Readers
 from bayes_tacit.logs.messages import Message
 
 SMALLEST = 16 * 2**10
@@ -54,7 +56,9 @@ class Prefixes:
         self._known: OrderedDict[object, _Prefix] = OrderedDict()
         self.hits = 0
 
-    def read(self, key: object, raw: bytes) -> tuple[dict[str, Any], Seen] | None:
+    def read(
+        self, key: object, raw: bytes, readers: Readers = MappingProxyType({})
+    ) -> tuple[dict[str, Any], Seen] | None:
         """Return a request without its messages, and what these show; None where it has to be read otherwise.
 
         Parameters
@@ -63,13 +67,16 @@ class Prefixes:
             Of the session.
         raw
             The request.
+        readers
+            Readers of its words.
         """
         if len(raw) < SMALLEST:
             return None
         known = self._known.pop(key, None)
         try:
-            found = None if known is None else self._more(known, raw)
-            found = found or self._all(raw)
+            fits = known is not None and known.reading.words.readers is readers
+            found = self._more(known, raw) if known is not None and fits else None
+            found = found or self._all(raw, readers)
         except (ValueError, RecursionError, UnicodeError):
             return None
         if found is None:
@@ -101,7 +108,7 @@ class Prefixes:
         size = len(raw) - len(rest.encode()) - 1
         return body, _prefix(raw, size, known.head, body, known.reading), new
 
-    def _all(self, raw: bytes) -> tuple[dict[str, Any], _Prefix, list[Message]] | None:
+    def _all(self, raw: bytes, readers: Readers) -> tuple[dict[str, Any], _Prefix, list[Message]] | None:
         """Read a whole request."""
         text = raw.decode()
         begin = _BEGIN.search(text)
@@ -112,7 +119,7 @@ class Prefixes:
         body = _around(head, rest)
         if body is None or not messages or not _are_messages(messages):
             return None
-        reading = Reading(names_of(body.get("tools")))
+        reading = Reading(names_of(body.get("tools")), readers=readers)
         return body, _prefix(raw, len(raw) - len(rest.encode()) - 1, head, body, reading), messages
 
 
