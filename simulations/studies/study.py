@@ -142,6 +142,8 @@ STUDIES = {
     "strata": "simulations.studies.strata",
     "power": "simulations.studies.power",
     "stability": "simulations.studies.stability",
+    "calibrations": "simulations.studies.calibrations",
+    "optimizer": "simulations.studies.optimizer",
     "claim": "simulations.studies.claim",
 }
 """Module of each study, in the order in which `all` runs them; the module's `STUDY` is the study."""
