@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from hashlib import sha1
 from typing import Any
 
-from bayes_tacit.gateway.engine import Reading, Seen, is_begun, names_of
+from bayes_tacit.gateway.engine import Reading, RequestView, is_begun, names_of
 from bayes_tacit.logs.messages import Message
 
 SMALLEST = 16 * 2**10
@@ -54,7 +54,7 @@ class Prefixes:
         self._known: OrderedDict[object, _Prefix] = OrderedDict()
         self.hits = 0
 
-    def read(self, key: object, raw: bytes) -> tuple[dict[str, Any], Seen] | None:
+    def read(self, key: object, raw: bytes) -> tuple[dict[str, Any], RequestView] | None:
         """Return a request without its messages, and what these show; None where it has to be read otherwise.
 
         Parameters
