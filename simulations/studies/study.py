@@ -141,6 +141,7 @@ STUDIES = {
     "unmarked": "simulations.studies.unmarked",
     "strata": "simulations.studies.strata",
     "power": "simulations.studies.power",
+    "wrong_models": "simulations.studies.wrong_models",
     "stability": "simulations.studies.stability",
     "calibrations": "simulations.studies.calibrations",
     "optimizer": "simulations.studies.optimizer",
