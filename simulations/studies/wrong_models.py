@@ -152,8 +152,8 @@ def _reading(table: pd.DataFrame, large: list[tuple[str, int, float, pd.DataFram
             by_remedy[REMEDIES[world][0]] += part["mended"].dropna().tolist()
     held = "; ".join(f"`{name}` {np.mean(values):.0%} ({len(values)})" for name, values in by_remedy.items() if values)
     return (
-        f"**Reading.** {thin}Of the large departures whose bands hold less than {POOR:.0%} of the truth, most data sets "
-        f"of {' and of '.join(said)} are caught. "
+        f"**Reading.** {thin}Of the large departures whose bands hold less than {POOR:.0%} of the truth, "
+        f"{' and '.join(said)} are caught, in most of their data sets. "
         f"Of {len(alarms)} data sets that the model is right about, {off} are not green ({off / len(alarms):.0%}; 95% "
         f"interval {low:.0%} to {high:.0%}). After the remedy the {PROBABILITY:.0%} band holds at least {HELD:.0%} of "
         f"the truth on average in {sum(value >= HELD for value in means)} of {len(means)} cases of a large departure "
