@@ -41,7 +41,6 @@ LONGEST_FILES = (
     "test_studies_committed.py",
     "test_posterior.py",
     "test_readme.py",
-    "test_cli_processes.py",
     "test_reporting.py",
     "test_comparison.py",
     "test_formats.py",

@@ -20,7 +20,7 @@ from toy_world import RIGHT, WAIT, Corridor, Stalled, Walker
 
 from bayes_tacit import Router, compare, recommend
 from bayes_tacit.agents import run_episode
-from bayes_tacit.gateway import Engine, Kept
+from bayes_tacit.gateway import Engine, SessionState
 from bayes_tacit.policies import FirstAlarm, PureCheap
 from bayes_tacit.router import Call, DecisionLog, replay
 from bayes_tacit.router.rule import MODULES, RULES
@@ -143,7 +143,7 @@ def test_an_agent_plays_by_it(router):
 
 
 def test_the_gateway_serves_by_it(router):
-    engine, kept = Engine(replace(router, alpha=1.0, diagnostic_names=("tool_error",))), Kept()
+    engine, kept = Engine(replace(router, alpha=1.0, diagnostic_names=("tool_error",))), SessionState()
     messages = [{"role": "user", "content": "How many rows has t?"}]
     sides = []
     for number, said in enumerate(["Error: no table", "[(1,)]", "Error: no column", "Error: no column", "[(2,)]"]):

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 from io import BufferedReader
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, cast
+from typing import IO, TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -18,6 +18,7 @@ from bayes_tacit.errors import FileFormatError, InvalidDataError, TacitError
 from bayes_tacit.files import parse_json
 
 if TYPE_CHECKING:
+    from bayes_tacit.logs.reader import Conversation
     from bayes_tacit.router import Decision, DecisionLog, HandoffState, Router
 
 _encode = json.JSONEncoder(check_circular=False).encode
@@ -57,6 +58,9 @@ def route(
     `{"error": ...}` and changes nothing; the exit code is 2 then. No answer waits for the next line, nor for the log:
     where that cannot be written, such as on a full disk, it says so once and answers on; the exit code is 2 then, too.
 
+    In place of both there may be `messages`: first those before the first turn (with `tools` and more `features` beside
+    them), then each turn with what was answered to it, from which signs and words are read.
+
     Example: `my-agent | bayes-tacit route router.json`
     """
     from bayes_tacit.router import DecisionLog, Router
@@ -81,6 +85,7 @@ def answer(
 ) -> bool:
     """Answer every line; say whether any was bad."""
     states: dict[object, HandoffState] = {}
+    talks: dict[object, Conversation] = {}
     usual = _Usual(router)
     failed = False
     number = 0
@@ -91,7 +96,7 @@ def answer(
             if not line.strip():
                 continue
             try:
-                reply = _answer(router, states, line, shadow, log, usual)
+                reply = _answer(router, states, line, shadow, log, usual, talks)
             except TacitError as error:
                 failed = True
                 if strict:
@@ -129,12 +134,17 @@ def _answer(
     shadow: bool,
     log: DecisionLog | None,
     usual: _Usual,
+    talks: dict[object, Conversation],
 ) -> str:
     message = _parse(line)
     episode = validate.episode_id("episode", message.get("episode"))
+    if "messages" in message:
+        message = _spoken(router, talks, message, begun=episode in states)
     asked = sorted(message.keys() - {"episode"})
     if len(asked) != 1 or asked[0] not in ("features", "diagnostics", "end"):
-        raise InvalidDataError("one of features, diagnostics and end", episode=episode, field="keys", value=asked)
+        raise InvalidDataError(
+            "one of features, diagnostics and end, or messages", episode=episode, field="keys", value=asked
+        )
     if "end" in message and message["end"] is not True:
         raise InvalidDataError("true", episode=episode, field="end", value=message["end"])
     if "diagnostics" in message:
@@ -146,6 +156,7 @@ def _answer(
         return _encode({"episode": episode, **decision._asdict(), "reason": decision.reason})
     if "end" in message:
         state = states.pop(episode, None)
+        talks.pop(episode, None)
         if state is None:
             raise InvalidDataError("an episode that was begun with features", episode=episode)
         closing = state.finish()
@@ -158,6 +169,31 @@ def _answer(
     state = states[episode] = router.start(message["features"], shadow=shadow, episode=episode, log=log)  # type: ignore[arg-type]
     usual.look("features", message["features"])
     return _encode({"episode": episode, "started": True, **_told(state.opening)})
+
+
+def _spoken(
+    router: Router, talks: dict[object, Conversation], message: dict[str, object], *, begun: bool
+) -> dict[str, object]:
+    """Return a line with messages as one with features, or with diagnostics where the episode was begun."""
+    from bayes_tacit.logs.reader import Conversation
+
+    episode, given = message["episode"], message["messages"]
+    more = sorted(message.keys() - ({"episode", "messages"} if begun else {"episode", "messages", "features", "tools"}))
+    if more or not isinstance(given, list):
+        expected = "a list of messages, and before the first step features and tools beside it"
+        raise InvalidDataError(expected, episode=str(episode), field="messages", value=more or given)
+    if begun:
+        if episode not in talks:
+            raise InvalidDataError(
+                "diagnostics, as the episode was begun with features", field="messages", value=len(given)
+            )
+        return {"episode": episode, "diagnostics": talks[episode].step(given)}
+    tools: Any = message.get("tools")
+    talk = talks[episode] = Conversation(given, router.reader, tools)
+    features = message.get("features") or {}
+    if not isinstance(features, dict):
+        raise InvalidDataError("an object of numbers", field="features", value=features)
+    return {"episode": episode, "features": {**talk.features(), **features}}
 
 
 def most_open(router: Router) -> int:

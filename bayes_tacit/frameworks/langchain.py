@@ -12,7 +12,7 @@ from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.frameworks.shared import Borrowed, Options, holding, record_end, sessions_of, without
 from bayes_tacit.gateway import (
     Identity,
-    Kept,
+    SessionState,
     Ticket,
     forwarded,
     read_reply,
@@ -170,7 +170,7 @@ class _Asked(NamedTuple):
 
     request: ModelRequest[Any]
     name: str
-    kept: Kept
+    kept: SessionState
     ticket: Ticket
     began: float
 
@@ -244,15 +244,15 @@ def _as_reply(message: AIMessage) -> dict[str, Any]:
     return {"model": about.get("model_name") or about.get("model"), "choices": [choice], "usage": tokens}
 
 
-def _session(state: Mapping[str, Any]) -> tuple[str, Kept]:
+def _session(state: Mapping[str, Any]) -> tuple[str, SessionState]:
     held = state.get(KEY)
     if held is None:
-        return secrets.token_hex(8), Kept()
+        return secrets.token_hex(8), SessionState()
     if not isinstance(held, Mapping) or not {"session", "kept"} <= held.keys():
         raise InvalidDataError(
             "what the middleware has put there: session and kept", field=f"state[{KEY!r}]", value=held
         )
-    return held["session"], Kept.from_json(held["kept"])
+    return held["session"], SessionState.from_json(held["kept"])
 
 
 def _thread() -> str | None:

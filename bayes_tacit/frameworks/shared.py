@@ -10,7 +10,7 @@ from typing import Any, TypedDict
 
 from bayes_tacit.data.timing import Handoff
 from bayes_tacit.errors import MissingDependencyError
-from bayes_tacit.gateway import Engine, Kept, Plan, Prices, Reply, SessionLog, Sessions, Store, Ticket
+from bayes_tacit.gateway import Engine, Plan, Prices, Reply, SessionLog, Sessions, SessionState, Store, Ticket
 from bayes_tacit.router import Router
 
 
@@ -27,11 +27,11 @@ def without(framework: str, extra: str, error: ImportError) -> MissingDependency
     )
 
 
-_held: ContextVar[Kept | None] = ContextVar("tacit session", default=None)
+_held: ContextVar[SessionState | None] = ContextVar("tacit session", default=None)
 
 
 @contextmanager
-def holding(kept: Kept) -> Iterator[None]:
+def holding(kept: SessionState) -> Iterator[None]:
     """Let `Borrowed` give this session while the block runs, in this thread or task alone."""
     before = _held.set(kept)
     try:
@@ -45,7 +45,7 @@ class Borrowed:
 
     Examples
     --------
-    >>> store, kept = Borrowed(), Kept()
+    >>> store, kept = Borrowed(), SessionState()
     >>> with holding(kept):
     ...     store.get("", "any")[1] is kept
     True
@@ -53,12 +53,12 @@ class Borrowed:
 
     remote = False
 
-    def get(self, scope: str, session: str) -> tuple[int, Kept] | None:  # noqa: ARG002  as `Store` has it
+    def get(self, scope: str, session: str) -> tuple[int, SessionState] | None:  # noqa: ARG002  as `Store` has it
         """Return the session that is held."""
         kept = _held.get()
         return None if kept is None else (0, kept)
 
-    def put(self, scope: str, session: str, kept: Kept, version: int) -> bool:  # noqa: ARG002
+    def put(self, scope: str, session: str, kept: SessionState, version: int) -> bool:  # noqa: ARG002
         """Leave the session with who holds it."""
         return True
 

@@ -13,7 +13,7 @@ import numpy as np
 from bayes_tacit import validate
 from bayes_tacit.data.timing import DEFAULT_HANDOFF, HANDOFFS, Handoff
 from bayes_tacit.errors import InvalidDataError, TacitError
-from bayes_tacit.gateway.kept import Kept, Side, TurnMarks, root_of
+from bayes_tacit.gateway.session_state import SessionState, Side, TurnMarks, root_of
 from bayes_tacit.gateway.words import Readers, Said, Words
 from bayes_tacit.logs.extractor import FLAGS, IDLE, LONGEST_MESSAGE, UNCERTAINTY, StepExtractor
 from bayes_tacit.logs.messages import Message, spelled_out
@@ -110,7 +110,7 @@ class Checkpoints:
         """Whether it looks at the likelihood of Cheap's tokens."""
         return bool(self._likelihoods)
 
-    def latest(self, kept: Kept) -> Decision | None:
+    def latest(self, kept: SessionState) -> Decision | None:
         """Return the decision after the last of Cheap's steps; that before the first one if there is none.
 
         Parameters
@@ -133,22 +133,22 @@ class Checkpoints:
         kept.live[self.fingerprint] = live
         return live.decision
 
-    def finish(self, kept: Kept) -> Decision | None:
+    def finish(self, kept: SessionState) -> Decision | None:
         """Return what a policy says that judges the whole episode, which has ended; None if nothing."""
         self.latest(kept)
         live: _Live = kept.live.pop(self.fingerprint)
         return live.state.finish()
 
-    def diagnostics(self, kept: Kept, step: int) -> dict[str, float]:
+    def diagnostics(self, kept: SessionState, step: int) -> dict[str, float]:
         """Name all that is known of a step, whether the router looks at it or not."""
         values = {name: float(kept.flags[step] >> bit & 1) for bit, name in enumerate(FLAGS)}
         return {**values, **(_likelihoods(kept, step) or {}), **self._words(kept, step)}
 
-    def _features(self, kept: Kept) -> Mapping[str, float]:
+    def _features(self, kept: SessionState) -> Mapping[str, float]:
         promise = kept.words.get(self.key, {}).get(PROMISE)
         return kept.features if promise is None else {**kept.features, **dict(zip(FEATURES, promise, strict=True))}
 
-    def _words(self, kept: Kept, step: int) -> dict[str, float]:
+    def _words(self, kept: SessionState, step: int) -> dict[str, float]:
         """Return what the router's reader said of a step; nothing where it has none."""
         row = kept.words.get(self.key, {}).get(str(step))
         return {} if row is None else dict(zip(DIAGNOSTICS, row, strict=True))
@@ -160,7 +160,7 @@ class Checkpoints:
             raise NotKnownError(missing)
         return self.router.start({name: features[name] for name in names})
 
-    def _steps(self, kept: Kept) -> list[list[float]]:
+    def _steps(self, kept: SessionState) -> list[list[float]]:
         """Return the router's diagnostics of each of Cheap's steps, in its order."""
         flags = kept.flags
         steps = [step for step in range(len(flags)) if step not in kept.by_strong] if kept.by_strong else None
@@ -190,7 +190,7 @@ class _Live:
         self.decision = state.opening
 
 
-def _likelihoods(kept: Kept, step: int) -> dict[str, float] | None:
+def _likelihoods(kept: SessionState, step: int) -> dict[str, float] | None:
     """Return mean and sum over the tokens of a step; of nothing said both are 0, as in imported logs."""
     sums = kept.nll.get(step)
     if sums is not None and sums[1]:
@@ -199,17 +199,17 @@ def _likelihoods(kept: Kept, step: int) -> dict[str, float] | None:
 
 
 PROMISE = "promise"
-"""Where what a reader says of the task is in `Kept.words`, beside the steps."""
+"""Where what a reader says of the task is in `SessionState.words`, beside the steps."""
 
 KNOWN_TURNS = "turns"
-"""Under which name a session's turns are in `Kept.live`; states of routers are there by their fingerprint."""
+"""Under which name a session's turns are in `SessionState.live`; states of routers are there by their fingerprint."""
 
 EXPLORED = {"cheap": "explored: Cheap to the end", "strong": "explored: Strong from the start"}
 """Ways to serve a session in which no router hands off."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ruling:
+class Assignment:
     """Who serves a request, and why.
 
     Attributes
@@ -269,7 +269,8 @@ class Engine:
     framework needs three calls, around its own way to keep and to send:
 
     1. `ruling = engine.consider(kept, messages, tools)` says who serves. `kept` is what was kept after the last
-       request, a new `Kept()` in the first, and is changed in place; keep it with the task (`Kept.to_json`).
+       request, a new `SessionState()` in the first, and is changed in place; keep it with the task
+          (`SessionState.to_json`).
     2. `forwarded(messages, ruling)` of `bayes_tacit.gateway.forwarding` returns the messages to send.
     3. `record(kept, ruling, side, reply)` of `bayes_tacit.gateway.replies` says who did serve, and what the reply tells
        (log-probabilities, its mark).
@@ -283,7 +284,7 @@ class Engine:
     shadow
         A second one, which decides and is recorded, and hands off nothing.
     canary
-        A third one, which decides in place of the router for the sessions whose `Kept.arm` is "canary".
+        A third one, which decides in place of the router for the sessions whose `SessionState.arm` is "canary".
     handoff
         "resume" or "restart", in place of what the router file says.
     longest
@@ -292,7 +293,7 @@ class Engine:
     Examples
     --------
     >>> from bayes_tacit.gateway import default_router
-    >>> engine, kept = Engine(default_router(signs=2)), Kept()
+    >>> engine, kept = Engine(default_router(signs=2)), SessionState()
     >>> messages = [{"role": "user", "content": "How many rows has t?"}]
     >>> for number in range(3):
     ...     ruling = engine.consider(kept, messages)
@@ -343,11 +344,11 @@ class Engine:
 
     def consider(
         self,
-        kept: Kept,
-        messages: Sequence[Message] | Seen,
+        kept: SessionState,
+        messages: Sequence[Message] | RequestView,
         tools: object = None,
         features: Mapping[str, float] | None = None,
-    ) -> Ruling:
+    ) -> Assignment:
         """Read a request and decide who serves it.
 
         Parameters
@@ -363,14 +364,14 @@ class Engine:
 
         Returns
         -------
-        Ruling
+        Assignment
             Nothing that is wrong with messages or router raises: `fault` says it then, and nothing is handed off.
         """
         kept.asked += 1
         try:
             seen = (
                 messages
-                if isinstance(messages, Seen)
+                if isinstance(messages, RequestView)
                 else read_conversation(messages, tools, self._longest, self.readers)
             )
             steps, new = self._read(kept, seen, features or {})
@@ -382,7 +383,7 @@ class Engine:
         kept.replies[""] = (kept.asked, ruling.side, 0.0, 0)
         return replace(ruling, seen=new, skipped=seen.skipped, fault=ruling.fault or fault)
 
-    def finish(self, kept: Kept) -> Ruling:
+    def finish(self, kept: SessionState) -> Assignment:
         """Judge an episode that has ended: a cascade may restart it with Strong, in the session's next request."""
         if kept.latched or kept.arm in EXPLORED:
             return _undecided(kept)
@@ -395,15 +396,17 @@ class Engine:
         self._latch(kept, decision)
         return replace(_undecided(kept, why=decision.reason), decision=decision, new_handoff=True)
 
-    def deciding(self, kept: Kept) -> Checkpoints:
+    def deciding(self, kept: SessionState) -> Checkpoints:
         """Return the router that decides for a session."""
         return self._canary if kept.arm == "canary" else self.checkpoints
 
-    def diagnostics(self, kept: Kept, step: int) -> dict[str, float]:
+    def diagnostics(self, kept: SessionState, step: int) -> dict[str, float]:
         """Name all that is known of a step."""
         return self.checkpoints.diagnostics(kept, step)
 
-    def _read(self, kept: Kept, seen: Seen, features: Mapping[str, float]) -> tuple[list[int], tuple[int, ...]]:
+    def _read(
+        self, kept: SessionState, seen: RequestView, features: Mapping[str, float]
+    ) -> tuple[list[int], tuple[int, ...]]:
         """Bring what is kept up to this request; return the steps of its turns, and the new ones."""
         if not kept.settled and (seen.marks or seen.tools or not kept.features.get("n_tools")):
             # The first request may be a side call, such as for a title; the conversation that goes on says more.
@@ -415,7 +418,7 @@ class Engine:
         kept.features = {**kept.features, **given}
         return _count(kept, seen)
 
-    def _decide(self, kept: Kept, steps: list[int]) -> Ruling:
+    def _decide(self, kept: SessionState, steps: list[int]) -> Assignment:
         before, fault, decision, why = kept.latched, None, None, ""
         missing: tuple[str, ...] = ()
         shadow = None if before else self._shadow(kept)
@@ -438,7 +441,7 @@ class Engine:
         if once and kept.n_steps - 1 in kept.by_strong:
             once, why = False, "Strong has made its one step"
         cut = 0 if kept.restarted is None else sum(step < kept.restarted for step in steps)
-        return Ruling(
+        return Assignment(
             side="strong" if kept.latched or once else "cheap",
             step=kept.n_steps,
             call=kept.asked,
@@ -454,12 +457,12 @@ class Engine:
             cut=cut,
         )
 
-    def _latch(self, kept: Kept, decision: Decision) -> None:
+    def _latch(self, kept: SessionState, decision: Decision) -> None:
         kept.handoff_step = decision.step if decision.handoff_step is None else decision.handoff_step
         handoff = self.handoff if kept.arm != "canary" else self._canary.router.handoff
         kept.restarted = kept.n_steps if handoff == "restart" else None
 
-    def _shadow(self, kept: Kept) -> Decision | None:
+    def _shadow(self, kept: SessionState) -> Decision | None:
         if self._shadowing is None:
             return None
         try:
@@ -521,11 +524,11 @@ class Reading:
         self._root: str | None = None
         self._skipped = 0
 
-    def seen(self) -> Seen:
+    def seen(self) -> RequestView:
         """Return what was read so far."""
         read = self._extractor
         about = (self._root, read.features(), list(self._marks.found), bytes(read.flags), dict(read.nll))
-        return Seen(*about, self._skipped, read.tools is not None, self.words.said(read.flags))
+        return RequestView(*about, self._skipped, read.tools is not None, self.words.said(read.flags))
 
     def extend(self, messages: Sequence[Message]) -> None:
         """Read messages that have come since."""
@@ -551,7 +554,7 @@ class Reading:
                 self._extractor.extend(({"role": "assistant", "content": "?"},))
 
 
-class Seen(NamedTuple):
+class RequestView(NamedTuple):
     """What a request shows.
 
     Attributes
@@ -592,7 +595,7 @@ def read_conversation(
     tools: object,
     longest: int = LONGEST_MESSAGE,
     readers: Readers = MappingProxyType({}),
-) -> Seen:
+) -> RequestView:
     """Read a whole conversation."""
     reading = Reading(names_of(tools), longest, readers)
     reading.extend(messages[:-1] if is_begun(messages) else messages)
@@ -614,7 +617,7 @@ def _with_functions(message: Message) -> Message:
     return {**message, "tool_calls": plain}
 
 
-def _count(kept: Kept, seen: Seen) -> tuple[list[int], tuple[int, ...]]:
+def _count(kept: SessionState, seen: RequestView) -> tuple[list[int], tuple[int, ...]]:
     """Return the step of each turn, after adding those that no request has shown before, and which these are."""
     known: dict[bytes, int] = kept.live.get(KNOWN_TURNS) or {mark: step for step, mark in enumerate(kept.turns)}
     steps, new, latest = [], [], kept.n_steps - 1
@@ -638,7 +641,7 @@ def _count(kept: Kept, seen: Seen) -> tuple[list[int], tuple[int, ...]]:
     return steps, tuple(new)
 
 
-def _read_words(kept: Kept, seen: Seen, turn: int, step: int) -> bool:
+def _read_words(kept: SessionState, seen: RequestView, turn: int, step: int) -> bool:
     """Keep what readers say of a turn; return whether it is another thing than before."""
     changed = False
     for key, rows in seen.words.items():
@@ -648,12 +651,12 @@ def _read_words(kept: Kept, seen: Seen, turn: int, step: int) -> bool:
     return changed
 
 
-def _is_new(kept: Kept, seen: Seen, turn: int, step: int) -> bool:
+def _is_new(kept: SessionState, seen: RequestView, turn: int, step: int) -> bool:
     """Return whether a turn that is known shows more than before."""
     return _read_words(kept, seen, turn, step) or kept.flags[step] != seen.flags[turn]
 
 
-def _made(kept: Kept, step: int, said: str, *, last: bool) -> None:
+def _made(kept: SessionState, step: int, said: str, *, last: bool) -> None:
     """Keep which call made a step: the one whose reply it is, or for the last turn, the latest that is known."""
     made = kept.replies.pop(said, None)
     if made is None and last and kept.replies:
@@ -667,9 +670,9 @@ def _made(kept: Kept, step: int, said: str, *, last: bool) -> None:
         kept.nll[step] = (made[2], made[3])
 
 
-def _undecided(kept: Kept, *, why: str = "", fault: str | None = None) -> Ruling:
+def _undecided(kept: SessionState, *, why: str = "", fault: str | None = None) -> Assignment:
     said = _handed_off(kept) if kept.latched else why or "not decided"
-    return Ruling(
+    return Assignment(
         side="strong" if kept.latched else "cheap",
         step=kept.n_steps,
         call=kept.asked,
@@ -681,7 +684,7 @@ def _undecided(kept: Kept, *, why: str = "", fault: str | None = None) -> Ruling
     )
 
 
-def _handed_off(kept: Kept) -> str:
+def _handed_off(kept: SessionState) -> str:
     when = "before the first step" if kept.handoff_step == OPENING else f"at step {kept.handoff_step}"
     return f"handed off {when}"
 

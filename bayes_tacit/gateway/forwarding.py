@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import Any
 
-from bayes_tacit.gateway.engine import Ruling
-from bayes_tacit.gateway.kept import Side
+from bayes_tacit.gateway.engine import Assignment
+from bayes_tacit.gateway.session_state import Side
 from bayes_tacit.logs.messages import Message
 
 FOREIGN_KEYS = frozenset(
@@ -26,7 +26,7 @@ FOREIGN_PARTS = frozenset({"thinking", "redacted_thinking", "reasoning", "reason
 _USUAL_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
-def forwarded(messages: Sequence[Message], ruling: Ruling, side: Side | None = None) -> Sequence[Message]:
+def forwarded(messages: Sequence[Message], ruling: Assignment, side: Side | None = None) -> Sequence[Message]:
     """Return the messages for the side that serves; the very same list where nothing has to be changed.
 
     What the other side thought is taken out of its turns: reasoning and signatures. Its calls and the answers to them
@@ -44,9 +44,9 @@ def forwarded(messages: Sequence[Message], ruling: Ruling, side: Side | None = N
 
     Examples
     --------
-    >>> from bayes_tacit.gateway import Engine, Kept, default_router
+    >>> from bayes_tacit.gateway import Engine, SessionState, default_router
     >>> messages = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yes?", "reasoning": "Hm."}]
-    >>> ruling = Engine(default_router()).consider(Kept(), [*messages, {"role": "user", "content": "Go on"}])
+    >>> ruling = Engine(default_router()).consider(SessionState(), [*messages, {"role": "user", "content": "Go on"}])
     >>> forwarded(messages, ruling) is messages, forwarded(messages, ruling, "strong")[1]
     (True, {'role': 'assistant', 'content': 'Yes?'})
     """

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from bayes_tacit.data.costs import Price
-from bayes_tacit.gateway.engine import Ruling
-from bayes_tacit.gateway.kept import MOST_REPLIES, Kept, Side, reply_mark
+from bayes_tacit.gateway.engine import Assignment
+from bayes_tacit.gateway.session_state import MOST_REPLIES, SessionState, Side, reply_mark
 from bayes_tacit.logs.messages import Message
 
 
@@ -119,7 +119,7 @@ def _letters(message: Message) -> int:
     return said
 
 
-def record(kept: Kept, ruling: Ruling, side: Side, reply: Reply) -> None:
+def record(kept: SessionState, ruling: Assignment, side: Side, reply: Reply) -> None:
     """Keep who made a call, and what the request that shows its turn will not say."""
     waiting = kept.replies
     if "" in waiting and waiting[""][0] == ruling.call:
@@ -139,7 +139,7 @@ class Prices:
 
     Examples
     --------
-    >>> prices, kept = Prices(Price(input=1.0, cached=0.1), Price(input=10.0, cached=1.0)), Kept()
+    >>> prices, kept = Prices(Price(input=1.0, cached=0.1), Price(input=10.0, cached=1.0)), SessionState()
     >>> long = Usage(prompt=1_000_000, completion=0)
     >>> [prices.charge(kept, side, long)[0] for side in ("cheap", "cheap", "strong", "strong")]
     [1.0, 0.1, 10.0, 1.0]
@@ -150,7 +150,7 @@ class Prices:
     cheap: Price = Price(call=1.0)  # noqa: RUF009 - a frozen value
     strong: Price = Price(call=10.0)  # noqa: RUF009 - a frozen value
 
-    def charge(self, kept: Kept, side: Side, usage: Usage | None) -> tuple[float, float]:
+    def charge(self, kept: SessionState, side: Side, usage: Usage | None) -> tuple[float, float]:
         """Add a call to what the session has cost; give its cost, and what it would have cost with Strong alone."""
         own = self.strong if side == "strong" else self.cheap
         assumed = kept.prompts.get(side, 0)

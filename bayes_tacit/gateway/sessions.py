@@ -15,10 +15,10 @@ from typing import Any, NamedTuple, TypeVar
 
 from bayes_tacit import validate
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.gateway.engine import Engine, Ruling, Seen
-from bayes_tacit.gateway.kept import Kept, Side, conversation_marks, reply_mark, root_of
+from bayes_tacit.gateway.engine import Assignment, Engine, RequestView
 from bayes_tacit.gateway.log import SessionLog
 from bayes_tacit.gateway.replies import Prices, Reply, record
+from bayes_tacit.gateway.session_state import SessionState, Side, conversation_marks, reply_mark, root_of
 from bayes_tacit.gateway.store import MemoryStore, Store, StoreDownError
 from bayes_tacit.logs.messages import Message
 from bayes_tacit.router import Decision
@@ -175,7 +175,7 @@ class Ticket(NamedTuple):
     """
 
     identity: Identity
-    ruling: Ruling
+    ruling: Assignment
     marks: tuple[str, str] | None = None
 
 
@@ -282,13 +282,13 @@ class Sessions:
         self.lost_lines = 0
         self.log_failure: str | None = None
         self._rng = SystemRandom() if rng is None else rng
-        self._known: OrderedDict[tuple[str, str], tuple[int, Kept]] = OrderedDict()
+        self._known: OrderedDict[tuple[str, str], tuple[int, SessionState]] = OrderedDict()
         self._locks = [RLock() for _ in range(64)]
 
     def begin(
         self,
         identity: Identity,
-        messages: Sequence[Message] | Seen,
+        messages: Sequence[Message] | RequestView,
         tools: object = None,
         features: Mapping[str, float] | None = None,
         task: str | None = None,
@@ -310,12 +310,12 @@ class Sessions:
             If the session can be neither read nor written.
         """
         marks: tuple[str, str] | None = None
-        if identity.session is None and not isinstance(messages, Seen):
+        if identity.session is None and not isinstance(messages, RequestView):
             marks = conversation_marks(messages)
             identity = identity._replace(session=self._inferred(identity.scope, messages, marks))
         session, engine = str(identity.session), self.engine
 
-        def consider(kept: Kept) -> tuple[Ruling, list[_Line]]:
+        def consider(kept: SessionState) -> tuple[Assignment, list[_Line]]:
             fresh, about = not kept.asked, (kept.features, kept.task or kept.root)
             if fresh:
                 kept.arm = self.plan.draw(self._rng)
@@ -366,7 +366,7 @@ class Sessions:
         if reply is not None:
             known = reply
 
-            def charge(kept: Kept) -> tuple[float, float]:
+            def charge(kept: SessionState) -> tuple[float, float]:
                 record(kept, ruling, side, known)
                 return self.prices.charge(kept, side, known.usage)
 
@@ -406,7 +406,7 @@ class Sessions:
         if self.store.get(scope, session) is None:
             return None
 
-        def close(kept: Kept) -> tuple[dict[str, Any], Ruling | None]:
+        def close(kept: SessionState) -> tuple[dict[str, Any], Assignment | None]:
             closing = self.engine.finish(kept) if finished else None
             if known:
                 kept.outcome = known
@@ -443,7 +443,9 @@ class Sessions:
             return
         name, output = reply.stored
         said = {"items": [*items_in(asked.get("input")), *output], "before": asked.get("previous_response_id")}
-        self.store.put(ticket.identity.scope, f"response {name}", Kept(task=ticket.identity.session, said=said), 0)
+        self.store.put(
+            ticket.identity.scope, f"response {name}", SessionState(task=ticket.identity.session, said=said), 0
+        )
 
     def recalled(self, scope: str, name: str) -> tuple[list[Any], str] | None:
         """Return all items up to an answer, and its session; None if there is none of this name."""
@@ -461,7 +463,7 @@ class Sessions:
         known = self._known.get((identity.scope, str(identity.session)))
         return known is not None and known[1].latched
 
-    def _change(self, scope: str, session: str, change: Callable[[Kept], T]) -> T:
+    def _change(self, scope: str, session: str, change: Callable[[SessionState], T]) -> T:
         """Change a session and write it; where another has written it meanwhile, on what that one has left."""
         key = scope, session
         with self._locks[hash(key) % len(self._locks)]:
@@ -471,7 +473,7 @@ class Sessions:
                 if known is not None and (found is None or found[0] < known[0]):
                     # A store that knows less than was written has lost it: a handoff that is known here stands.
                     found = (0 if found is None else found[0], known[1]) if known[1].latched else found
-                version, kept = (0, Kept()) if found is None else found
+                version, kept = (0, SessionState()) if found is None else found
                 try:
                     result = change(kept)
                     written = self.store.put(scope, session, kept, version)
@@ -483,7 +485,7 @@ class Sessions:
                     return result
         raise StoreDownError(f"the session was changed by others {TRIES} times while it was to be written")
 
-    def _remember(self, key: tuple[str, str], version: int, kept: Kept) -> None:
+    def _remember(self, key: tuple[str, str], version: int, kept: SessionState) -> None:
         if self.store.remote:
             self._known[key] = (version, kept)
             self._known.move_to_end(key)
@@ -518,7 +520,7 @@ class Sessions:
                 return found
         return f"{root_of(messages)}-{secrets.token_hex(6)}"
 
-    def _first(self, kept: Kept, identity: Identity, engine: Engine) -> dict[str, object]:
+    def _first(self, kept: SessionState, identity: Identity, engine: Engine) -> dict[str, object]:
         routers = {"router": engine.router, "shadow": engine.shadow, "canary": engine.canary}
         return {
             "source": identity.source,
@@ -530,7 +532,7 @@ class Sessions:
             "arms": self.plan.arms,
         }
 
-    def _step(self, kept: Kept, ruling: Ruling, engine: Engine, *, about: bool) -> dict[str, object]:
+    def _step(self, kept: SessionState, ruling: Assignment, engine: Engine, *, about: bool) -> dict[str, object]:
         steps = [
             {
                 "step": step,
@@ -570,7 +572,7 @@ def items_in(given: object) -> list[Any]:
     )
 
 
-def described(kept: Kept) -> dict[str, Any]:
+def described(kept: SessionState) -> dict[str, Any]:
     """Tell what is known of a session, as JSON has it."""
     return {
         "steps": kept.n_steps,

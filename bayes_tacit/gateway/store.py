@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from bayes_tacit import validate
 from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingDependencyError, MissingFileError, TacitError
-from bayes_tacit.gateway.kept import Kept
+from bayes_tacit.gateway.session_state import SessionState
 
 IDLE = 24 * 3600.0
 """Seconds without a request after which a session is forgotten."""
@@ -50,11 +50,11 @@ class Store(Protocol):
 
     remote: bool
 
-    def get(self, scope: str, session: str) -> tuple[int, Kept] | None:
+    def get(self, scope: str, session: str) -> tuple[int, SessionState] | None:
         """Return what is kept of a session, and how often it was written; None if nothing is."""
         ...
 
-    def put(self, scope: str, session: str, kept: Kept, version: int) -> bool:
+    def put(self, scope: str, session: str, kept: SessionState, version: int) -> bool:
         """Write a session if it was written `version` times so far, and return whether it was."""
         ...
 
@@ -109,7 +109,7 @@ class MemoryStore:
     Examples
     --------
     >>> store = MemoryStore(most=2)
-    >>> [store.put("key", name, Kept(handoff_step=3), 0) for name in ("a", "b", "c", "c")]
+    >>> [store.put("key", name, SessionState(handoff_step=3), 0) for name in ("a", "b", "c", "c")]
     [True, True, True, False]
     >>> store.count(), store.get("key", "a"), store.get("key", "c")[1].latched
     (2, None, True)
@@ -119,17 +119,17 @@ class MemoryStore:
 
     def __init__(self, most: int = MOST, idle: float = IDLE, clock: Clock = time.time) -> None:
         self._most, self._idle, self._clock = validate.whole("sessions", most, 1), idle, clock
-        self._scopes: dict[str, OrderedDict[str, tuple[float, int, Kept]]] = {}
+        self._scopes: dict[str, OrderedDict[str, tuple[float, int, SessionState]]] = {}
         self._marks: OrderedDict[tuple[str, str], deque[str]] = OrderedDict()
         self._lock = threading.RLock()
 
-    def get(self, scope: str, session: str) -> tuple[int, Kept] | None:
+    def get(self, scope: str, session: str) -> tuple[int, SessionState] | None:
         """Return what is kept of a session."""
         with self._lock:
             found = self._scopes.get(scope, OrderedDict()).get(session)
             return None if found is None or found[0] <= self._clock() - self._idle else found[1:]
 
-    def put(self, scope: str, session: str, kept: Kept, version: int) -> bool:
+    def put(self, scope: str, session: str, kept: SessionState, version: int) -> bool:
         """Write a session if it was written so many times."""
         with self._lock:
             found = self.get(scope, session)
@@ -214,13 +214,13 @@ class SQLStore:
         )
         self._run("CREATE INDEX IF NOT EXISTS {t}_mark_by_mark ON {t}_mark (scope, mark, id)")
 
-    def get(self, scope: str, session: str) -> tuple[int, Kept] | None:
+    def get(self, scope: str, session: str) -> tuple[int, SessionState] | None:
         """Return what is kept of a session."""
         query = "SELECT version, kept FROM {t} WHERE scope = ? AND session = ? AND seen > ?"
         row = self._run(query, scope, session, self._clock() - self._idle)[1]
-        return None if row is None else (int(row[0]), Kept.from_json(row[1]))
+        return None if row is None else (int(row[0]), SessionState.from_json(row[1]))
 
-    def put(self, scope: str, session: str, kept: Kept, version: int) -> bool:
+    def put(self, scope: str, session: str, kept: SessionState, version: int) -> bool:
         """Write a session if it was written so many times."""
         now, text = self._clock(), kept.to_json()
         self._written += 1
@@ -308,7 +308,7 @@ class FileStore(SQLStore):
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "sessions.sqlite"
     >>> one, other = FileStore(path), FileStore(path)
-    >>> one.put("", "a", Kept(handoff_step=3), 0), other.put("", "a", Kept(), 0)
+    >>> one.put("", "a", SessionState(handoff_step=3), 0), other.put("", "a", SessionState(), 0)
     (True, False)
     >>> other.get("", "a")[1].handoff_step
     3
@@ -418,12 +418,12 @@ class RedisStore:
         self._put = self._client.register_script(_PUT)
         self._ask(self._client.ping)
 
-    def get(self, scope: str, session: str) -> tuple[int, Kept] | None:
+    def get(self, scope: str, session: str) -> tuple[int, SessionState] | None:
         """Return what is kept of a session."""
         version, text = self._ask(self._client.hmget, f"tacit:{{{scope}}}:s:{session}", "version", "kept")
-        return None if text is None else (int(version), Kept.from_json(text))
+        return None if text is None else (int(version), SessionState.from_json(text))
 
-    def put(self, scope: str, session: str, kept: Kept, version: int) -> bool:
+    def put(self, scope: str, session: str, kept: SessionState, version: int) -> bool:
         """Write a session if it was written so many times."""
         prefix = f"tacit:{{{scope}}}:s:"
         keys = [f"{prefix}{session}", f"tacit:{{{scope}}}:seen"]

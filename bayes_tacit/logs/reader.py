@@ -23,8 +23,8 @@ import numpy as np
 from bayes_tacit import validate
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.files import parse_json
-from bayes_tacit.logs.extractor import FLAGS
-from bayes_tacit.logs.messages import Message, text_of
+from bayes_tacit.logs.extractor import FLAGS, StepExtractor
+from bayes_tacit.logs.messages import Message, spelled_out, text_of
 
 if TYPE_CHECKING:
     from bayes_tacit.data.episodes import Episodes
@@ -452,3 +452,52 @@ def _unpacked(name: str, given: object, shape: tuple[int, ...]) -> np.ndarray:
         raise InvalidDataError(expected, field=f"{name} of the reader", value=given)
     values = np.frombuffer(raw, dtype="<f2").astype(float).reshape(shape)
     return validate.finite(f"{name} of the reader", values, shape)
+
+
+class Conversation:
+    """A conversation as it goes on: messages in, features and the diagnostics of each step out.
+
+    Parameters
+    ----------
+    messages
+        What stands before the first turn of the assistant.
+    reader
+        Reads the words; None for the signs alone.
+    tools
+        Names of the tools that were offered.
+
+    Examples
+    --------
+    >>> talk = Conversation([{"role": "user", "content": "List all singers."}], Reader.blank())
+    >>> said = {"role": "assistant", "content": "<execute>ls</execute>"}
+    >>> found = talk.step([said, {"role": "user", "content": "Error: no such file or directory"}])
+    >>> found["tool_error"], found["cheap_fails"]
+    (1.0, 0.5)
+    """
+
+    def __init__(
+        self, messages: Sequence[Message], reader: Reader | None = None, tools: Iterable[str] | None = None
+    ) -> None:
+        self._extractor, self._reader = StepExtractor(tools), reader
+        self._extractor.extend(messages)
+        if self._extractor.n_steps:
+            raise InvalidDataError("none before the first step", field="turns of the assistant", value=1)
+        self._read = None if reader is None else reader.start(texts_of(messages)[0])
+
+    def features(self) -> dict[str, float]:
+        """Return the features of the task."""
+        return {**self._extractor.features(), **({} if self._read is None else self._read.features())}
+
+    def step(self, messages: Sequence[Message]) -> dict[str, float]:
+        """Take one turn of the assistant with what was answered to it, and return the diagnostics of the step."""
+        messages = spelled_out(messages)
+        _, turns = texts_of(messages)
+        if len(turns) != 1 or messages[0].get("role") != "assistant":
+            expected = "one turn of the assistant, and what was answered to it"
+            raise InvalidDataError(expected, field="messages", value=f"{len(messages)} with {len(turns)} turns")
+        self._extractor.extend(messages)
+        found = self._extractor.diagnostics()
+        if self._reader is not None and self._read is not None:
+            self._read = self._reader.read(self._read, *turns[0], self._extractor.flags[-1])
+            found |= self._read.diagnostics()
+        return found

@@ -12,7 +12,7 @@ from scipy.special import stdtrit
 
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.gateway.engine import Checkpoints
-from bayes_tacit.gateway.kept import Kept
+from bayes_tacit.gateway.session_state import SessionState
 from bayes_tacit.logs.extractor import FLAGS
 from bayes_tacit.monitor.reading import Event, Lines
 from bayes_tacit.router import Router
@@ -53,9 +53,9 @@ class Trial:
         """What was done."""
         return None if self.step is None else (self.step, self.restart and self.step != OPENING)
 
-    def kept(self) -> Kept:
+    def kept(self) -> SessionState:
         """What a router could see of it: Cheap's steps up to the handoff."""
-        kept = Kept(features=dict(self.features))
+        kept = SessionState(features=dict(self.features))
         for number in sorted(self.steps):
             side, values = self.steps[number]
             if side == "cheap" and (self.step is None or number <= self.step):

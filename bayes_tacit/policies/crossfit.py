@@ -76,7 +76,7 @@ def held_fit(episodes: Episodes, **options: Any) -> MapFit:  # noqa: ANN401
         turned = turned.assign_coords(episode=np.array(ids, dtype=object))
         whole = episodes.dataset.assign_coords(episode=np.array([str(one) for one in episodes.ids], dtype=object))
         names = ("features", "diagnostics", "n_steps", "cheap_success", "strong_success", "window_start", "window_end")
-        both = xr.concat([whole[list(names)], turned[list(names)]], dim="episode")
+        both = xr.concat([whole[list(names)], turned[list(names)]], dim="episode", join="outer")
         return fit_map(Episodes(both), **options)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import warnings
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,9 +18,10 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from bayes_tacit import Episodes
 from bayes_tacit.data.costs import Outcomes
 from bayes_tacit.decisions.selection import bootstrap
-from bayes_tacit.errors import InvalidDataError
+from bayes_tacit.errors import InvalidDataError, TacitWarning
 from simulations import published
 from simulations.studies.storage import TABLE, read_table
 from simulations.studies.study import Row, Setting, Study
@@ -51,12 +53,15 @@ class Source:
         What the test is on, in words.
     constructed
         Whether the baselines' and TACIT-Switch's figures were what the simulator was calibrated to.
+    apart
+        What the test games may not share with any fit game, "room" or "parent task"; such rows are part of others.
     """
 
     folder: str
     part: str
     made_of: str
     constructed: bool = False
+    apart: str = ""
 
 
 SOURCES = {
@@ -64,8 +69,14 @@ SOURCES = {
     "InterCode, 50% of Strong's cost": Source("intercode", "0.5", "100 splits of 1,034 real logs"),
     "InterCode, 60% of Strong's cost": Source("intercode", "0.6", "100 splits of 1,034 real logs"),
     "ALFWorld, learned pair": Source("alfworld_learned", "episodes", "134 games"),
+    "learned, rooms of no fit game": Source("alfworld_learned", "episodes", "46 of the games", apart="room"),
+    "learned, parent tasks of no fit game": Source(
+        "alfworld_learned", "episodes", "123 of the games", apart="parent task"
+    ),
     "ALFWorld, learned pair, larger": Source("alfworld_learned", LARGER, "340 games"),
     "ALFWorld, scripted pair": Source("alfworld", "episodes", "134 games"),
+    "scripted, rooms of no fit game": Source("alfworld", "episodes", "46 of the games", apart="room"),
+    "scripted, parent tasks of no fit game": Source("alfworld", "episodes", "123 of the games", apart="parent task"),
     "ALFWorld, scripted pair, larger": Source("alfworld", LARGER, "274 games"),
     "DABench, analysts by rule": Source("dabench", "episodes", "66 questions"),
     "DABench, analysts by rule, larger": Source("dabench", EVERY_QUESTION, "254 questions"),
@@ -101,6 +112,8 @@ def replicate(setting: Setting, number: int, seeds: np.random.SeedSequence) -> l
 def _by_episode(source: Source) -> list[Row]:
     """Pair games or questions, and resample them."""
     table = pd.read_parquet(RESULTS / source.folder / EPISODES)
+    if source.apart:
+        table = table[~table["episode"].map(_shared(source.apart)).isin(_of_fit_games(source))]
     named = _named(source.folder)
     columns = ["success", "cost", "cheap_calls", "strong_calls"]
     outcomes = {
@@ -114,6 +127,20 @@ def _by_episode(source: Source) -> list[Row]:
             RECOMMENDED: outcomes[named],
         }.items()
     ]
+
+
+def _shared(what: str) -> Callable[[str], str]:
+    """Return what names a game's room or its parent task: the last number of, or all of, the middle of its id."""
+    if what == "room":
+        return lambda game: game.split("/")[1].rpartition("-")[2]
+    return lambda game: game.split("/")[1]
+
+
+def _of_fit_games(source: Source) -> set[str]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TacitWarning)
+        games = Episodes.read(RESULTS / source.folder / "training.nc").ids
+    return {_shared(source.apart)(str(game)) for game in games}
 
 
 def _interval(ours: Outcomes, theirs: Outcomes) -> tuple[float, float, float]:
@@ -205,7 +232,7 @@ def summarize(table: pd.DataFrame, folder: Path) -> str:  # noqa: ARG001
     by_name: dict[str, dict[str, dict[Hashable, Any]]] = {}
     for row in table.to_dict("records"):
         by_name.setdefault(row["setting"], {})[row["policy"]] = row
-    free = {name: rows for name, rows in by_name.items() if not SOURCES[name].constructed}
+    free = {name: rows for name, rows in by_name.items() if not SOURCES[name].constructed and not SOURCES[name].apart}
     return "\n\n".join(
         [
             f"**Reading.** {_counts(free)}",
@@ -225,7 +252,9 @@ def summarize(table: pd.DataFrame, folder: Path) -> str:  # noqa: ARG001
             "bootstrap over tasks. Random mechanisms: Student-t over mechanisms. InterCode: Student-t over splits, "
             "widened for tasks that splits share; logs cannot say what comes of single deferred steps, so three "
             "policies are compared there. By construction: the simulator was calibrated to these very margins, so "
-            "that row is no evidence, and it is not counted.",
+            "that row is no evidence, and it is not counted. Rows of games that share no room, or no "
+            "parent task, with a fit game are part of the row above them and not counted either: policies are those "
+            "that were fitted and chosen for all games, so they say whether familiar rooms explain the order.",
             _ahead_of_best(by_name),
             "## TACIT-Switch and what is recommended",
             markdown_table(

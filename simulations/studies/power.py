@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -21,100 +20,13 @@ from bayes_tacit.errors import TacitWarning
 from bayes_tacit.estimates.posterior import sample_posterior
 from bayes_tacit.review.checks import CheckResult, headline, run_checks
 from simulations.model_based import quietly
+from simulations.studies.misfits import HORIZON, WEIGHTS, Drawn, Tasks, reached
 from simulations.studies.study import Row, Setting, Study
 from simulations.studies.tables import COLOURS, figure_file, markdown_table, mean_and_half_width
 
-HORIZON = 15
 N_EPISODES = 500
-WEIGHTS = np.array([0.5, 0.3, 0.2])
 MANY, TELLING, FEWER_EPISODES = 20, 5, 300
 """Diagnostics in the data sets with many of them, how many of these count, and how many episodes there are."""
-
-
-@dataclass(frozen=True)
-class Drawn:
-    """A data set, and what is true of it.
-
-    Attributes
-    ----------
-    episodes
-        What a model is fitted on.
-    q
-        pi times the probability that the handoff is due by each step, (episode, step); NaN past the end of a rollout.
-    """
-
-    episodes: Episodes
-    q: np.ndarray
-
-
-@dataclass(frozen=True)
-class Tasks:
-    """Tasks and Cheap rollouts, before anything is due.
-
-    Attributes
-    ----------
-    x
-        Features, (episode, feature).
-    u
-        Diagnostics, (episode, step, diagnostic), up to the horizon.
-    n_steps
-        Of each rollout.
-    pi
-        Probability that Strong succeeds.
-    """
-
-    x: np.ndarray
-    u: np.ndarray
-    n_steps: np.ndarray
-    pi: np.ndarray
-
-    @classmethod
-    def draw(cls, rng: np.random.Generator, n: int = N_EPISODES, diagnostics: int = 3) -> Tasks:
-        """Draw tasks; how Strong's success depends on the first feature differs from data set to data set."""
-        x = rng.normal(size=(n, 2))
-        shape = (n, HORIZON, diagnostics)
-        u = rng.gamma(0.6, 1.0, size=shape) * (rng.random(shape) < 0.7)
-        pi = special.expit(rng.normal(0.8, 0.3) + rng.normal(0.5, 0.2) * x[:, 0])
-        return cls(x, u, rng.integers(8, HORIZON + 1, size=n), pi)
-
-    def risk(self, w: np.ndarray = WEIGHTS) -> np.ndarray:
-        """Return cumulative risk, (episode, step)."""
-        total: np.ndarray = np.cumsum(self.u @ w, axis=1)
-        return total
-
-    def due(self, rng: np.random.Generator, probability: np.ndarray) -> Drawn:
-        """Draw outcomes and marks; `probability` is that of being due by each step where Strong succeeds."""
-        n = len(self.x)
-        strong = rng.random(n) < self.pi
-        inside = np.arange(HORIZON) < self.n_steps[:, None]
-        crossing = (probability < rng.random((n, 1))).sum(axis=1)
-        crossed = crossing < self.n_steps
-        start = np.where(strong & crossed, crossing // 2 * 2, np.nan)
-        dataset = xr.Dataset(
-            {
-                "features": (("episode", "feature"), self.x),
-                "diagnostics": (("episode", "step", "diagnostic"), np.where(inside[..., None], self.u, np.nan)),
-                "n_steps": ("episode", self.n_steps),
-                "cheap_success": ("episode", np.where(strong, ~crossed, rng.random(n) < 0.4)),
-                "strong_success": ("episode", strong),
-                "window_start": ("episode", start),
-                "window_end": ("episode", np.minimum(start + 1, self.n_steps - 1)),
-            },
-            coords={
-                "episode": np.arange(n),
-                "step": np.arange(HORIZON),
-                "feature": ["x1", "x2"],
-                "diagnostic": [f"u{j + 1}" for j in range(self.u.shape[-1])],
-            },
-        )
-        return Drawn(quietly(dataset), np.where(inside, self.pi[:, None] * probability, np.nan))
-
-
-def reached(risk: np.ndarray, location: np.ndarray, scale: float) -> np.ndarray:
-    """Return the probability that a log-normal threshold is at most each risk."""
-    with np.errstate(divide="ignore"):
-        probability: np.ndarray = special.ndtr((np.log(risk) - location[:, None]) / scale)
-    return probability
 
 
 def right(rng: np.random.Generator, n: int = N_EPISODES) -> Drawn:

@@ -141,7 +141,10 @@ STUDIES = {
     "unmarked": "simulations.studies.unmarked",
     "strata": "simulations.studies.strata",
     "power": "simulations.studies.power",
+    "wrong_models": "simulations.studies.wrong_models",
     "stability": "simulations.studies.stability",
+    "calibrations": "simulations.studies.calibrations",
+    "optimizer": "simulations.studies.optimizer",
     "claim": "simulations.studies.claim",
 }
 """Module of each study, in the order in which `all` runs them; the module's `STUDY` is the study."""

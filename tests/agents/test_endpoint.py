@@ -269,6 +269,13 @@ def test_an_answer_that_is_packed_once_is_read():
     assert proposal.action == "go north"
 
 
+def test_numbers_of_any_length_stop_nothing():
+    huge = "9" * 400
+    body = f'{{"choices": [{{"message": {{"content": "look"}}, "logprobs": {{"content": [{{"token": "look", "logprob": -{huge}}}]}}}}], "usage": {{"a": {huge}, "b": 2}}}}'  # noqa: E501
+    proposal, _ = ask(raw(body.encode()))
+    assert (proposal.action, proposal.nll, proposal.usage) == ("look", None, {"b": 2.0})
+
+
 def test_halves_of_surrogate_pairs_do_not_reach_the_transcript(tmp_path):
     content = b'{"choices": [{"message": {"content": "right \\ud800"}}]}'
     with ProtocolServer(raw(content)) as server:

@@ -35,9 +35,9 @@ from talks import TASK, TOOLS, counting, tacit, turn  # noqa: E402
 from bayes_tacit.gateway import (  # noqa: E402
     Engine,
     Identity,
-    Kept,
     SessionLog,
     Sessions,
+    SessionState,
     StoreDownError,
     open_store,
 )
@@ -109,7 +109,7 @@ def decisions(repeats: int = 200) -> Table:
         for name, router in (("point estimate", tacit(1)), ("1,000 draws", tacit(1000))):
             engine, found = Engine(router), []
             for _ in range(repeats):
-                kept = Kept()
+                kept = SessionState()
                 engine.consider(kept, before, TOOLS)
                 start = time.perf_counter()
                 engine.consider(kept, after, TOOLS)

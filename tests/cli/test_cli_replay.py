@@ -1,6 +1,7 @@
 """The command replay: what a recommended router would have done on logs that it did not see, words and all."""
 
 import csv
+import io
 import json
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from command_line import call
 
 from bayes_tacit import Router
+from bayes_tacit.cli.route import answer
 
 WORDS = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta"]
 
@@ -70,3 +72,16 @@ def test_words_are_learned_recommended_and_replayed_with_no_option_for_them(fold
         alone = list(csv.DictReader(file))
     assert [row["handoff_step"] for row in alone] == [row["handoff_step"] for row in rows]
     assert {row["success"] for row in alone} == {""}
+    lines = []
+    for entry in map(json.loads, (folder / "cheap-new.jsonl").read_text().splitlines()):
+        messages = entry["messages"]
+        lines.append({"episode": entry["task"], "messages": messages[:1]})
+        lines += [{"episode": entry["task"], "messages": messages[at : at + 2]} for at in (1, 3, 5)]
+        lines.append({"episode": entry["task"], "end": True})
+    asked, told = io.BytesIO("".join(json.dumps(line) + "\n" for line in lines).encode()), io.StringIO()
+    assert not answer(router, io.BufferedReader(asked), told)
+    said = [json.loads(line) for line in told.getvalue().splitlines()]
+    ends = {one["episode"]: one["handoff_step"] for one in said if one.get("ended")}
+    for row in rows:
+        step, crossed = int(row["handoff_step"]), ends[row["task"]]
+        assert step == (-1 if crossed is None else crossed + 1), "route decides as replay says it would have"

@@ -13,7 +13,6 @@ from bayes_tacit.errors import InvalidDataError
 
 ALPHAS = np.linspace(0.05, 1, 7)
 TIMINGS = st.sampled_from(["post_action", "proposal"])
-SUCCESS_ASSUMPTIONS = ("window", "both_succeed", "both_fail")
 
 
 def bounds_of(world, timing="post_action", alphas=ALPHAS, **settings):

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from talks import TASK, TOOLS, alarm, all_routers, counting, tacit, talk, turn
 
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.gateway import Engine, Kept, default_router
+from bayes_tacit.gateway import Engine, SessionState, default_router
 from bayes_tacit.logs import StepExtractor
 
 ROUTERS = all_routers()
@@ -14,7 +14,7 @@ ROUTERS = all_routers()
 
 def run(engine, turns, kept=None):
     """Play a whole conversation, request by request, and give all rulings."""
-    kept = Kept() if kept is None else kept
+    kept = SessionState() if kept is None else kept
     return [engine.consider(kept, talk(turns[:end]), TOOLS) for end in range(len(turns) + 1)]
 
 
@@ -45,7 +45,7 @@ def test_every_kind_of_router_decides_as_it_does_on_the_extracted_steps(name, tu
 
 @given(st.text(".!", max_size=12), st.lists(st.integers(0, 12), max_size=6))
 def test_a_request_that_is_sent_again_counts_once(turns, again):
-    engine, kept = Engine(tacit()), Kept()
+    engine, kept = Engine(tacit()), SessionState()
     plain = [ruling.decision for ruling in run(engine, turns)]
     for end in range(len(turns) + 1):
         for _ in range(1 + again.count(end)):
@@ -56,7 +56,7 @@ def test_a_request_that_is_sent_again_counts_once(turns, again):
 
 
 def test_an_older_request_changes_neither_the_count_nor_what_follows():
-    engine, kept = Engine(counting(9)), Kept()
+    engine, kept = Engine(counting(9)), SessionState()
     for turns in ("", ".", "..", "...", "."):
         ruling = engine.consider(kept, talk(turns))
     assert ruling.step == 3
@@ -65,7 +65,7 @@ def test_an_older_request_changes_neither_the_count_nor_what_follows():
 
 def test_a_handoff_stays_whatever_the_client_sends_next():
     engine = Engine(counting(2))
-    kept = Kept()
+    kept = SessionState()
     assert run(engine, "!!", kept)[-1].new_handoff
     for messages in (talk("!!."), talk("."), TASK, [{"role": "user", "content": "Summary: all went well."}], []):
         ruling = engine.consider(kept, messages)
@@ -73,7 +73,7 @@ def test_a_handoff_stays_whatever_the_client_sends_next():
 
 
 def test_after_compaction_the_higher_count_stays_and_goes_on():
-    engine, kept = Engine(counting(3)), Kept()
+    engine, kept = Engine(counting(3)), SessionState()
     run(engine, "!..!..", kept)
     summary = [{"role": "user", "content": "Summary of six turns."}]
     assert engine.consider(kept, summary).step == 6
@@ -86,7 +86,7 @@ def test_after_compaction_the_higher_count_stays_and_goes_on():
 
 
 def test_a_system_prompt_that_tells_the_time_does_not_count_steps_twice():
-    engine, kept = Engine(counting(9)), Kept()
+    engine, kept = Engine(counting(9)), SessionState()
     for end in range(5):
         clock = [{"role": "system", "content": f"It is {end} o'clock."}]
         ruling = engine.consider(kept, [*clock, *talk("!" * end)])
@@ -95,7 +95,7 @@ def test_a_system_prompt_that_tells_the_time_does_not_count_steps_twice():
 
 
 def test_marks_of_a_prompt_cache_do_not_change_the_conversation():
-    engine, kept = Engine(counting(9)), Kept()
+    engine, kept = Engine(counting(9)), SessionState()
     engine.consider(kept, talk(".."))
     marked = talk("...")
     marked[1] = {
@@ -109,18 +109,18 @@ def test_marks_of_a_prompt_cache_do_not_change_the_conversation():
 
 def test_what_is_kept_survives_as_text_in_the_middle_of_an_episode():
     engine = Engine(tacit(20))
-    whole, kept = Kept(), Kept()
+    whole, kept = SessionState(), SessionState()
     for end in range(9):
         messages = talk(".!!..!!!"[:end])
         one = engine.consider(whole, messages, TOOLS)
         other = engine.consider(kept, messages, TOOLS)
         assert one == other
-        kept = Kept.from_json(kept.to_json())
+        kept = SessionState.from_json(kept.to_json())
         assert kept == whole
 
 
 def test_the_answer_that_a_client_begins_is_no_step():
-    engine, kept = Engine(counting()), Kept()
+    engine, kept = Engine(counting()), SessionState()
     begun = [*talk("!"), {"role": "assistant", "content": "SELECT count"}]
     assert engine.consider(kept, begun).step == 1
 
@@ -143,7 +143,7 @@ def custom(number):
     ],
 )
 def test_a_message_that_cannot_be_read_is_passed_over_and_the_rest_is_judged(odd, skipped):
-    engine, kept = Engine(counting(2)), Kept()
+    engine, kept = Engine(counting(2)), SessionState()
     messages = [*TASK, *odd]
     for number in range(3):
         ruling = engine.consider(kept, messages)
@@ -156,7 +156,7 @@ def test_a_message_that_cannot_be_read_is_passed_over_and_the_rest_is_judged(odd
 
 
 def test_a_custom_call_that_fails_is_a_sign_as_any_other_is():
-    engine, kept = Engine(counting(2)), Kept()
+    engine, kept = Engine(counting(2)), SessionState()
     assert not engine.consider(kept, [*TASK, *custom(0)]).latched
     assert engine.consider(kept, [*TASK, *custom(0), *custom(1)]).new_handoff
 
@@ -167,7 +167,7 @@ TITLE = [{"role": "system", "content": "Name this talk."}, {"role": "user", "con
 
 
 def test_a_side_call_under_the_same_id_does_not_blind_the_count():
-    engine, kept = Engine(counting(30)), Kept()
+    engine, kept = Engine(counting(30)), SessionState()
     run(engine, ".....", kept)
     compacted = [{"role": "user", "content": "Summary of five turns."}]
     for number in range(30):
@@ -179,7 +179,7 @@ def test_a_side_call_under_the_same_id_does_not_blind_the_count():
 
 
 def test_a_sub_agent_between_two_requests_counts_for_itself_and_takes_nothing_away():
-    engine, kept = Engine(counting(99)), Kept()
+    engine, kept = Engine(counting(99)), SessionState()
     for number in range(1, 6):
         engine.consider(kept, talk("!" * number), TOOLS)
         sub = [{"role": "user", "content": "Look it up."}]
@@ -191,7 +191,7 @@ def test_a_sub_agent_between_two_requests_counts_for_itself_and_takes_nothing_aw
 
 
 def test_turns_that_a_compaction_keeps_are_not_counted_twice():
-    engine, kept = Engine(counting(99)), Kept()
+    engine, kept = Engine(counting(99)), SessionState()
     run(engine, "!!!!!!", kept)
     tail = [{"role": "user", "content": "Summary of four turns."}, *turn(4, bad=True), *turn(5, bad=True)]
     assert engine.consider(kept, tail, TOOLS).step == 6
@@ -199,14 +199,14 @@ def test_turns_that_a_compaction_keeps_are_not_counted_twice():
 
 
 def test_the_same_words_said_again_are_another_step():
-    engine, kept = Engine(counting(99)), Kept()
+    engine, kept = Engine(counting(99)), SessionState()
     said = [{"role": "assistant", "content": "I do not know."}, {"role": "user", "content": "Try again."}]
     for number in range(5):
         assert engine.consider(kept, [*TASK, *said * number]).step == number
 
 
 def test_features_are_those_of_the_conversation_that_goes_on():
-    engine, kept = Engine(tacit()), Kept()
+    engine, kept = Engine(tacit()), SessionState()
     engine.consider(kept, TITLE)
     engine.consider(kept, TASK, TOOLS)
     engine.consider(kept, TITLE)
@@ -217,7 +217,7 @@ def test_features_are_those_of_the_conversation_that_goes_on():
 
 
 def test_a_router_that_fails_is_a_fault_and_hands_off_nothing(monkeypatch):
-    engine, kept = Engine(counting(1)), Kept()
+    engine, kept = Engine(counting(1)), SessionState()
     monkeypatch.setattr(engine.checkpoints, "latest", lambda _: 1 / 0)
     ruling = engine.consider(kept, talk("!!"))
     assert (ruling.side, ruling.step) == ("cheap", 2)
@@ -226,7 +226,7 @@ def test_a_router_that_fails_is_a_fault_and_hands_off_nothing(monkeypatch):
 
 
 def test_a_feature_that_nobody_gave_is_named_and_comes_later():
-    engine, kept = Engine(tacit()), Kept()
+    engine, kept = Engine(tacit()), SessionState()
     engine.router.feature_names  # noqa: B018  these two every request has
     asked = Engine(alarm(0.5, "tool_error", "entities"))
     ruling = asked.consider(kept, talk("!"))
@@ -241,7 +241,7 @@ def test_a_feature_that_nobody_gave_is_named_and_comes_later():
 
 def test_uncertainty_is_needed_at_every_step_of_a_router_that_looks_at_it():
     router = alarm(1.5, "uncertainty")
-    engine, kept = Engine(router), Kept()
+    engine, kept = Engine(router), SessionState()
     assert "log-probabilities" in engine.remarks[0]
     engine.consider(kept, talk(""))
     assert engine.consider(kept, talk(".")).missing == ("diagnostics['uncertainty'] of step 0",)
@@ -257,7 +257,7 @@ def test_a_router_of_other_diagnostics_is_refused_with_their_names():
 
 
 def test_single_steps_of_strong_are_no_checkpoints_of_cheap():
-    engine, kept = Engine(ROUTERS["step_deferral"]), Kept()
+    engine, kept = Engine(ROUTERS["step_deferral"]), SessionState()
     sides = [ruling.side for ruling in run(engine, "!!.!.", kept)]
     # After a bad turn of Cheap's Strong makes one; that one is not judged, and Cheap goes on.
     assert sides == ["cheap", "strong", "cheap", "cheap", "strong", "cheap"]
@@ -266,7 +266,7 @@ def test_single_steps_of_strong_are_no_checkpoints_of_cheap():
 
 
 def test_the_router_in_shadow_is_recorded_and_hands_off_nothing():
-    engine, kept = Engine(counting(9), counting(2)), Kept()
+    engine, kept = Engine(counting(9), counting(2)), SessionState()
     rulings = run(engine, "!!!", kept)
     assert [ruling.shadow.call for ruling in rulings[1:]] == ["cheap", "strong", "strong"]
     assert {ruling.side for ruling in rulings} == {"cheap"}
@@ -274,12 +274,12 @@ def test_the_router_in_shadow_is_recorded_and_hands_off_nothing():
 
 
 def test_a_cascade_restarts_an_episode_that_has_ended():
-    engine, kept = Engine(ROUTERS["cascade"]), Kept()
+    engine, kept = Engine(ROUTERS["cascade"]), SessionState()
     run(engine, "!!!", kept)
     assert engine.finish(kept).new_handoff
     ruling = engine.consider(kept, talk("!!!"))
     assert (ruling.side, ruling.restart) == ("strong", True)
-    standing = Kept()
+    standing = SessionState()
     run(engine, "...", standing)
     assert not engine.finish(standing).latched
 

@@ -3,8 +3,8 @@
 import pytest
 from talks import TASK, counting, talk, turn
 
-from bayes_tacit.gateway import Engine, Kept, Reply, forwarded, record
-from bayes_tacit.gateway.kept import reply_mark
+from bayes_tacit.gateway import Engine, Reply, SessionState, forwarded, record
+from bayes_tacit.gateway.session_state import reply_mark
 
 THOUGHT = {
     "reasoning_content": "Hm.",
@@ -27,7 +27,7 @@ def thoughtful(number, **more):
 
 def handed_over(messages, handoff=None):
     """A session of two bad turns of Cheap's, then handed over."""
-    engine, kept = Engine(counting(2), handoff=handoff), Kept()
+    engine, kept = Engine(counting(2), handoff=handoff), SessionState()
     ruling = engine.consider(kept, messages)
     return engine, kept, ruling
 
@@ -74,12 +74,12 @@ def test_strong_gets_its_own_thoughts_back():
 
 def test_cheap_is_sent_the_very_same_list():
     messages = [*TASK, *thoughtful(0)]
-    ruling = Engine(counting(9)).consider(Kept(), messages)
+    ruling = Engine(counting(9)).consider(SessionState(), messages)
     assert forwarded(messages, ruling) is messages
 
 
 def test_a_turn_that_strong_made_in_between_is_stripped_for_cheap():
-    engine, kept = Engine(counting(9)), Kept()
+    engine, kept = Engine(counting(9)), SessionState()
     ruling = engine.consider(kept, TASK)
     record(kept, ruling, "strong", Reply(mark=reply_mark(thoughtful(0)[0])))
     messages = [*TASK, *thoughtful(0), *thoughtful(1)]
@@ -111,7 +111,7 @@ def test_ids_that_are_used_twice_become_different():
 def test_a_turn_of_thoughts_alone_stays_a_turn():
     thought = {"role": "assistant", "content": [{"type": "thinking", "thinking": "Hm."}]}
     messages = [*TASK, thought, {"role": "user", "content": "Go on."}]
-    ruling = Engine(counting(9)).consider(Kept(), messages)
+    ruling = Engine(counting(9)).consider(SessionState(), messages)
     assert forwarded(messages, ruling, "strong")[2] == {"role": "assistant", "content": ""}
 
 

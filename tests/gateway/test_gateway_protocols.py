@@ -7,7 +7,7 @@ from between import gateway
 from talks import counting
 from test_gateway_server import KEY, lines
 
-from bayes_tacit.gateway import Engine, Kept, forwarded
+from bayes_tacit.gateway import Engine, SessionState, forwarded
 from bayes_tacit.gateway.protocols import CHAT, MESSAGES, PROTOCOLS, RESPONSES
 
 ERROR = "Error: no such table"
@@ -283,7 +283,7 @@ CODEX = {
 )
 def test_what_programs_send_is_read_and_sent_on(tmp_path, protocol, body, tools, errors):
     messages = protocol.read(body)
-    kept = Kept()
+    kept = SessionState()
     ruling = Engine(counting(9)).consider(kept, messages, body["tools"])
     assert (ruling.skipped, ruling.fault, ruling.step) == (0, None, len(errors))
     assert [kept.flags[step] >> 2 & 1 for step in range(kept.n_steps)] == errors
@@ -304,7 +304,7 @@ def test_what_programs_send_is_read_and_sent_on(tmp_path, protocol, body, tools,
 
 def test_a_turn_of_claude_codes_keeps_its_blocks_and_their_order():
     messages = MESSAGES.read(CLAUDE_CODE)
-    ruling = Engine(counting(1)).consider(Kept(), messages)
+    ruling = Engine(counting(1)).consider(SessionState(), messages)
     sent = MESSAGES.write(forwarded(messages, ruling), messages)["messages"]
     assert [one["role"] for one in sent] == ["user", "assistant", "user"]
     assert sent[0] == CLAUDE_CODE["messages"][0]
@@ -318,7 +318,7 @@ def test_the_three_readers_give_the_same_steps(served):
         client = Client(served, one, stream=False, session=one)
         for _ in range(3):
             client.step()
-        kept[one] = Kept()
+        kept[one] = SessionState()
         Engine(counting(9)).consider(kept[one], client.protocol.read(client.body()), TOOLS[one])
     assert {bytes(one.flags) for one in kept.values()} == {bytes(kept["chat"].flags)}
     assert kept["chat"].n_steps == 3

@@ -12,11 +12,11 @@ from bayes_tacit.gateway import (
     Engine,
     FileStore,
     Identity,
-    Kept,
     Price,
     Prices,
     SessionLog,
     Sessions,
+    SessionState,
     identify,
     open_store,
     read_reply,
@@ -177,14 +177,14 @@ def test_a_file_that_holds_something_else_is_refused(tmp_path):
 
 
 def test_a_handoff_pays_for_one_uncached_prefix():
-    prices, kept = Prices(Price.parse("1,0.1,0"), Price.parse("10,1,0")), Kept()
+    prices, kept = Prices(Price.parse("1,0.1,0"), Price.parse("10,1,0")), SessionState()
     usage = read_reply({"usage": {"prompt_tokens": 10**6, "completion_tokens": 5}}).usage
     costs = [prices.charge(kept, side, usage)[0] for side in ("cheap", "cheap", "strong", "strong")]
     assert costs == pytest.approx([1, 0.1, 10, 1])
     assert kept.strong_cost == pytest.approx(10 + 1 + 1 + 1)
     told = read_reply({"usage": {"prompt_tokens": 10**6, "prompt_tokens_details": {"cached_tokens": 10**6}}}).usage
-    assert prices.charge(Kept(), "strong", told)[0] == pytest.approx(1)
-    assert prices.charge(Kept(), "strong", None)[0] == 0
+    assert prices.charge(SessionState(), "strong", told)[0] == pytest.approx(1)
+    assert prices.charge(SessionState(), "strong", None)[0] == 0
 
 
 # The log.

@@ -11,7 +11,7 @@ from stores import KINDS
 from talks import TOOLS, counting, talk
 
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.gateway import Engine, Identity, Kept, Reply, Sessions, StoreDownError, open_store
+from bayes_tacit.gateway import Engine, Identity, Reply, Sessions, SessionState, StoreDownError, open_store
 from bayes_tacit.gateway.store import FileStore, MemoryStore, RedisStore
 
 SHARED = ("file", "redis", "postgres")
@@ -31,12 +31,12 @@ def store(kind, places, tmp_path):
 
 def test_only_who_read_the_latest_writes(store):
     assert store.get("k", "s") is None
-    assert store.put("k", "s", Kept(handoff_step=1), 0)
-    assert not store.put("k", "s", Kept(), 0)
+    assert store.put("k", "s", SessionState(handoff_step=1), 0)
+    assert not store.put("k", "s", SessionState(), 0)
     version, kept = store.get("k", "s")
     assert (version, kept.handoff_step) == (1, 1)
-    assert store.put("k", "s", Kept(handoff_step=2), version)
-    assert not store.put("k", "s", Kept(), version)
+    assert store.put("k", "s", SessionState(handoff_step=2), version)
+    assert not store.put("k", "s", SessionState(), version)
     assert store.get("k", "s")[1].handoff_step == 2
     assert store.get("other", "s") is None
     assert store.count() == 1
@@ -53,9 +53,9 @@ def test_marks_are_claimed_once_in_their_order(store):
 def test_each_key_keeps_its_latest_sessions(kind, places, tmp_path, monkeypatch):
     monkeypatch.setattr("bayes_tacit.gateway.store.BETWEEN", 2)
     store = open_store(places.fresh(kind, tmp_path), most=5)
-    store.put("quiet", "s", Kept(handoff_step=0), 0)
+    store.put("quiet", "s", SessionState(handoff_step=0), 0)
     for number in range(20):
-        store.put("loud", f"{number}", Kept(), 0)
+        store.put("loud", f"{number}", SessionState(), 0)
     assert store.get("quiet", "s")[1].latched
     assert 6 <= store.count() <= 8
     assert store.get("loud", "0") is None
@@ -70,14 +70,14 @@ def test_who_was_idle_too_long_is_forgotten(made, places, tmp_path):
     place = places.fresh(kind, tmp_path)
     first = {MemoryStore: (), FileStore: (tmp_path / "s.sqlite",), RedisStore: (place,)}[made]
     store = made(*first, idle=10.0, clock=lambda: now[0])
-    store.put("", "old", Kept(handoff_step=1), 0)
+    store.put("", "old", SessionState(handoff_step=1), 0)
     now[0] += 9
     assert store.get("", "old")[1].latched
     now[0] += 2
-    assert store.put("", "new", Kept(), 0)
+    assert store.put("", "new", SessionState(), 0)
     if made is not RedisStore:  # whose own clock counts
         assert store.get("", "old") is None
-        assert store.put("", "old", Kept(), 0)
+        assert store.put("", "old", SessionState(), 0)
     store.close()
 
 

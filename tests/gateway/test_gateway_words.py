@@ -12,7 +12,7 @@ from bayes_tacit import Router
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.gateway import Engine
 from bayes_tacit.gateway.engine import Reading
-from bayes_tacit.gateway.kept import Kept
+from bayes_tacit.gateway.session_state import SessionState
 from bayes_tacit.logs.extractor import StepExtractor
 from bayes_tacit.logs.reader import DIAGNOSTICS, FEATURES, Reader, Script
 from bayes_tacit.router.rules import Chance, Signal, TaskChance
@@ -42,9 +42,9 @@ def expected(messages, of: Reader) -> np.ndarray:
 @pytest.mark.parametrize("turns", ["!", "..!", "!!.!."])
 def test_what_is_read_request_by_request_is_what_is_read_of_the_whole(turns):
     router = watching()
-    engine, kept = Engine(router), Kept()
+    engine, kept = Engine(router), SessionState()
     for n in range(len(turns) + 1):
-        kept = Kept.from_json(kept.to_json())
+        kept = SessionState.from_json(kept.to_json())
         engine.consider(kept, talk(turns[:n]), ["sql"])
     rows = np.array([list(engine.checkpoints.diagnostics(kept, step).values())[-4:] for step in range(len(turns))])
     assert rows == pytest.approx(expected(talk(turns), router.reader), abs=1e-12)
@@ -63,7 +63,7 @@ def test_a_turn_that_is_answered_later_is_read_again_with_its_answer():
 def test_a_router_hands_off_where_its_words_say_so_and_the_one_in_shadow_has_a_reader_of_its_own():
     scores = expected(talk("!.!!"), reader())[:, DIAGNOSTICS.index("cheap_fails")]
     later = int(scores.argmax())
-    engine, kept = Engine(watching(alpha=float(scores[later])), watching(seed=1)), Kept()
+    engine, kept = Engine(watching(alpha=float(scores[later])), watching(seed=1)), SessionState()
     first = next(step for step, score in enumerate(scores) if score >= scores[later] * (1 - 1e-9))
     for n in range(5):
         ruling = engine.consider(kept, talk("!.!!"[:n]), ["sql"])
@@ -79,13 +79,13 @@ def test_a_router_decides_on_what_its_reader_says_of_the_prompt():
     failing = 1 / (1 + np.exp(promise))
     for alpha, side in ((failing - 0.01, "strong"), (failing + 0.01, "cheap")):
         engine = Engine(Router(rule=TaskChance(chance), alpha_start=alpha, **settings))
-        assert engine.consider(Kept(), TASK, ["sql"]).side == side
+        assert engine.consider(SessionState(), TASK, ["sql"]).side == side
         assert not engine.remarks
 
 
 def test_words_without_their_reader_are_refused_and_nothing_that_was_said_is_kept():
     with pytest.raises(InvalidDataError, match="diagnostics of the router is"):
         Engine(replace(watching(), reader=None))
-    engine, kept = Engine(watching()), Kept()
+    engine, kept = Engine(watching()), SessionState()
     engine.consider(kept, [*TASK, *turn(0, bad=True)], ["sql"])
     assert not any(word in kept.to_json() for word in ("SELECT", "rows", "incomplete"))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bayes_tacit.gateway import Engine, Kept, default_router
+from bayes_tacit.gateway import Engine, SessionState, default_router
 from bayes_tacit.logs import StepExtractor
 from bayes_tacit.logs.messages import reports_error, spelled_out
 
@@ -55,7 +55,7 @@ def test_all_else_stays_the_very_same_list(messages):
 
 
 def test_the_engine_hands_such_a_session_off():
-    engine, kept, messages = Engine(default_router(signs=3)), Kept(), [TASK]
+    engine, kept, messages = Engine(default_router(signs=3)), SessionState(), [TASK]
     sides = []
     for number in range(4):
         ruling = engine.consider(kept, messages, ["sql"])

@@ -155,17 +155,6 @@ def test_a_permanent_handoff_does_not_see_what_comes_after_its_decision(fitted, 
         np.testing.assert_array_equal(policy.handoffs(changed, setting), handoff)
 
 
-@pytest.mark.parametrize("name", ["map", "mean", "quantile", "ablation", "landmark"])
-def test_scores_up_to_a_step_need_diagnostics_up_to_that_step(fitted, test_episodes, rng, name):
-    values = test_episodes.dataset["diagnostics"].values
-    before = fitted[name].scores(test_episodes)
-    for step in range(values.shape[1] - 1):
-        later = values.copy()
-        later[:, step + 1 :] = 5 * rng.random(later[:, step + 1 :].shape)
-        after = fitted[name].scores(with_diagnostics(test_episodes, later))
-        np.testing.assert_array_equal(after[:, : step + 1], before[:, : step + 1])
-
-
 def test_step_deferral_sees_the_latest_value_only(fitted, test_episodes, rng):
     policy, values = fitted["deferral"], test_episodes.dataset["diagnostics"].values
     setting = policy.candidates.iloc[60]

@@ -43,14 +43,6 @@ def test_decisions_are_those_of_the_router_that_an_agent_runs(training, tree, ru
     assert len(set(played(router, episodes))) > 2
 
 
-@pytest.mark.parametrize("timing", ["post_action", "proposal"])
-def test_decisions_of_a_fit_are_those_of_its_router(training, timing):
-    policy = TacitSwitch(options={"restarts": 1, "timing": timing}).fit(training)
-    setting = policy.candidates.iloc[60]
-    episodes = episodes_of(draw_tasks(7, 40))
-    assert played(policy.router(setting), episodes) == policy.handoffs(episodes, setting).tolist()
-
-
 def played(router, episodes: Episodes) -> list[int]:
     """Run every episode through the router, step by step; give the step from which Strong acts."""
     out = []

@@ -29,6 +29,11 @@ def with_rule(router: Router, **changes) -> Router:
     return dataclasses.replace(router, rule=dataclasses.replace(router.rule, **changes))
 
 
+@pytest.fixture(scope="module")
+def few(example: Episodes) -> Episodes:
+    return example.take(slice(150))
+
+
 def routed(router: Router, episodes: Episodes) -> np.ndarray:
     """Scores of every checkpoint of every episode, NaN past the end of its rollout."""
     dataset = episodes.dataset
@@ -41,36 +46,20 @@ def routed(router: Router, episodes: Episodes) -> np.ndarray:
 
 
 @pytest.mark.parametrize("family", ["lognormal", "loglogistic"])
-def test_scores_of_a_fit_are_the_librarys_after_a_round_trip(example, family):
+def test_scores_of_a_fit_are_the_librarys_after_a_round_trip(example, few, family):
     fit = fit_map(example, family=family, restarts=1)
     router = Router.from_json(Router.from_fit(fit, alpha=0.3).to_json())
-    np.testing.assert_allclose(routed(router, example), handoff_score(fit, example), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(routed(router, few), handoff_score(fit, few), rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("rule", ["mean", 0.1, 0.5, 0.93])
 @pytest.mark.parametrize("fixed_weights", [False, True])
-def test_scores_of_a_posterior_are_the_librarys_after_a_round_trip(rng, example, rule, fixed_weights):
-    tree = random_posterior(rng, example, draws=12, fixed_weights=fixed_weights, family="loglogistic")
-    q = handoff_score(tree, example).values.reshape(24, *example.dataset["diagnostics"].shape[:2])
+def test_scores_of_a_posterior_are_the_librarys_after_a_round_trip(rng, few, rule, fixed_weights):
+    tree = random_posterior(rng, few, draws=12, fixed_weights=fixed_weights, family="loglogistic")
+    q = handoff_score(tree, few).values.reshape(24, *few.dataset["diagnostics"].shape[:2])
     expected = q.mean(axis=0) if rule == "mean" else np.quantile(q, rule, axis=0)
     router = Router.from_json(Router.from_posterior(tree, alpha=0.3, rule=rule).to_json())
-    np.testing.assert_allclose(routed(router, example), expected, rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize("rule", ["mean", 0.1])
-@pytest.mark.parametrize("timing", ["post_action", "proposal"])
-def test_scores_and_handoffs_of_episodes_are_what_observing_them_gives(rng, example, rule, timing):
-    episodes = example.take(slice(60))
-    router = Router.from_posterior(random_posterior(rng, example, draws=30), 0.4, rule, draws=20, timing=timing)
-    scores, handoffs = router.scores(episodes), router.handoffs(episodes)
-    assert (scores.dims, handoffs.dims) == (("episode", "step"), ("episode",))
-    np.testing.assert_array_equal(handoffs["episode"], episodes.ids)
-    online = routed(router, episodes)
-    np.testing.assert_allclose(scores, online, rtol=0, atol=1e-12)
-    crossed = [np.flatnonzero(row >= 0.4) for row in online]
-    expected = [int(at[0]) + (timing == "post_action") if at.size else -1 for at in crossed]
-    assert handoffs.values.tolist() == expected
-    assert len(set(expected)) > 3
+    np.testing.assert_allclose(routed(router, few), expected, rtol=0, atol=1e-12)
 
 
 def test_a_router_scores_with_all_the_draws_it_keeps_under_its_own_rule(rng, example):
@@ -85,22 +74,22 @@ def test_a_router_scores_with_all_the_draws_it_keeps_under_its_own_rule(rng, exa
 
 
 @pytest.mark.parametrize("fixed_weights", [False, True])
-def test_a_posterior_in_32_bits_that_can_be_scored_makes_a_router_with_the_same_scores(rng, example, fixed_weights):
-    tree = random_posterior(rng, example, draws=40, fixed_weights=fixed_weights)
+def test_a_posterior_in_32_bits_that_can_be_scored_makes_a_router_with_the_same_scores(rng, few, fixed_weights):
+    tree = random_posterior(rng, few, draws=40, fixed_weights=fixed_weights)
     for group in ("posterior", "constant_data"):
         for name, variable in tree[group].data_vars.items():
             tree[f"{group}/{name}"] = variable.astype(np.float32)
     weights = tree["constant_data/w"] if fixed_weights else tree["posterior/w"]
     assert np.abs(weights.astype(float).sum("diagnostic") - 1).max() > 1e-9
     router = Router.from_json(Router.from_posterior(tree, alpha=0.3).to_json())
-    expected = handoff_score(tree, example).mean(("chain", "draw"))
-    np.testing.assert_allclose(routed(router, example), expected, rtol=0, atol=1e-12)
+    expected = handoff_score(tree, few).mean(("chain", "draw"))
+    np.testing.assert_allclose(routed(router, few), expected, rtol=0, atol=1e-12)
 
 
-def test_a_fit_and_its_tree_make_the_same_decisions(example, example_fit):
+def test_a_fit_and_its_tree_make_the_same_decisions(few, example_fit):
     of_fit = Router.from_fit(example_fit, alpha=0.3)
     of_tree = Router.from_posterior(example_fit.to_datatree(), alpha=0.3)
-    np.testing.assert_array_equal(routed(of_fit, example), routed(of_tree, example))
+    np.testing.assert_array_equal(routed(of_fit, few), routed(of_tree, few))
     assert of_fit.provenance == of_tree.provenance
     assert of_fit.timing == "post_action"
     assert Router.from_fit(example_fit, alpha=0.3, timing="proposal").timing == "proposal"
@@ -493,13 +482,6 @@ def test_draws_with_memories_of_their_own_are_routers_of_one_draw_each():
     np.testing.assert_allclose(found, alone.mean(axis=0), rtol=1e-12)
 
 
-def test_another_memory_is_another_router():
-    one, other = (random_router(memory=memory) for memory in (0.6, 0.5))
-    assert one != other
-    with pytest.raises(InvalidDataError, match="snapshot was taken under another router"):
-        other.restore(one.start([0, 0]).snapshot())
-
-
 def test_a_fit_with_a_memory_makes_a_router(example):
     fit = quietly(fit_map, example, memory=0.7, clock=True, restarts=1)
     router = Router.from_fit(fit, alpha=0.3)
@@ -555,19 +537,6 @@ def test_shadow_mode_opens_without_handing_off():
     assert "before the first step" in state.observe([1, 1, 1]).reason
     # There is nothing yet that a restart would begin anew.
     assert router.start([0.0, 0.0]).opening.call == "strong"
-
-
-@pytest.mark.parametrize("timing", ["post_action", "proposal"])
-@pytest.mark.parametrize("draws", [1, 9])
-def test_a_threshold_that_is_a_score_of_a_table_is_reached_online(example, timing, draws, rng):
-    episodes = example.take(slice(8))
-    plain = Router.from_posterior(random_posterior(rng, example, draws=draws), 0.5, timing=timing)
-    for row, alpha in enumerate(plain.scores(episodes).values[:, 3].tolist()):
-        router = dataclasses.replace(plain, alpha=alpha)
-        x = episodes.dataset["features"].values[row].tolist()
-        u = episodes.dataset["diagnostics"].values[row, : episodes.n_steps[row]].tolist()
-        at = [decision.handoff for decision in decisions(router, x, u)].index(True)
-        assert at + (timing == "post_action") == router.handoffs(episodes).values[row]
 
 
 def test_ranges_of_training_are_kept_and_say_what_is_outside(example, example_fit):

@@ -16,7 +16,7 @@ from simulations.studies.study import STUDIES, load
 
 RESULTS = Path(__file__).parents[2] / "simulations" / "results"
 COMMITTED = [name for name in STUDIES if (RESULTS / name / TABLE).exists()]
-LONG = ("curves", "groups", "random", "sbc", "sbc_extensions", "small_samples")
+LONG = ("calibrations", "curves", "groups", "random", "sbc", "sbc_extensions", "small_samples")
 
 
 def test_every_study_has_committed_results():

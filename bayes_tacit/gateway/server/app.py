@@ -29,15 +29,14 @@ from uvicorn.protocols.http.auto import AutoHTTPProtocol
 from bayes_tacit.data.costs import Price
 from bayes_tacit.errors import InvalidDataError, MissingDependencyError, TacitError
 from bayes_tacit.gateway.engine import Engine, default_router
-from bayes_tacit.gateway.kept import Side
 from bayes_tacit.gateway.log import SessionLog
 from bayes_tacit.gateway.protocols import CHAT, PROTOCOLS, Protocol
 from bayes_tacit.gateway.replies import Prices
 from bayes_tacit.gateway.server.exchange import (
     ClientGoneError,
-    Desk,
     Exchange,
     RefusedError,
+    Service,
     parse_object,
     read_body,
     send_json,
@@ -46,6 +45,7 @@ from bayes_tacit.gateway.server.metrics import Metrics, SharedMetrics
 from bayes_tacit.gateway.server.settings import Settings
 from bayes_tacit.gateway.server.storage import Storage
 from bayes_tacit.gateway.server.upstreams import Upstreams
+from bayes_tacit.gateway.session_state import Side
 from bayes_tacit.gateway.sessions import Sessions, checked_id, scope_of
 from bayes_tacit.gateway.store import FileStore, MemoryStore, StoreDownError, open_store
 from bayes_tacit.keys import key_from
@@ -157,7 +157,7 @@ def create_app(settings: Settings) -> Starlette:
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        desk = Desk(settings, sessions, Upstreams(settings), metrics, storage)
+        desk = Service(settings, sessions, Upstreams(settings), metrics, storage)
         app.state.desk = desk
         if isinstance(store, FileStore):
             store.hurry()
@@ -206,7 +206,7 @@ class Conversation:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        desk: Desk = scope["app"].state.desk
+        desk: Service = scope["app"].state.desk
         limits = desk.settings.limits
         named = {name.decode("latin-1"): value.decode("utf-8", "replace") for name, value in scope["headers"]}
         try:
@@ -239,7 +239,7 @@ class PassThrough:
         response = await _answered(self._passed)(Request(scope, receive))
         await response(scope, receive, send)
 
-    async def _passed(self, request: Request, desk: Desk) -> Response:
+    async def _passed(self, request: Request, desk: Service) -> Response:
         request.app.state.guard.scope(request.headers)
         raw = b"" if request.method == "GET" else await _raw_body(request, desk)
         name = request.path_params.get("name")
@@ -261,14 +261,14 @@ class PassThrough:
         return response
 
 
-Handler = Callable[[Request, Desk], Awaitable[Response]]
+Handler = Callable[[Request, Service], Awaitable[Response]]
 
 
 def _answered(handler: Handler) -> Callable[[Request], Awaitable[Response]]:
     """Turn what is refused into an answer."""
 
     async def answer(request: Request) -> Response:
-        desk: Desk = request.app.state.desk
+        desk: Service = request.app.state.desk
         try:
             return await handler(request, desk)
         except RefusedError as error:
@@ -286,7 +286,7 @@ def _answered(handler: Handler) -> Callable[[Request], Awaitable[Response]]:
     return answer
 
 
-async def _decision(request: Request, desk: Desk) -> Response:
+async def _decision(request: Request, desk: Service) -> Response:
     """Decide on messages without sending them anywhere."""
     scope = request.app.state.guard.scope(request.headers)
     asked, session = await desk.asked(CHAT, await _raw_body(request, desk), scope, request.headers)
@@ -317,7 +317,7 @@ def _whose(request: Request) -> tuple[str, str]:
     return guard.scope(request.headers), session
 
 
-async def _outcome(request: Request, desk: Desk) -> Response:
+async def _outcome(request: Request, desk: Service) -> Response:
     """Take how a session ended, from who began it or the operator."""
     scope, session = _whose(request)
     content = parse_object(await _raw_body(request, desk))
@@ -328,7 +328,7 @@ async def _outcome(request: Request, desk: Desk) -> Response:
     return JSONResponse({"session": session, **known})
 
 
-async def _session(request: Request, desk: Desk) -> Response:
+async def _session(request: Request, desk: Service) -> Response:
     """Tell what is known of a session."""
     scope, session = _whose(request)
     known = await desk.storage.run(lambda: desk.sessions.look(scope, session))
@@ -337,7 +337,7 @@ async def _session(request: Request, desk: Desk) -> Response:
     return JSONResponse({"session": session, **known})
 
 
-async def _models(request: Request, desk: Desk) -> Response:
+async def _models(request: Request, desk: Service) -> Response:
     """List the models of both servers."""
     request.app.state.guard.scope(request.headers)
 
@@ -366,13 +366,13 @@ async def _models(request: Request, desk: Desk) -> Response:
     return JSONResponse({"object": "list", "data": list(found.values())})
 
 
-async def _metrics(request: Request, desk: Desk) -> Response:
+async def _metrics(request: Request, desk: Service) -> Response:
     request.app.state.guard.admin(request)
     count = await desk.storage.run(desk.sessions.store.count)
     return PlainTextResponse(desk.metrics.text(count), media_type="text/plain; version=0.0.4")
 
 
-async def _monitor(request: Request, desk: Desk) -> Response:
+async def _monitor(request: Request, desk: Service) -> Response:
     """Show the monitor's page on the log as it is now, made anew every half a minute at most."""
     request.app.state.guard.admin(request)
     if desk.settings.log is None:
@@ -384,7 +384,7 @@ async def _monitor(request: Request, desk: Desk) -> Response:
     return HTMLResponse(state.page[1], headers={"refresh": f"{REFRESH:g}", "cache-control": "no-store"})
 
 
-async def _drawn(desk: Desk) -> bytes:
+async def _drawn(desk: Service) -> bytes:
     """Draw the page in a process of its own, so that requests are served meanwhile, by the command that writes one."""
     settings = desk.settings
     with tempfile.TemporaryDirectory() as folder:
@@ -407,12 +407,12 @@ async def _drawn(desk: Desk) -> bytes:
         return page.read_bytes()
 
 
-async def _live(_: Request, desk: Desk) -> Response:  # noqa: ARG001
+async def _live(_: Request, desk: Service) -> Response:  # noqa: ARG001
     """Tell that the process answers; whoever restarts it when it does not, asks this."""
     return JSONResponse({"status": "ok"})
 
 
-async def _ready(_: Request, desk: Desk) -> Response:
+async def _ready(_: Request, desk: Service) -> Response:
     """Check whether requests can be served and recorded: the store answers, and the log has room."""
     try:
         count = await desk.storage.run(desk.sessions.store.count)
@@ -423,7 +423,7 @@ async def _ready(_: Request, desk: Desk) -> Response:
     return JSONResponse({"status": "ok", "sessions": count})
 
 
-async def _reload(request: Request, desk: Desk) -> Response:
+async def _reload(request: Request, desk: Service) -> Response:
     """Load the routers anew; if one cannot be, the old ones stay."""
     request.app.state.guard.admin(request)
     if desk.settings.workers > 1:
@@ -434,14 +434,14 @@ async def _reload(request: Request, desk: Desk) -> Response:
     return JSONResponse({"router": engine.router.fingerprint, "workers": desk.settings.workers})
 
 
-def reload(desk: Desk) -> Engine:
+def reload(desk: Service) -> Engine:
     """Load the routers anew, from the files that they were loaded from."""
     desk.sessions.engine = engine_of(desk.settings)
     desk.metrics.add("tacit_reloads_total")
     return desk.sessions.engine
 
 
-def _reload_quietly(desk: Desk) -> None:
+def _reload_quietly(desk: Service) -> None:
     try:
         logger.warning("loaded router %s", reload(desk).router.fingerprint[:12])
     except TacitError as error:
@@ -460,12 +460,12 @@ async def _broken(_: Request, error: Exception) -> Response:
     return Response(CHAT.error(500, said), 500, media_type="application/json")
 
 
-async def _raw_body(request: Request, desk: Desk) -> bytes:
+async def _raw_body(request: Request, desk: Service) -> bytes:
     limits = desk.settings.limits
     return await read_body(request.receive, request.headers.get("content-length"), limits.body, limits.reading)
 
 
-async def _keep_writing(desk: Desk) -> None:
+async def _keep_writing(desk: Service) -> None:
     """Now and then do what takes as long as the disk does."""
     store, metrics = desk.sessions.store, desk.metrics
     while isinstance(metrics, SharedMetrics) or isinstance(store, FileStore):

@@ -17,9 +17,8 @@ import orjson
 from starlette.types import Receive, Scope, Send
 
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.gateway.engine import Ruling, Seen
+from bayes_tacit.gateway.engine import Assignment, RequestView
 from bayes_tacit.gateway.forwarding import forwarded
-from bayes_tacit.gateway.kept import Side
 from bayes_tacit.gateway.protocols import CHAT, RESPONSES, Protocol
 from bayes_tacit.gateway.replies import Reply, Usage
 from bayes_tacit.gateway.server.metrics import Metrics
@@ -27,6 +26,7 @@ from bayes_tacit.gateway.server.prefixes import Prefixes
 from bayes_tacit.gateway.server.settings import Settings
 from bayes_tacit.gateway.server.storage import Storage
 from bayes_tacit.gateway.server.upstreams import PREFIX, Headers, Upstreams
+from bayes_tacit.gateway.session_state import Side
 from bayes_tacit.gateway.sessions import (
     TASK,
     Identity,
@@ -63,13 +63,15 @@ async def send_json(send: Send, status: int, content: bytes, headers: Headers | 
     await send({"type": "http.response.body", "body": content})
 
 
-def ruling_headers(session: str | None, ruling: Ruling, side: Side, model: str | None, fault: str | None) -> Headers:
+def ruling_headers(
+    session: str | None, ruling: Assignment, side: Side, model: str | None, fault: str | None
+) -> Headers:
     """Tell in headers who serves and why.
 
     Examples
     --------
-    >>> from bayes_tacit.gateway import Engine, Kept, default_router
-    >>> ruling = Engine(default_router()).consider(Kept(), [{"role": "user", "content": "Hi"}])
+    >>> from bayes_tacit.gateway import Engine, SessionState, default_router
+    >>> ruling = Engine(default_router()).consider(SessionState(), [{"role": "user", "content": "Hi"}])
     >>> dict(ruling_headers("a", ruling, "cheap", None, None))[b"x-tacit-why"]
     b'nothing to judge before the first step'
     """
@@ -227,7 +229,7 @@ class Asked:
     body: dict[str, Any]
     messages: list[Message] | None
     changes: dict[str, Any] = field(default_factory=dict)
-    seen: Seen | None = None
+    seen: RequestView | None = None
 
     def whole(self) -> Asked:
         """Return it with all that came."""
@@ -237,7 +239,7 @@ class Asked:
         return replace(self, body=body, messages=CHAT.read(body), seen=None)
 
 
-class Desk:
+class Service:
     """What one worker serves with: sessions, connections and counters."""
 
     def __init__(
@@ -300,13 +302,13 @@ class Desk:
             # What this process remembers as handed off stays with Strong, whatever else was asked for.
             side: Side = "strong" if how == "strong" or self.sessions.is_latched(identity) else "cheap"
             why = f"the store is down ({error})"
-            ruling = Ruling(side, 0, 0, side == "strong", False, False, why, fault=why)
+            ruling = Assignment(side, 0, 0, side == "strong", False, False, why, fault=why)
             return Ticket(identity._replace(session=None), ruling)
         self.metrics.took("tacit_decision_seconds", time.perf_counter() - started)
         self._count(ticket.ruling)
         return ticket
 
-    def _count(self, ruling: Ruling) -> None:
+    def _count(self, ruling: Assignment) -> None:
         add = self.metrics.add
         if ruling.new_handoff:
             add("tacit_handoffs_total")
@@ -356,7 +358,7 @@ class Exchange:
         What it asks, and what was decided; no ticket for what is no conversation.
     """
 
-    def __init__(self, desk: Desk, protocol: Protocol, scope: Scope, asked: Asked, ticket: Ticket | None) -> None:
+    def __init__(self, desk: Service, protocol: Protocol, scope: Scope, asked: Asked, ticket: Ticket | None) -> None:
         self.desk, self.protocol, self.asked, self.ticket = desk, protocol, asked, ticket
         self.headers: Headers = scope["headers"]
         self.query: bytes = scope["query_string"]

@@ -10,7 +10,7 @@ from hashlib import sha1
 from types import MappingProxyType
 from typing import Any
 
-from bayes_tacit.gateway.engine import Reading, Seen, is_begun, names_of
+from bayes_tacit.gateway.engine import Reading, RequestView, is_begun, names_of
 from bayes_tacit.gateway.words import Readers
 from bayes_tacit.logs.messages import Message
 
@@ -58,7 +58,7 @@ class Prefixes:
 
     def read(
         self, key: object, raw: bytes, readers: Readers = MappingProxyType({})
-    ) -> tuple[dict[str, Any], Seen] | None:
+    ) -> tuple[dict[str, Any], RequestView] | None:
         """Return a request without its messages, and what these show; None where it has to be read otherwise.
 
         Parameters

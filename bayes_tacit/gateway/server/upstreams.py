@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 import aiohttp
 
-from bayes_tacit.gateway.kept import Side
 from bayes_tacit.gateway.server.settings import Settings, Upstream
+from bayes_tacit.gateway.session_state import Side
 from bayes_tacit.keys import key_from, masked
 
 Headers = list[tuple[bytes, bytes]]

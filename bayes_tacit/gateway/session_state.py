@@ -176,10 +176,10 @@ MOST_REPLIES = 8
 
 
 @dataclass
-class Kept:
+class SessionState:
     """All that is remembered of a session; plain values, which `to_json` writes and `from_json` reads.
 
-    Clients send the conversation again each time, so that diagnostics can be computed anew. Kept is what the
+    Clients send the conversation again each time, so that diagnostics can be computed anew. The state is what the
     conversation may not show: the latch, the steps that a client has compacted away, log-likelihoods, who made a turn.
 
     Attributes
@@ -233,8 +233,8 @@ class Kept:
 
     Examples
     --------
-    >>> kept = Kept(flags=bytearray([0, 4]), handoff_step=1)
-    >>> again = Kept.from_json(kept.to_json())
+    >>> kept = SessionState(flags=bytearray([0, 4]), handoff_step=1)
+    >>> again = SessionState.from_json(kept.to_json())
     >>> again == kept, again.n_steps, again.latched
     (True, 2, True)
     """
@@ -286,7 +286,7 @@ class Kept:
         return json.dumps({"version": VERSION, **steps, **plain}, separators=(",", ":"), check_circular=False)
 
     @classmethod
-    def from_json(cls, text: str) -> Kept:
+    def from_json(cls, text: str) -> SessionState:
         """Read what `to_json` wrote."""
         try:
             content = json.loads(text)
@@ -303,7 +303,7 @@ class Kept:
                 **content,
             )
         except (ValueError, TypeError, KeyError, AttributeError):
-            expected = f"a session of version {VERSION}, as `Kept.to_json` writes it"
+            expected = f"a session of version {VERSION}, as `SessionState.to_json` writes it"
             raise InvalidDataError(expected, field="session", value=text) from None
 
 
