@@ -241,7 +241,7 @@ def _judged(
             choose=choose,  # type: ignore[arg-type]
             seed=seed,
             frontier=frontier,
-            told=advance,
+            progress=advance,
         )
 
 
@@ -261,7 +261,7 @@ def _advised(
     policies = contest(world, timing=fitting["timing"], options=fitting)  # type: ignore[arg-type]
     settings = {"confidence": confidence, "folds": folds, "seed": seed, "frontier": frontier}
     with _bar() as advance:
-        return advise(world, budget, value=value, policies=policies, told=advance, **settings)  # type: ignore[arg-type]
+        return advise(world, budget, value=value, policies=policies, progress=advance, **settings)  # type: ignore[arg-type]
 
 
 @contextmanager

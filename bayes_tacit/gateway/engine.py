@@ -270,7 +270,7 @@ class Engine:
 
     1. `ruling = engine.consider(kept, messages, tools)` says who serves. `kept` is what was kept after the last
        request, a new `SessionState()` in the first, and is changed in place; keep it with the task
-          (`SessionState.to_json`).
+       (`SessionState.to_json`).
     2. `forwarded(messages, ruling)` of `bayes_tacit.gateway.forwarding` returns the messages to send.
     3. `record(kept, ruling, side, reply)` of `bayes_tacit.gateway.replies` says who did serve, and what the reply tells
        (log-probabilities, its mark).

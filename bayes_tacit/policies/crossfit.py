@@ -224,7 +224,7 @@ def advise(
     probability: float = 0.95,
     frontier: int = 0,
     seed: int = 0,
-    told: Callable[[str, int, int], None] | None = None,
+    progress: Callable[[str, int, int], None] | None = None,
 ) -> Advice:
     """Try every policy on all tasks by cross-fitting, and name the one that gains most above a coin flip.
 
@@ -249,7 +249,7 @@ def advise(
         At how many budgets to judge what is named as well.
     seed
         Decides the parts and draws.
-    told
+    progress
         Called with what is done, how much of it is done, and of how much.
 
     Examples
@@ -268,7 +268,7 @@ def advise(
     worth = None if value is None else validate.number("value", value, "a number above 0", above=0)
     confidence = validate.number("confidence", confidence, "a number from 0.5 to below 1", least=0.5, below=1)
     tried = tuple(contest(world) if policies is None else policies)
-    tell = told or (lambda *_: None)
+    tell = progress or (lambda *_: None)
     groups = _groups(world.episodes)
     n_groups = int(groups.max()) + 1
     folds = min(validate.whole("folds", folds, 2, 100_000), n_groups)

@@ -256,7 +256,7 @@ def recommend(
     choose: Choose = "simplest",
     seed: int = 0,
     frontier: int = 0,
-    told: Callable[[str, int, int], None] | None = None,
+    progress: Callable[[str, int, int], None] | None = None,
 ) -> Recommendation:
     """Fit every family, choose each one's setting under the cap, and name the one to use.
 
@@ -289,7 +289,7 @@ def recommend(
         Decides parts and draws.
     frontier
         At how many budgets, from Pure Cheap's cost to Pure Strong's, to judge what is recommended as well.
-    told
+    progress
         Called with what is done, how much of it is done, and of how much, for a bar of progress.
 
     Examples
@@ -312,7 +312,7 @@ def recommend(
     folds = validate.whole("folds", folds, 2, 100_000)
     probability = validate.probability("probability", probability)
     validate.choice("choose", choose, get_args(Choose))
-    tell = told or (lambda *_: None)
+    tell = progress or (lambda *_: None)
     tried = tuple(families(training, development) if policies is None else policies)
     fitted, choices, left_out = _fit_all(tried, training, development, cap, tell)
     done = iter(range(1, folds * len(fitted) + 1))
@@ -324,7 +324,7 @@ def recommend(
             cap,
             folds=folds,
             seed=seed,
-            told=lambda: tell("judging", next(done), folds * len(fitted)),
+            progress=lambda: tell("judging", next(done), folds * len(fitted)),
         )
     named = name_one(judged.success, indifferent, choose)
     name = judged.names[named.row]
@@ -484,7 +484,7 @@ def cross_validate(
     *,
     folds: int,
     seed: int,
-    told: Callable[[], None] = lambda: None,
+    progress: Callable[[], None] = lambda: None,
 ) -> Judged:
     """Hold out each part of the tasks in turn, choose every policy's setting on the rest, and look what it gives there.
 
@@ -500,7 +500,7 @@ def cross_validate(
         How many parts.
     seed
         Decides the parts.
-    told
+    progress
         Called after each choice, for a bar of progress.
     """
     n = len(development)
@@ -510,7 +510,7 @@ def cross_validate(
         rest, held_out = development.take(np.flatnonzero(fold != part)), development.take(np.flatnonzero(fold == part))
         for row, policy in enumerate(fitted.values()):
             success[row, fold == part], cost[row, fold == part] = _held_out(policy, rest, held_out, cap)
-            told()
+            progress()
     return Judged(tuple(fitted), success, cost, fold)
 
 
