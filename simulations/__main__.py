@@ -38,6 +38,8 @@ def main(words: Sequence[str] | None = None) -> int:
             raise TacitError(f"no study was named; expected one of {names}, or all")
         elif arguments.study in LOGS:
             _run_intercode(arguments, console)
+        elif arguments.study == "pairs":
+            _run_pairs(arguments, console)
         elif arguments.study == "dabench":
             _run_dabench(arguments, console)
         elif arguments.study in EXPERIMENTS:
@@ -146,6 +148,16 @@ def _run_intercode(arguments: argparse.Namespace, console: Console) -> None:
     )
 
 
+def _run_pairs(arguments: argparse.Namespace, console: Console) -> None:
+    from simulations import pairs
+
+    splits = pairs.SPLITS if arguments.replicates is None else validate.whole("replicates", arguments.replicates, 1)
+    folder = pairs.run(
+        arguments.data, arguments.out or RESULTS / "pairs", splits=splits, fresh=arguments.fresh, console=console
+    )
+    console.print(f"written to {folder}")
+
+
 def _parser(*, explained: bool) -> argparse.ArgumentParser:
     """Make the parser; that its help lists the studies too takes importing them all."""
     parser = _Parser(
@@ -175,7 +187,7 @@ def _parser(*, explained: bool) -> argparse.ArgumentParser:
         type=Path,
         metavar="FOLDER",
         help="alfworld: its games, default: $ALFWORLD_DATA; dabench: its files, default: $DABENCH_DATA; "
-        "intercode: its logs",
+        "intercode: its logs; pairs: the folder with intercode, mint and ldb",
     )
     for side in ("cheap", "strong"):
         parser.add_argument(

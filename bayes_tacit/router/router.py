@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 CALLS: tuple[Call, ...] = ("strong", "strong_once", "restart")
 
 SMALLEST = 5e-324
-"""A threshold with a pace never falls to zero: a score of 0 says that nothing has happened yet."""
+"""A threshold above zero never falls to zero: a score of 0 says that nothing has happened yet."""
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -308,7 +308,7 @@ class Router:
             value = self.alpha * math.exp(-self.pace * step)
         except OverflowError:
             return None
-        return None if value == math.inf else max(value, SMALLEST)
+        return None if value == math.inf else max(value, SMALLEST) if self.alpha > 0 else value
 
     @cached_property
     def features(self) -> Fields:

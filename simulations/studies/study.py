@@ -155,6 +155,7 @@ EXPERIMENTS = {
     "dabench": "Two analysts by rule on DABench's questions in the sandbox: every policy is played; needs --data.",
     "intercode": "Real logs of two language models on SQL tasks: every policy that logs can evaluate; needs --data.",
     "intercode_databases": "The same logs: what partially pooled intercepts of few-shot databases gain; needs --data.",
+    "pairs": "Real logs of six pairs: what recommend names on half of the tasks, on the other half; needs --data.",
 }
 """What is run by name too and needs games or logs that do not come with the code."""
 
