@@ -260,7 +260,7 @@ def advise(
     >>> world = World.from_restarts(episodes, strong_steps=episodes.n_steps, cost=StepCost(cheap=1, strong=3))
     >>> tried = [PureCheap(), FirstAlarm("uncertainty", handoff="restart"), TacitSwitch(handoff="restart")]
     >>> advise(world, cap=40, policies=tried).name
-    'Pure Cheap'
+    'TACIT-Switch'
     """
     if (cap is None) == (value is None):
         raise InvalidDataError("one of cap and value", field="cap and value", value=(cap, value))
