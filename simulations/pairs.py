@@ -225,7 +225,7 @@ def page(rows: pd.DataFrame) -> str:
     lines += [
         f"| mean | {' | '.join(means)} | {_mean(without)} | {_mean(grouped)} |",
         "",
-        f"Of {len(with_words)} runs with words, {below:.0%} ended more than a point below the coin flip, and {over:.0%}",
+        f"Of {len(with_words)} runs with words, {below:.0%} ended more than a point below the coin flip, {over:.0%}",
         f"cost more than 1.05 of their cap. It had said {with_words['said'].mean():.1f} points on average, and",
         f"{with_words['above_coin'].mean():.1f} came. Named were "
         + ", ".join(f"{name} ({n})" for name, n in named.items())
