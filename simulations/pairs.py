@@ -90,21 +90,18 @@ def run(data: Path | None, out: Path, *, splits: int = SPLITS, fresh: bool = Fal
         file.unlink(missing_ok=True)
     known = pd.read_csv(file) if file.is_file() else pd.DataFrame(columns=list(COLUMNS))
     done = set(zip(known["pair"], known["split"], known["seed"], known["words"], strict=True))
-    for name, pair in PAIRS.items():
-        wanted = [
-            (name, split, seed, words)
-            for seed in range(splits)
-            for split, words in (("tasks", True), ("tasks", False), ("groups", True))
-            if split == "tasks" or pair.groups
-        ]
-        missing = [key for key in wanted if key not in done]
-        if not missing:
-            continue
-        rollouts = _rollouts(data, pair)
-        for key in missing:
-            rows = list(_replicate(rollouts, *key))
-            _append(file, rows)
-            console.print(f"{key}: " + ", ".join(f"{row['above_coin']:+.1f}" for row in rows))
+    logs: dict[str, Rollouts] = {}
+    for seed in range(splits):
+        for split, words in (("tasks", True), ("tasks", False), ("groups", True)):
+            for name, pair in PAIRS.items():
+                key = name, split, seed, words
+                if key in done or (split == "groups" and not pair.groups):
+                    continue
+                if name not in logs:
+                    logs[name] = _rollouts(data, pair)
+                rows = list(_replicate(logs[name], *key))
+                _append(file, rows)
+                console.print(f"{key}: " + ", ".join(f"{row['above_coin']:+.1f}" for row in rows))
     (out / "README.md").write_text(page(pd.read_csv(file)), encoding="utf-8")
     return out
 

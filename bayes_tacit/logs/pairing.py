@@ -44,7 +44,7 @@ UnpairedLogs = Literal["auto", "keep", "drop"]
 """What becomes of rollouts without a partner: kept if there are more of them than pairs, kept, or left out."""
 
 ENOUGH_PAIRS = 40
-"""Pairs beside one-sided logs, as in the study `unpaired`."""
+"""Pairs beside one-sided logs from which on nothing more is asked for: enough to see whether the two logs agree."""
 _json = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 
