@@ -57,7 +57,7 @@ def test_crossing_steps_fail_if_the_model_crosses_too_late_and_too_early(posteri
 def test_crossing_steps_fail_if_places_of_crossings_are_wrong_though_all_shares_are_inside(
     posterior, example, parameter, value, said
 ):
-    """The mean PIT sees it, though shares by position may not; of draws that are all the mean, fitting moved nothing."""
+    """The mean PIT sees it, though shares by position may not. Draws are all the mean, which fitting did not move."""
     draws = posterior["posterior"].to_dataset()
     still = {name: np.broadcast_to(array.mean(("chain", "draw")), array.shape) for name, array in draws.items()}
     still[parameter] = value(still[parameter])
