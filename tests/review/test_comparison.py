@@ -265,7 +265,7 @@ def test_the_report_judges_a_learned_memory_and_compares_it_with_the_paper_s(lea
     assert whole.table.index[0] == "learned memory"
     assert "Left out" not in whole.sentence
     loss = whole.table["elpd"]["learned memory"] - whole.table["elpd"]["rho = 1"]
-    sampler, *_, listed, last = run_checks(learned, forgetful, paper=paper)
+    sampler, *_, listed, last, _ = run_checks(learned, forgetful, paper=paper)
     # So few draws of rho are enough for its mean, not for the sampler's check.
     assert listed.sentence.endswith(judged.sentence)
     assert (listed.name, last.name) == ("Memory", "Memory beside the paper's")

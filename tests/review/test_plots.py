@@ -279,7 +279,7 @@ DRAWN = {
     "map": lambda: figures.draw_map_agreement(rows(z=0.3), 1.73),
     "prior": lambda: figures.draw_prior_sensitivity(rows(prior=0.01, likelihood=0.1), 0.05),
     "coefficients": lambda: figures.draw_coefficients(rows(mean=0.5, lower=0.2, upper=1)),
-    "structure": lambda: figures.draw_structure(by_bins(z=3), 3.9),
+    "structure": lambda: figures.draw_structure(by_bins(z=3), 3.9, "in standard errors"),
     "incidence": lambda: figures.draw_incidence(
         by_bins(middle=0.9, predicted=0.5, lower=0.3, upper=0.8, observed=0.6), "predicted pi"
     ),
