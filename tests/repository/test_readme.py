@@ -120,11 +120,17 @@ def test_figures_are_those_of_the_pages_that_are_linked():
     assert checked > 20
 
 
-@pytest.mark.parametrize("document", [README, RESULTS], ids=["README", "results"])
-def test_figures_of_real_logs_are_those_of_the_committed_page(document):
+def test_figures_of_real_pairs_are_those_of_the_committed_page():
+    page = (ROOT / "simulations/results/pairs/README.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| [^|]+ -> [^|]+ \|.*$", README.text, flags=re.MULTILINE)
+    assert len(rows) == 6
+    assert all(row in page.splitlines() for row in rows)
+
+
+def test_figures_of_real_logs_are_those_of_the_committed_page():
     page = (ROOT / "simulations/results/intercode/README.md").read_text(encoding="utf-8")
     page = page.split("## Success under each budget")[1].split("\n## ")[0]
-    rows = re.findall(r"^\| ([^|]+) \| ((?:[\d.]+ \([\d.]+ to [\d.]+\) \| ?){3})$", document.text, flags=re.MULTILINE)
+    rows = re.findall(r"^\| ([^|]+) \| ((?:[\d.]+ \([\d.]+ to [\d.]+\) \| ?){3})$", RESULTS.text, flags=re.MULTILINE)
     assert len(rows) >= 4
     for name, row in rows:
         known = {"Count of bad signs": "Count"}.get(name, "recommended" if "recommend" in name else name.split(":")[0])
