@@ -25,6 +25,7 @@ from bayes_tacit.model.compiled import callbacks, compiles, density_of
 from bayes_tacit.model.evidence import Evidence
 from bayes_tacit.model.likelihood import Table
 from bayes_tacit.model.priors import Prior, WeaklyInformativePrior
+from bayes_tacit.progress import in_notebook
 
 if TYPE_CHECKING:
     import pymc as pm
@@ -169,5 +170,7 @@ def quiet_pymc() -> Iterator[None]:
 def _saying(what: str) -> Iterator[None]:
     from rich.console import Console
 
-    with Console(stderr=True).status(what):
+    out = Console(stderr=True)
+    # In a notebook a line that moves takes widgets, which may not be there.
+    with out.status(what) if out.is_terminal and not in_notebook() else nullcontext():
         yield

@@ -316,4 +316,5 @@ STUDY = Study(
     seed=20261118,
     paired=True,
     agreement=(0.1, 0.1),
+    unsteady=("divergences",),
 )

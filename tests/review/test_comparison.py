@@ -265,10 +265,10 @@ def test_the_report_judges_a_learned_memory_and_compares_it_with_the_paper_s(lea
     assert whole.table.index[0] == "learned memory"
     assert "Left out" not in whole.sentence
     loss = whole.table["elpd"]["learned memory"] - whole.table["elpd"]["rho = 1"]
-    sampler, *_, listed, last, _ = run_checks(learned, forgetful, paper=paper)
+    checks = {check.name: check for check in run_checks(learned, forgetful, paper=paper)}
+    sampler, listed, last = (checks[name] for name in ("Sampler", "Memory", "Memory beside the paper's"))
     # So few draws of rho are enough for its mean, not for the sampler's check.
     assert listed.sentence.endswith(judged.sentence)
-    assert (listed.name, last.name) == ("Memory", "Memory beside the paper's")
     shown = [sampler, listed, last]
     page = report(learned, forgetful, tmp_path / "report.html", results=shown, chosen=forgetful.ids[:1])
     page = page.read_text(encoding="utf-8")

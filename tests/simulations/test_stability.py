@@ -401,7 +401,9 @@ def test_the_slack_of_wrong_marks_is_their_term_over_what_they_change(grid):
 def test_the_readme_has_the_figures_of_the_page():
     root = Path(__file__).parents[2]
     page = (root / "simulations/results/stability/README.md").read_text(encoding="utf-8")
-    (row,) = [line for line in (root / "README.md").read_text(encoding="utf-8").splitlines() if "| Theorem 1" in line]
+    (row,) = [
+        line for line in (root / "docs/results.md").read_text(encoding="utf-8").splitlines() if "| Theorem 1" in line
+    ]
     power_of_n = re.findall(r"to the power (-[\d.]+), as", page)[0]
     tasks, loose = re.findall(r"conditions hold with ([\d.]+ million) tasks.*formula is (\d+) times", page)[0]
     assert "They hold in 0 of the" in page
