@@ -173,6 +173,8 @@ def bound_assumptions(tree: xr.DataTree, episodes: Episodes) -> CheckResult:
                 warnings.simplefilter("ignore", TacitWarning)
                 fit = fit_map(Episodes(changed), spec=plain, floor=None, restarts=1)
             q = handoff_score(fit, episodes).values
+            # What Cheap did not play has no score.
+            q = q[~np.isnan(q).all(axis=1)]
             rows[name] = [np.nanmean(q), (np.nanmax(q, axis=1) >= ALPHA).mean()]
     except (ConvergenceError, EvidenceError):
         return CheckResult(ASSUMED, None, pd.DataFrame(), sentence, hint=True)
