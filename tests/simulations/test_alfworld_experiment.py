@@ -532,7 +532,10 @@ def test_a_kept_pair_is_taken_for_the_same_games_and_seed(tmp_path):
         (pair(7, cheap_games=3), "number of games that Cheap learns from is 3; expected 4, as asked for"),
         (pair(7, sharpness=2.0), "sharpness is 2.0; expected 1.0, as asked for"),
         (pair(7, IDS[:11]), f"expected a pair for the 12 games asked for, {IDS[11]} among them, and it is for 11"),
-        (pair(7, [*IDS, "own/z"]), "expected a pair for the 12 games asked for, own/z not among them, and it is for 13"),
+        (
+            pair(7, [*IDS, "own/z"]),
+            "expected a pair for the 12 games asked for, own/z not among them, and it is for 13",
+        ),
         (
             pair(7, [*IDS[1:], "own/z"]),
             f"expected a pair for the 12 games asked for, {IDS[0]} among them, and it is for 12",
