@@ -167,6 +167,8 @@ def import_logs(
         for side, log in zip((CHEAP, STRONG), logs, strict=True):
             read = _progress_of(progress, SIDES[side])
             used, rollouts = found_rollouts(log, format, read, skip=skip_broken)
+            # Where something is wrong, the log is closed at once, and not whenever the error is forgotten.
+            stack.enter_context(closing(rollouts))  # type: ignore[type-var]
             if strong is None and used != _GATEWAY:
                 raise InvalidDataError("Strong's log too: only a gateway's log has both", field="strong", value=None)
             how = replace(reading, diagnose=side == CHEAP, words=words and side == CHEAP)
