@@ -24,7 +24,7 @@ from bayes_tacit import StepCost, World
 from bayes_tacit.errors import InvalidDataError, TacitError
 from bayes_tacit.logs import episodes_from_logs, read_rollouts
 from bayes_tacit.logs.reader import Reader
-from bayes_tacit.policies import advise
+from bayes_tacit.policies import recommend
 
 SHARES = (0.4, 0.6, 0.8)
 """Caps, as shares of what Pure Strong costs on the training tasks."""
@@ -153,7 +153,7 @@ def _replicate(rollouts: Rollouts, name: str, split: str, seed: int, words: bool
     test, _ = _world(rollouts, [task for task in tasks if task not in training], words, reader)
     cheap, strong = test.counterfactuals.pure_cheap.point(), test.counterfactuals.pure_strong.point()
     for share in SHARES:
-        advice = advise(learned, share * float(learned.counterfactuals.pure_strong.cost.mean()), seed=seed)
+        advice = recommend(learned, share * float(learned.counterfactuals.pure_strong.cost.mean()), seed=seed)
         point = test.outcomes(advice.router).point()
         flip = (point["cost"] - cheap["cost"]) / (strong["cost"] - cheap["cost"])
         coin = cheap["success"] + flip * (strong["success"] - cheap["success"])

@@ -84,9 +84,9 @@ def test_compare_gives_what_comes_of_the_rule_in_plain_python(own, worlds):
 
 def test_recommend_judges_it_beside_others(own, worlds):
     tried = [PureCheap(), own.TwoAlarms("risk")]
-    found = recommend(worlds["train"].episodes, worlds["development"], 16, policies=tried, folds=2)
+    found = recommend(worlds["development"], 16, training=worlds["train"].episodes, policies=tried, folds=2)
     assert found.name == "Two Alarms"
-    assert found.router().rule.policy == NAME
+    assert found.router.rule.policy == NAME
 
 
 def test_its_file_log_and_snapshots_go_on_as_those_of_any_router(router, worlds, tmp_path):

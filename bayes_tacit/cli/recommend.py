@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast, get_args
+from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 
 import typer
 
@@ -34,7 +34,7 @@ from bayes_tacit.progress import bars
 if TYPE_CHECKING:
     from bayes_tacit.data.costs import CostModel, LoggedCost, TokenCost
     from bayes_tacit.data.episodes import Episodes
-    from bayes_tacit.policies import Advice, LogsRecommendation, Recommendation, World
+    from bayes_tacit.policies import LogsRecommendation, Recommendation, World
 
 MOST_FOLDS = 1000
 """More would only take longer."""
@@ -59,6 +59,10 @@ def recommend(
         float,
         typer.Option(help="With which probability new tasks keep the cap; 0.5 leaves nothing to spare."),
     ] = 0.5,
+    at_most: Annotated[
+        float | None,
+        typer.Option(help="Highest cost of a single task by a handoff; the router hands off no later than keeps it."),
+    ] = None,
     handoff: Annotated[
         str, typer.Option(help="What Strong does: resume from Cheap's state, or restart the task.")
     ] = "resume",
@@ -82,9 +86,6 @@ def recommend(
     step_budget: Annotated[int | None, typer.Option(help="Steps an episode can have; for bounds from the log.")] = None,
     timing: Timing = "post_action",
     unmarked: Unmarked = "due",
-    choose: Annotated[
-        str, typer.Option(help="With too little data to tell: the simplest within one standard error, or the best.")
-    ] = "simplest",
     folds: Annotated[int, typer.Option(help="Parts of the cross-validation.")] = 5,
     table: Annotated[Path | None, typer.Option(help="Write what every policy is expected to give, .csv.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw success against cost, .png, .svg or .pdf.")] = None,
@@ -105,7 +106,6 @@ def recommend(
     Example: `bayes-tacit recommend episodes.jsonl --cap 50% --handoff restart --out router.json`
     """
     from bayes_tacit.model.spec import Unmarked as UnmarkedName
-    from bayes_tacit.policies.recommending import Choose
 
     validate.choice("--handoff", handoff, HANDOFFS)
     share = validate.number("--share", share, "a number above 0 and below 1", above=0, below=1)
@@ -114,7 +114,6 @@ def recommend(
     validate.whole("--seed", seed, 0)
     validate.choice("--timing", timing, TIMINGS)
     validate.choice("--unmarked", unmarked, get_args(UnmarkedName))
-    validate.choice("--choose", choose, get_args(Choose))
     if step_budget is not None:
         validate.whole("--step-budget", step_budget, 1)
     if (cap is None) == (value is None):
@@ -126,13 +125,9 @@ def recommend(
         if path is not None:
             new_file(path, *suffixes, force=force)
     known = counterfactuals is not None or handoff == "restart"
-    for option, given, why in (
-        ("--plot", plot, "are no curve"),
-        ("--report", report, "are no curve"),
-        ("--choose", choose, "name no best"),
-    ):
-        if not known and given not in {None, "simplest"}:
-            expected = f"--counterfactuals or --handoff restart as well: bounds {why}"
+    for option, given in (("--plot", plot), ("--report", report), ("--at-most", at_most), ("--value", value)):
+        if not known and given is not None:
+            expected = "--counterfactuals or --handoff restart as well: bounds do not say what comes of a handoff"
             raise InvalidDataError(expected, field=option, value=str(given))
     fitting = {"timing": timing, "unmarked": unmarked}
     frontier = STOPS if report is not None else 0 if plot is None else BUDGETS
@@ -141,38 +136,33 @@ def recommend(
         cost: CostModel | LoggedCost | TokenCost = prices_of(cheap_cost, strong_cost, restarts=True)
         if cheap_price is not None or strong_price is not None:
             cost = tokens_of(cheap_price, strong_price)
-        result: Advice | Recommendation | LogsRecommendation
-        if known and development is None:
-            steps = steps_of(episodes, strong_steps)
+        result: Recommendation | LogsRecommendation
+        if known:
+            kept = episodes if development is None else read_episodes(development)
+            steps = steps_of(kept, strong_steps)
             with about(*filter(None, (data, counterfactuals))):
-                world = _world(episodes, counterfactuals, cost, steps, handoff)
-            result = _advised(world, cap, value, confidence, folds, seed, fitting, frontier)
+                world = _world(kept, counterfactuals, cost, steps, handoff)
+            training = None if development is None else episodes
+            settings = {"value": value, "confidence": confidence, "at_most": at_most, "folds": folds, "seed": seed}
+            result = _recommended(world, cap, training, fitting, frontier=frontier, **settings)
             router = result.router
         else:
-            if cap is None:
-                expected = "a --cap instead: a value needs handoffs that are known, and no --development"
-                raise InvalidDataError(expected, field="--value", value=value)
             training, kept = _parts(episodes, development, share, seed)
             steps = steps_of(kept, strong_steps)
-            if known:
-                with about(*filter(None, (data, counterfactuals))):
-                    world = _world(kept, counterfactuals, cost, steps, handoff)
-                result = _judged(training, world, cap, folds, choose, seed, fitting, frontier)
-            else:
-                result = _from_logs(training, kept, cap, cost, step_budget, steps, fitting)
-            router = result.router().with_ranges_of(training).with_reader_of(training)
+            result = _from_logs(training, kept, str(cap), cost, step_budget, steps, fitting)
+            router = result.router.with_ranges_of(training).with_reader_of(training)
     router.save(out)
     written = {"written": str(out)}
     if table is not None:
         write_table(result.table, table)
         written["table_written"] = str(table)
     if plot is not None:
-        _draw(cast("Advice | Recommendation", result), plot)
+        _draw(cast("Recommendation", result), plot)
         written["plot_written"] = str(plot)
     if report is not None:
         from bayes_tacit.review.recommendation import recommendation_page
 
-        recommendation_page(cast("Advice | Recommendation", result), world, report)
+        recommendation_page(cast("Recommendation", result), world, report)
         written["report_written"] = str(report)
     show(f"{result}\n\nwritten: {', '.join(written.values())}", result.to_dict() | written, as_json=as_json)
 
@@ -217,58 +207,27 @@ def _world(
     return World(episodes, known.restarted(cost) if handoff == "restart" else known, None)
 
 
-def _judged(
-    training: Episodes,
-    world: World,
-    cap: str,
-    folds: int,
-    choose: str,
-    seed: int,
-    fitting: dict[str, str],
-    frontier: int,
-) -> Recommendation:
-    from bayes_tacit.policies import families, recommend
-
-    budget = _cap(cap, float(world.counterfactuals.pure_strong.cost.mean()))
-    policies = families(training, world, timing=fitting["timing"], options=fitting)  # type: ignore[arg-type]
-    with _bar() as advance:
-        return recommend(
-            training,
-            world,
-            budget,
-            policies=policies,
-            folds=folds,
-            choose=choose,  # type: ignore[arg-type]
-            seed=seed,
-            frontier=frontier,
-            progress=advance,
-        )
-
-
-def _advised(
+def _recommended(
     world: World,
     cap: str | None,
-    value: float | None,
-    confidence: float,
-    folds: int,
-    seed: int,
+    training: Episodes | None,
     fitting: dict[str, str],
-    frontier: int,
-) -> Advice:
-    from bayes_tacit.policies import advise, contest
+    **settings: Any,  # noqa: ANN401
+) -> Recommendation:
+    from bayes_tacit.policies import contest, recommend
 
     budget = None if cap is None else _cap(cap, float(world.counterfactuals.pure_strong.cost.mean()))
-    policies = contest(world, timing=fitting["timing"], options=fitting)  # type: ignore[arg-type]
-    settings = {"confidence": confidence, "folds": folds, "seed": seed, "frontier": frontier}
+    timing, searched = fitting["timing"], training is not None
+    policies = contest(world, timing=timing, options=fitting, searched=searched)  # type: ignore[arg-type]
     with _bar() as advance:
-        return advise(world, budget, value=value, policies=policies, progress=advance, **settings)  # type: ignore[arg-type]
+        return recommend(world, budget, training=training, policies=policies, progress=advance, **settings)
 
 
 @contextmanager
 def _bar() -> Iterator[Callable[[str, int, int], None]]:
     """Show on a terminal how far fitting and judging are; say nothing on a pipe."""
     with bars() as progress:
-        tasks = {stage: progress.add_task(stage, total=None) for stage in ("fitting", "judging", "frontier")}
+        tasks = {stage: progress.add_task(stage, total=None) for stage in ("fitting",)}
         yield lambda stage, done, of: progress.update(tasks[stage], completed=done, total=of)
 
 
@@ -298,7 +257,7 @@ def _from_logs(
     )
 
 
-def _draw(result: Advice | Recommendation, path: Path) -> None:
+def _draw(result: Recommendation, path: Path) -> None:
     from matplotlib.figure import Figure
 
     from bayes_tacit.review.plots import plot_recommendation

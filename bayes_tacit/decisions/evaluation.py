@@ -186,10 +186,7 @@ class World:
         Routers that share a rule and differ only in thresholds are evaluated together.
         """
         out = np.empty((len(AVERAGES), len(routers)))
-        groups: dict[tuple[object, ...], list[int]] = {}
-        for place, router in enumerate(routers):
-            groups.setdefault((id(router.rule), router.pace, router.call, router.timing), []).append(place)
-        for places in groups.values():
+        for places in _alike(routers):
             out[:, places] = self._group_points([routers[place] for place in places], seen)
         return pd.DataFrame(dict(zip(AVERAGES, out, strict=True)))
 
@@ -199,10 +196,7 @@ class World:
         Routers that share a rule and differ only in thresholds are evaluated together.
         """
         out = np.empty((2, len(routers), len(self)))
-        groups: dict[tuple[object, ...], list[int]] = {}
-        for place, router in enumerate(routers):
-            groups.setdefault((id(router.rule), router.pace, router.call, router.timing), []).append(place)
-        for places in groups.values():
+        for places in _alike(routers):
             out[:, places] = self._group_each([routers[place] for place in places])
         return out
 
@@ -376,11 +370,21 @@ def operating_points(
     return pd.DataFrame({"alpha": candidates.alpha, **columns, "target": candidates.target})
 
 
+def _alike(routers: Sequence[Router]) -> list[list[int]]:
+    """Put the places of routers together that differ in nothing but thresholds."""
+    groups: dict[tuple[object, ...], list[int]] = {}
+    for place, router in enumerate(routers):
+        key = id(router.rule), router.pace, router.last_handoff, router.call, router.timing
+        groups.setdefault(key, []).append(place)
+    return list(groups.values())
+
+
 def _columns(router: Router, found: Scores, n_steps: np.ndarray) -> np.ndarray:
     """Put all scores of an episode side by side: (episode, column), NaN where a crossing would hand over nothing."""
     opening = np.full(len(n_steps), np.nan) if found.opening is None else found.opening
-    closing = [] if found.closing is None else [found.closing]
-    return np.column_stack([opening, router.usable(found.steps, n_steps), *closing])
+    closing = [] if found.closing is None else [np.where(router.too_late(n_steps), np.nan, found.closing)]
+    late = router.too_late(handoff_steps(np.arange(found.steps.shape[1]), router.timing))
+    return np.column_stack([opening, np.where(late, np.nan, router.usable(found.steps, n_steps)), *closing])
 
 
 def _levels(router: Router, found: Scores, columns: int) -> np.ndarray:

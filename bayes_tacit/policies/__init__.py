@@ -7,12 +7,11 @@ its setting, makes the router of each, and says on a `World` what each gives. `c
 from bayes_tacit.decisions.evaluation import SingleSteps, World
 from bayes_tacit.policies.base import FittedPolicy, Policy
 from bayes_tacit.policies.comparison import Comparison, compare, describe, success_cost_curve
-from bayes_tacit.policies.crossfit import Advice, advise, contest
 from bayes_tacit.policies.from_logs import LogsRecommendation, recommend_from_logs
 from bayes_tacit.policies.learned import Cascade, EvoRoute, Landmark, PrefixRouter, Trim
 from bayes_tacit.policies.logistic import DABENCH, NEWTON, L2Logistic
 from bayes_tacit.policies.plain import Count, FirstAlarm, PureCheap, PureStrong, StepDeferral, TaskRouter
-from bayes_tacit.policies.recommending import Recommendation, families, recommend
+from bayes_tacit.policies.recommending import CrossFit, Recommendation, contest, recommend
 from bayes_tacit.policies.tacit_switch import PosteriorTacitSwitch, TacitSwitch, start_from
 from bayes_tacit.policies.tuned import TunedDeferral, TunedSwitch
 from bayes_tacit.policies.value import ByValue
@@ -20,11 +19,11 @@ from bayes_tacit.policies.value import ByValue
 __all__ = [
     "DABENCH",
     "NEWTON",
-    "Advice",
     "ByValue",
     "Cascade",
     "Comparison",
     "Count",
+    "CrossFit",
     "EvoRoute",
     "FirstAlarm",
     "FittedPolicy",
@@ -45,11 +44,9 @@ __all__ = [
     "TunedDeferral",
     "TunedSwitch",
     "World",
-    "advise",
     "compare",
     "contest",
     "describe",
-    "families",
     "recommend",
     "recommend_from_logs",
     "start_from",

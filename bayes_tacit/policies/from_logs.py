@@ -18,9 +18,10 @@ from bayes_tacit.estimates.map_fit import MapFit
 from bayes_tacit.policies.base import FittedPolicy
 from bayes_tacit.policies.learned import EvoRoute, Trim
 from bayes_tacit.policies.plain import FirstAlarm
-from bayes_tacit.policies.recommending import BY_LIKELIHOOD
 from bayes_tacit.policies.tacit_switch import TacitSwitch
 from bayes_tacit.router import Router
+
+BY_LIKELIHOOD = "TACIT-Switch, memory by likelihood"
 
 UNKNOWN = (
     "Paired rollouts do not say what comes of a handoff in the middle of a task, so neither success nor cost is known, "
@@ -65,6 +66,7 @@ class LogsRecommendation:
             f"{UNKNOWN}"
         )
 
+    @property
     def router(self) -> Router:
         """Return the router that decides so."""
         return self.fitted.router(self.setting)

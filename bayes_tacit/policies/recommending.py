@@ -1,594 +1,683 @@
-"""Which policy to use for one's own tasks, under a budget, and how sure that is.
+"""A recommendation that uses every task: each is judged by fits and a threshold that it had no part in.
 
-Every family is fitted, its setting chosen under the budget, and it is judged on tasks that it was not chosen on.
+Tasks are dealt into folds, all rollouts of a task into one. Each policy is fitted once without each fold, and says
+what every threshold would have given on the fold left out. The threshold for a fold is chosen on what the other folds
+gave; a policy is judged by what it gives then. What is written in the end is fitted on all tasks.
 """
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal, cast, get_args
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
+import xarray as xr
+from scipy import stats
 
 from bayes_tacit import validate
 from bayes_tacit.data.costs import StepCost
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.data.timing import DEFAULT_TIMING, Timing
 from bayes_tacit.decisions.evaluation import World
-from bayes_tacit.decisions.selection import Choice
-from bayes_tacit.errors import InvalidDataError, TacitError, TacitWarning
-from bayes_tacit.policies.base import FittedPolicy, Policy
-from bayes_tacit.policies.comparison import fitted_of
+from bayes_tacit.decisions.selection import SAME
+from bayes_tacit.errors import ConvergenceError, InvalidDataError, TacitError, TacitWarning
+from bayes_tacit.estimates.map_fit import MapFit, fit_map
+from bayes_tacit.policies.base import FittedPolicy, Policy, SearchedPolicy, Setting
 from bayes_tacit.policies.learned import Cascade, EvoRoute, Landmark, PrefixRouter, Trim
 from bayes_tacit.policies.plain import Count, FirstAlarm, PureCheap, PureStrong, StepDeferral, TaskRouter
 from bayes_tacit.policies.tacit_switch import TacitSwitch
-from bayes_tacit.policies.tuned import Learner, TunedDeferral, TunedSwitch
+from bayes_tacit.policies.tuned import STARTED_AND_PACED, Learner, TunedDeferral, TunedSwitch
+from bayes_tacit.policies.value import ByValue
 from bayes_tacit.router import Router
+from bayes_tacit.router.rule import CALL_OF
 
-Choose = Literal["simplest", "best"]
-"""What is named where the data cannot tell: the simplest within one standard error, or the best all the same."""
+COIN = "Coin flip"
+CHEAP, STRONG = PureCheap.name, PureStrong.name
+SURE = 0.8
+"""Probability of being above the coin flip below which nothing is named."""
 
-INDIFFERENT = 0.01
-"""One point of success: where a difference is not known more exactly than that, there is too little data to tell."""
+A_TENTH = 0.001
+"""A tenth of a point: what less is gained by is no reason to take the less simple policy."""
 
-DRAWS = 4000
-"""Draws of the Bayesian bootstrap."""
+FEWEST = 40
+"""Tasks below which nothing is recommended."""
 
-AT_ONCE = 1 << 22
-"""Weights that are drawn at a time."""
+DRAWS = 2000
+CONTRARY = 0.02
+"""Share of pairs that are added with the other outcome where windows could be met exactly."""
 
-BY_LIKELIHOOD = "TACIT-Switch, memory by likelihood"
-STARTED_AND_PACED = ("memory", "pace", "start_level")
+MOST_TIMES = 1000
+"""More tasks than so many times those there are, and nobody need wait for them."""
+
+type Progress = Callable[[str, int, int], None]
 
 
-def families(
-    training: Episodes,
-    development: World,
-    *,
-    timing: Timing = DEFAULT_TIMING,
-    options: Mapping[str, Any] | None = None,
+def held_fit(episodes: Episodes, **options: Any) -> MapFit:  # noqa: ANN401
+    """Return the paper's estimate, and where it has none one that a few contrary tasks hold.
+
+    Where every window and censored rollout can be met exactly the scale s has no optimum above zero. Then a fiftieth of
+    the tasks that Strong solves, two at least, are added with Cheap's outcome turned round, as a prior that says that
+    such tasks exist; a warning says so.
+    """
+    try:
+        return fit_map(episodes, **options)
+    except ConvergenceError:
+        outcomes = episodes.outcomes
+        pick = []
+        for label in ("01", "11"):
+            rows = np.flatnonzero(outcomes == label)
+            pick += rows[:: max(1, len(rows) // max(2, int(CONTRARY * len(episodes))))].tolist()
+        if not pick:
+            raise
+        some = episodes.take(pick).dataset
+        blank = ("episode", np.full(len(pick), np.nan))
+        turned = some.assign(
+            cheap_success=("episode", ~some["cheap_success"].values.astype(bool)), window_start=blank, window_end=blank
+        )
+        ids = [f"contrary-{number}" for number in range(len(pick))]
+        turned = turned.assign_coords(episode=np.array(ids, dtype=object))
+        whole = episodes.dataset.assign_coords(episode=np.array([str(one) for one in episodes.ids], dtype=object))
+        names = ["features", "diagnostics", "n_steps", "cheap_success", "strong_success", "window_start", "window_end"]
+        both = xr.concat([whole[names], turned[names]], dim="episode", join="outer")
+        fit = fit_map(Episodes(both), **options)
+        warnings.warn(
+            f"its scale s has no optimum on these tasks, so {len(pick)} contrary ones hold it, as a prior",
+            TacitWarning,
+            stacklevel=2,
+        )
+        return fit
+
+
+def contest(
+    world: World, *, timing: Timing = DEFAULT_TIMING, options: Mapping[str, Any] | None = None, searched: bool = False
 ) -> tuple[Policy, ...]:
-    """Return every policy of the library that can be judged in a world, from the simplest on.
+    """Return the policies that are tried, from the simplest on.
 
     Parameters
     ----------
-    training
-        Episodes with the diagnostics that rules of one diagnostic look at, one rule each.
-    development
-        What it knows decides what can be judged: single steps of Strong only where they can be replayed, handoffs that
-        resume only where their counterfactuals are known. A restart can always be judged.
+    world
+        What it knows decides what can be judged: single steps of Strong only where they can be replayed.
     timing
         What a checkpoint is.
     options
         What `fit_map` is called with besides.
+    searched
+        Whether those are tried as well that search their numbers on tasks that they were not fitted on, and Prefix
+        router; they need `recommend(..., training=...)`.
 
     Examples
     --------
     >>> from bayes_tacit import StepCost, load_example
     >>> episodes = load_example()
     >>> world = World.from_restarts(episodes, strong_steps=episodes.n_steps, cost=StepCost(cheap=1, strong=3))
-    >>> for policy in families(episodes, world)[2:]:
-    ...     print(policy.name)
-    Task Router
-    First Alarm (repeat)
-    First Alarm (uncertainty)
-    First Alarm (stalled)
-    First Alarm (invalid)
-    Count
-    Prefix router
-    Cascade
-    Landmark
-    EvoRoute analogue
-    TACIT-Switch
-    TACIT-Switch with memory
-    TACIT-Switch with memory, start and pace
-    Tuned switch
+    >>> [policy.name for policy in contest(world)][-4:]
+    ['TACIT-Switch', 'TACIT-Switch with memory', 'Advantage', 'Induction']
     """
-    known = development.counterfactuals.handoff
-    fitting = {"timing": timing} | dict(options or {})
-    learner = Learner(fitting)
-    names = training.diagnostic_names
-    replayed = names if development.single_steps is not None else ()
-
-    def label(name: str, diagnostic: str) -> str:
-        return name if len(names) == 1 else f"{name} ({diagnostic})"
-
-    found: list[Policy] = [PureCheap(), PureStrong(), TaskRouter()]
-    found += [FirstAlarm(one, timing, known, name=label("First Alarm", one)) for one in names]
-    found.append(Count(timing=timing, handoff=known))
-    found += [StepDeferral(one, timing=timing, name=label("Step Deferral", one)) for one in replayed]
-    found += [
-        PrefixRouter(),
+    kind = world.counterfactuals.handoff
+    names = world.episodes.diagnostic_names
+    replayed = names if world.single_steps is not None else ()
+    cost = world.cost if isinstance(world.cost, StepCost) and world.cost.strong > 0 else EvoRoute.cost
+    given = {"timing": timing, "unmarked": "due"} | dict(options or {})
+    fitting: dict[str, Any] = {"restarts": 2} | given
+    remembering = fitting | {"clock": True, "memory": 0.8}
+    known = world.counterfactuals
+    found: list[Policy] = [
+        PureCheap(),
+        PureStrong(),
+        TaskRouter(),
+        *(FirstAlarm(one, timing, kind, name=f"First Alarm ({one})") for one in names),
+        Count(timing=timing, handoff=kind),
+        *(StepDeferral(one, timing=timing, name=f"Step Deferral ({one})") for one in replayed),
         Cascade(),
-        *(
-            [Trim(timing=timing, unmarked=fitting.get("unmarked", "due"))]
-            if development.single_steps is not None
-            else []
-        ),
-        Landmark(timing=timing, handoff=known),
-        EvoRoute(cost=_step_cost(development), timing=timing, handoff=known),
-        TacitSwitch(options=fitting, handoff=known),
-        TunedSwitch(("memory",), learner, known, name="TACIT-Switch with memory"),
-        TunedSwitch(STARTED_AND_PACED, learner, known, name="TACIT-Switch with memory, start and pace"),
+        *([Trim(timing=timing, unmarked=given["unmarked"])] if replayed else []),
+        Landmark(timing=timing, handoff=kind),
+        EvoRoute(cost=cost, timing=timing, handoff=kind),
+        TacitSwitch(estimator=partial(held_fit, **fitting), handoff=kind),
+        TacitSwitch(estimator=partial(held_fit, **remembering), handoff=kind, name="TACIT-Switch with memory"),
+        ByValue(known, timing=timing),
+        ByValue(known, waiting=True, timing=timing, name="Induction"),
     ]
-    found += [TunedDeferral(one, timing=timing, name=label("Step Deferral by task", one)) for one in replayed]
-    found.append(TunedSwitch(learner=learner, handoff=known))
-    if known == "resume":
-        found.append(TunedSwitch(learner=learner, handoff="restart", name="Tuned switch, restart"))
+    if searched:
+        learner = Learner(given)
+        found += [
+            PrefixRouter(),
+            TunedSwitch(("memory",), learner, kind, name="Tuned memory"),
+            TunedSwitch(STARTED_AND_PACED, learner, kind, name="Tuned memory, start and pace"),
+            *(TunedDeferral(one, timing=timing, name=f"Step Deferral by task ({one})") for one in replayed),
+            TunedSwitch(learner=learner, handoff=kind),
+        ]
     return tuple(found)
-
-
-def _step_cost(world: World) -> StepCost:
-    """Return what steps cost in a world; where that is no number a step, what is usual in the paper."""
-    priced = isinstance(world.cost, StepCost) and world.cost.strong > 0
-    return cast("StepCost", world.cost) if priced else EvoRoute.cost
 
 
 @dataclass(frozen=True, eq=False)
 class Recommendation:
-    """The policy to use, and the evidence.
+    """What to run, and what to expect of it.
 
     Attributes
     ----------
     name
-        Its name.
-    fitted, choice
-        The policy, fitted on training episodes, and what was chosen for it on all development tasks.
+        The policy; "Pure Cheap" where nothing is worth more than a coin flip.
+    router
+        It, fitted on all tasks, as it will run.
+    setting
+        The chosen thresholds in words.
     cap
-        The budget.
+        The highest mean cost of a task; infinite where a success has a `value` instead.
     table
-        A row for each policy, from the simplest on: `policy`, its `setting` in words, held-out `success` with the ends
-        `success_lower` and `success_upper` of its interval, `cost`, `probability_best` (that no other has more
-        success on tasks like these), `ahead` (by how much the recommended one is ahead of it) with its interval, and
-        `development_success` and `development_cost` of the chosen setting, on the tasks that it was chosen on.
+        A row for each policy, the coin flip among them: `policy`, its `setting`, `success` with its interval and `cost`
+        on tasks left out, `above_coin` with its interval, success above the coin flip of the same cost, the probability
+        `above` that this is more than nothing, why it cannot be named where there is a `reason`, and what its fit
+        warned of as a `note`.
     expected
-        `success` and `cost` to expect on new tasks, with the ends of their intervals.
-    best
-        The policy with the most held-out success.
-    simplest
-        The simplest policy within one standard error of the best where there is too little data to tell the two apart;
-        otherwise the best.
-    left_out
-        Policies that could not be fitted, judged or paid for, with the reason.
+        `success` and `cost` to expect of as many new tasks, by the whole procedure, with the ends of intervals that
+        count the new tasks' own noise; `above_coin` and `above` likewise.
+    gain
+        Whether there is anything to gain.
+    needed
+        Where there is not, with about how many tasks a gain would show, by the learning curve; None for more than a
+        thousand times as many.
     n_tasks
-        How many development tasks there were.
+        How many tasks there were.
+    confidence
+        With which probability the mean cost of new tasks is within the cap.
     frontier
-        What it gives at other budgets, if that was asked for: `cap`, held-out `success` with its interval, and `cost`.
+        What the named policy gives at other budgets: `cap`, `success` with its interval, `cost`.
     """
 
     name: str
-    fitted: FittedPolicy
-    choice: Choice
+    router: Router
+    setting: str
     cap: float
     table: pd.DataFrame
     expected: Mapping[str, float]
-    best: str
-    simplest: str
-    left_out: Mapping[str, str]
+    gain: bool
+    needed: int | None
     n_tasks: int
+    confidence: float
     frontier: pd.DataFrame | None = None
 
     @property
-    def setting(self) -> Mapping[str, object]:
-        """The chosen setting, as `fitted.outcomes(world, setting)` and `fitted.router(setting)` take it."""
-        return self.choice.point
-
-    @property
-    def too_little(self) -> bool:
-        """Whether there is too little data to tell the best from a simpler policy."""
-        return self.simplest != self.best
-
-    @property
     def reason(self) -> str:
-        """Why this one, in a few sentences."""
-        row = self._row(self.name)
-        expected = self.expected
-        said = [
-            f"{self.name} is recommended: on new tasks expect {expected['success']:.1%} success "
-            f"({expected['success_lower']:.1%} to {expected['success_upper']:.1%}) at a cost of "
-            f"{expected['cost']:.4g} ({expected['cost_lower']:.4g} to {expected['cost_upper']:.4g}), under a cap of "
-            f"{self.cap:.4g}."
-        ]
-        if not self.too_little:
-            said.append(f"It is the best of {len(self.table)} with probability {row['probability_best']:.0%}.")
-        elif self.name == self.simplest:
-            ahead = -float(self._row(self.best)["ahead"])
-            said.append(
-                f"{self.n_tasks} development tasks are too few to tell whether {self.best} is better (it is "
-                f"{100 * ahead:+.1f} points ahead on them), so the simplest policy within one standard error is taken."
-            )
-        else:
-            ahead = float(self._row(self.simplest)["ahead"])
-            said.append(
-                f"It has the most held-out success and is the best of {len(self.table)} with probability "
-                f"{row['probability_best']:.0%}, but {self.n_tasks} development tasks are too few to tell it from "
-                f"{self.simplest}, the simplest policy within one standard error (it is {100 * ahead:+.1f} points "
-                "ahead of that)."
-            )
-        return " ".join(said)
-
-    def router(self) -> Router:
-        """Return the router that decides so, to be saved and run by an agent."""
-        return self.fitted.router(self.setting)
+        """What to do, and why, in a few sentences."""
+        e = self.expected
+        budget = "" if math.isinf(self.cap) else f" under a cap of {self.cap:.4g}"
+        if not self.gain:
+            more = "" if self.needed is None else f"; with about {self.needed:,} a gain would show"
+            best = f"the best of what was tried is {100 * e['above_coin']:+.1f} points above"
+            sure = f"above it with probability {e['above']:.0%} ({self.n_tasks} tasks{more})"
+            return f"Nothing to gain here{budget}: {best} a coin flip of the same cost, {sure}. {self.name} is written."
+        kept = "" if math.isinf(self.cap) else f", which new tasks keep with probability {self.confidence:.0%}"
+        note = self.table.loc[self.table["policy"] == self.name, "note"].item()
+        return (
+            f"{self.name} is recommended ({self.setting}): expect {e['success']:.1%} success "
+            f"({e['success_lower']:.1%} to {e['success_upper']:.1%} of {self.n_tasks} new tasks) at a cost of "
+            f"{e['cost']:.4g} ({e['cost_lower']:.4g} to {e['cost_upper']:.4g}){budget}{kept}. That is "
+            f"{100 * e['above_coin']:.1f} points above a coin flip of the same cost, above it with probability "
+            f"{e['above']:.0%}." + (f" Note: {note}." if note else "")
+        )
 
     def to_dict(self) -> dict[str, object]:
-        """Return everything but the fitted policy, as JSON takes it."""
+        """Return everything but the router, as JSON takes it."""
+        table = self.table.astype(object).where(self.table.notna(), None)
         return {
             "policy": self.name,
-            "setting": dict(self.setting),
-            "cap": self.cap,
+            "setting": self.setting,
+            "cap": None if math.isinf(self.cap) else self.cap,
             "expected": dict(self.expected),
-            "best": self.best,
-            "simplest": self.simplest,
-            "too_little_data": self.too_little,
-            "development_tasks": self.n_tasks,
-            "policies": self.table.to_dict("records"),
-            "left_out": dict(self.left_out),
+            "gain": self.gain,
+            "needed": self.needed,
+            "tasks": self.n_tasks,
+            "confidence": self.confidence,
+            "policies": table.to_dict("records"),
             "frontier": None if self.frontier is None else self.frontier.to_dict("records"),
         }
 
-    def _row(self, name: str) -> pd.Series[Any]:
-        return self.table.iloc[int((self.table["policy"] == name).argmax())]
-
     def __repr__(self) -> str:
-        shown = pd.DataFrame({"policy": self.table["policy"], "cost": self.table["cost"].map("{:.4g}".format)})
-        for name in ("success", "success_lower", "success_upper", "probability_best", "ahead"):
+        shown = pd.DataFrame({"policy": self.table["policy"]})
+        for name in ("success", "success_lower", "success_upper", "above_coin", "above"):
             shown[f"{name}, %"] = (100 * self.table[name]).map("{:.1f}".format)
+        shown["cost"] = self.table["cost"].map("{:.4g}".format)
+        shown["cannot be named because"] = self.table["reason"].str.slice(0, 60)
         return f"{self.reason}\n\n{shown.to_string(index=False)}"
 
 
-FEWEST = 20
-"""Development tasks below which nothing is recommended."""
-
-
 def recommend(
-    training: Episodes,
-    development: World,
-    cap: float,
+    world: World,
+    cap: float | None = None,
     *,
+    value: float | None = None,
+    confidence: float = 0.5,
+    at_most: float | None = None,
+    training: Episodes | None = None,
     policies: Iterable[Policy | FittedPolicy] | None = None,
     folds: int = 5,
     probability: float = 0.95,
-    indifferent: float = INDIFFERENT,
-    choose: Choose = "simplest",
-    seed: int = 0,
     frontier: int = 0,
-    progress: Callable[[str, int, int], None] | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
 ) -> Recommendation:
-    """Fit every family, choose each one's setting under the cap, and name the one to use.
-
-    Each policy is judged by cross-validation on the development tasks: its setting is chosen without the tasks that it
-    is judged on, so a policy with many numbers gains nothing by fitting them to chance. The expected success and cost
-    of what is named are those of the whole procedure: each part of the tasks is judged under the policy that the other
-    parts would have named.
+    """Try every policy on all tasks by cross-fitting, and name the one that gains most above a coin flip.
 
     Parameters
     ----------
-    training
-        What policies are fitted on.
-    development
-        Tasks for which it is known what comes of handoffs. From paired logs alone, `World.from_restarts`.
+    world
+        All tasks, for which it is known what comes of handoffs. Rollouts of one task, by a carried `task`, stay
+        together.
     cap
-        The highest mean cost of a task.
+        The highest mean cost of a task; or instead
+    value
+        what a success is worth: then success times value minus cost is what counts.
+    confidence
+        With which probability the mean cost of new tasks has to be within the cap; 0.5 leaves nothing to spare.
+    at_most
+        The highest cost of a single task by a handoff: the router hands off no later than at the last step up to which
+        every task here would have kept it.
+    training
+        Other episodes, if policies are to be fitted on those; then only thresholds are chosen in the world.
     policies
-        What is tried, fitted or not, from the simplest on; by default `families(training, development)`.
+        What is tried, from the simplest on; by default `contest(world)`. What is fitted already is taken as it is.
     folds
-        Parts of the cross-validation.
+        Parts that are left out in turn.
     probability
         Mass of the intervals.
-    indifferent
-        A difference of success that is not known more exactly than this counts as not known: there is too little data
-        to tell.
-    choose
-        What is named where there is too little data to tell: `"simplest"`, the simplest policy within one standard
-        error of the best, or `"best"`, the one with the most held-out success all the same.
-    seed
-        Decides parts and draws.
     frontier
-        At how many budgets, from Pure Cheap's cost to Pure Strong's, to judge what is recommended as well.
+        At how many budgets to judge what is named as well.
+    seed
+        Decides the parts and draws.
     progress
-        Called with what is done, how much of it is done, and of how much, for a bar of progress.
+        Called with what is done, how much of it is done, and of how much.
+
+    See Also
+    --------
+    CrossFit : several budgets from one set of fits.
 
     Examples
     --------
     >>> from bayes_tacit import StepCost, load_example
-    >>> from bayes_tacit.policies import FirstAlarm, TacitSwitch, TaskRouter
-    >>> parts = load_example().split({"training": 0.5, "development": 0.5})
-    >>> development = World.from_restarts(
-    ...     parts["development"], strong_steps=parts["development"].n_steps, cost=StepCost(cheap=1, strong=3)
-    ... )
-    >>> tried = [TaskRouter(), FirstAlarm("uncertainty", handoff="restart"), TacitSwitch(handoff="restart")]
-    >>> result = recommend(parts["training"], development, cap=40, policies=tried)
-    >>> result.name, result.best, result.too_little      # 600 tasks cannot tell the two apart, so the simpler one
-    ('Task Router', 'TACIT-Switch', True)
-    >>> recommend(parts["training"], development, cap=40, policies=tried, choose="best").name
+    >>> from bayes_tacit.policies import FirstAlarm, PureCheap, TacitSwitch
+    >>> episodes = load_example()
+    >>> world = World.from_restarts(episodes, strong_steps=episodes.n_steps, cost=StepCost(cheap=1, strong=3))
+    >>> tried = [PureCheap(), FirstAlarm("uncertainty", handoff="restart"), TacitSwitch(handoff="restart")]
+    >>> recommend(world, cap=40, policies=tried).name
     'TACIT-Switch'
     """
-    _check(training, development)
-    cap = validate.number("cap", cap, "a finite number >= 0", least=0)
-    folds = validate.whole("folds", folds, 2, 100_000)
-    probability = validate.probability("probability", probability)
-    validate.choice("choose", choose, get_args(Choose))
-    tell = progress or (lambda *_: None)
-    tried = tuple(families(training, development) if policies is None else policies)
-    fitted, choices, left_out = _fit_all(tried, training, development, cap, tell)
-    done = iter(range(1, folds * len(fitted) + 1))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TacitWarning)
-        judged = cross_validate(
-            fitted,
-            development,
-            cap,
-            folds=folds,
-            seed=seed,
-            progress=lambda: tell("judging", next(done), folds * len(fitted)),
-        )
-    named = name_one(judged.success, indifferent, choose)
-    name = judged.names[named.row]
-    curve = _frontier(fitted[name], development, frontier, probability, seed, tell) if frontier else None
-    return Recommendation(
-        name=name,
-        fitted=fitted[name],
-        choice=choices[name],
-        cap=cap,
-        table=_table(judged, named, fitted, choices, probability, seed),
-        expected=_expected(judged, indifferent, choose, probability, seed),
-        best=judged.names[named.best],
-        simplest=judged.names[named.simplest],
-        left_out=left_out,
-        n_tasks=len(development),
-        frontier=curve,
-    )
-
-
-def _fit_all(
-    tried: tuple[Policy | FittedPolicy, ...],
-    training: Episodes,
-    development: World,
-    cap: float,
-    tell: Callable[[str, int, int], None],
-) -> tuple[dict[str, FittedPolicy], dict[str, Choice], dict[str, str]]:
-    """Fit and choose; what cannot be fitted, judged or paid for is left out, with the reason."""
-    fitted: dict[str, FittedPolicy] = {}
-    choices: dict[str, Choice] = {}
-    left_out: dict[str, str] = {}
-    for done, policy in enumerate(tried, 1):
-        if policy.name in fitted or policy.name in left_out:
-            raise InvalidDataError("policies with different names: give name=...", field="policies", value=policy.name)
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", TacitWarning)
-                one = fitted_of(policy, training)
-                choices[policy.name] = one.choose(development, cap)
-            fitted[policy.name] = one
-        except TacitError as error:
-            left_out[policy.name] = str(error)
-        tell("fitting", done, len(tried))
-    if not fitted:
-        reasons = "; ".join(f"{name}: {reason}" for name, reason in left_out.items())
-        raise InvalidDataError(f"a cap that some policy can keep ({reasons})", field="cap", value=cap)
-    return fitted, choices, left_out
-
-
-def _table(
-    judged: Judged,
-    named: Named,
-    fitted: Mapping[str, FittedPolicy],
-    choices: Mapping[str, Choice],
-    probability: float,
-    seed: int,
-) -> pd.DataFrame:
-    """Say of each policy what it is expected to give, and how it stands to the named one."""
-    success = posterior_means(judged.success, seed)
-    ahead = success[:, [named.row]] - success
-    tails = [(1 - probability) / 2, (1 + probability) / 2]
-    (low, high), (low_ahead, high_ahead) = (np.quantile(draws, tails, axis=0) for draws in (success, ahead))
-    best = np.bincount(success.argmax(axis=1), minlength=len(judged.names)) / len(success)
-    return pd.DataFrame(
-        {
-            "policy": judged.names,
-            "setting": [fitted[name].in_words(choices[name]) for name in judged.names],
-            "success": judged.success.mean(axis=1),
-            "success_lower": low,
-            "success_upper": high,
-            "cost": judged.cost.mean(axis=1),
-            "probability_best": best,
-            "ahead": judged.success[named.row].mean() - judged.success.mean(axis=1),
-            "ahead_lower": low_ahead,
-            "ahead_upper": high_ahead,
-            "development_success": [choices[name].success for name in judged.names],
-            "development_cost": [choices[name].cost for name in judged.names],
-        }
-    )
-
-
-def _expected(judged: Judged, indifferent: float, choose: Choose, probability: float, seed: int) -> dict[str, float]:
-    """Judge the whole procedure: every part under what the other parts name."""
-    n = len(judged.fold)
-    success, cost = np.empty((2, n))
-    for part in np.unique(judged.fold):
-        held_out = judged.fold == part
-        row = name_one(judged.success[:, ~held_out], indifferent, choose).row
-        success[held_out], cost[held_out] = judged.success[row, held_out], judged.cost[row, held_out]
-    draws = posterior_means(np.stack([success, cost]), seed)
-    tails = [(1 - probability) / 2, (1 + probability) / 2]
-    (success_lower, cost_lower), (success_upper, cost_upper) = np.quantile(draws, tails, axis=0).tolist()
-    return {
-        "success": float(success.mean()),
-        "success_lower": success_lower,
-        "success_upper": success_upper,
-        "cost": float(cost.mean()),
-        "cost_lower": cost_lower,
-        "cost_upper": cost_upper,
-    }
-
-
-def _frontier(
-    policy: FittedPolicy,
-    development: World,
-    n: int,
-    probability: float,
-    seed: int,
-    tell: Callable[[str, int, int], None],
-) -> pd.DataFrame:
-    """Judge one policy at budgets from Pure Cheap's cost to Pure Strong's, half of the tasks by the other's choice."""
-    ends = (development.counterfactuals.pure_cheap.cost.mean(), development.counterfactuals.pure_strong.cost.mean())
-    caps = np.linspace(*ends, validate.whole("frontier", n, 2))
-    tails = [(1 - probability) / 2, (1 + probability) / 2]
-    rows = []
-    for done, cap in enumerate(caps, 1):
-        judged = cross_validate({policy.name: policy}, development, float(cap), folds=2, seed=seed)
-        lower, upper = np.quantile(posterior_means(judged.success, seed), tails)
-        point = {"success": judged.success.mean(), "success_lower": lower, "success_upper": upper}
-        rows.append({"cap": float(cap), **point, "cost": judged.cost.mean()})
-        tell("frontier", done, n)
-    return pd.DataFrame(rows)
-
-
-def _check(training: Episodes, development: World) -> None:
-    for field, value, kind in (("training", training, Episodes), ("development", development, World)):
-        if not isinstance(value, kind):
-            raise InvalidDataError(kind.__name__, field=field, value=value)
-    if len(development) < FEWEST:
-        expected = f"at least {FEWEST}: fewer cannot tell policies apart"
-        raise InvalidDataError(expected, field="number of development tasks", value=len(development))
-
-
-@dataclass(frozen=True, eq=False)
-class Judged:
-    """Success and cost by development task and policy, each under a setting that was chosen without the task.
-
-    Attributes
-    ----------
-    names
-        The policies.
-    success, cost
-        (policy, task).
-    fold
-        (task,), the part that each task was held out with.
-    """
-
-    names: tuple[str, ...]
-    success: np.ndarray
-    cost: np.ndarray
-    fold: np.ndarray
-
-
-def cross_validate(
-    fitted: Mapping[str, FittedPolicy],
-    development: World,
-    cap: float,
-    *,
-    folds: int,
-    seed: int,
-    progress: Callable[[], None] = lambda: None,
-) -> Judged:
-    """Hold out each part of the tasks in turn, choose every policy's setting on the rest, and look what it gives there.
-
-    Parameters
-    ----------
-    fitted
-        By name.
-    development
-        The tasks.
-    cap
-        The budget.
-    folds
-        How many parts.
-    seed
-        Decides the parts.
-    progress
-        Called after each choice, for a bar of progress.
-    """
-    n = len(development)
-    fold = np.random.default_rng(seed).permutation(n) % folds
-    success, cost = np.empty((2, len(fitted), n))
-    for part in range(folds):
-        rest, held_out = development.take(np.flatnonzero(fold != part)), development.take(np.flatnonzero(fold == part))
-        for row, policy in enumerate(fitted.values()):
-            success[row, fold == part], cost[row, fold == part] = _held_out(policy, rest, held_out, cap)
-            progress()
-    return Judged(tuple(fitted), success, cost, fold)
-
-
-def _held_out(policy: FittedPolicy, rest: World, held_out: World, cap: float) -> tuple[np.ndarray, np.ndarray]:
-    try:
-        outcomes = policy.outcomes(held_out, policy.choose(rest, cap).point)
-    except InvalidDataError:
-        # On these tasks nothing of it is within the cap, though on all it is: then Cheap goes on alone.
-        outcomes = held_out.counterfactuals.pure_cheap
-    return outcomes.success, outcomes.cost
+    settings = _Budget.of(cap, value, confidence)
+    fits = CrossFit.of(world, policies, training=training, at_most=at_most, folds=folds, seed=seed, progress=progress)
+    return fits._named(settings, probability, frontier)
 
 
 @dataclass(frozen=True)
-class Named:
-    """Which policy to use.
+class _Budget:
+    """What a choice has to keep: a cap with some confidence, or what a success is worth."""
+
+    cap: float
+    worth: float | None
+    confidence: float
+
+    @classmethod
+    def of(cls, cap: float | None, value: float | None, confidence: float) -> _Budget:
+        if (cap is None) == (value is None):
+            raise InvalidDataError("one of cap and value", field="cap and value", value=(cap, value))
+        most = math.inf if cap is None else validate.number("cap", cap, "a finite number >= 0", least=0)
+        worth = None if value is None else validate.number("value", value, "a number above 0", above=0)
+        sure = validate.number("confidence", confidence, "a number from 0.5 to below 1", least=0.5, below=1)
+        return cls(most, worth, sure)
+
+    def pick(self, held: np.ndarray, run: np.ndarray) -> int | None:
+        """Return the setting with the most success within the cap, or with the highest net value; None for none.
+
+        A setting has to keep the cap on tasks left out, and as its router will run (`run`, its mean cost then). With a
+        confidence above one half it has to keep the cap by a t-bound on its mean cost, and so have all that cost less:
+        settings are tested from the cheapest on, up to the first that fails, so the choice among them is free.
+        """
+        success, cost = held.mean(axis=2)
+        if self.worth is not None:
+            return int((self.worth * success - cost).argmax())
+        n = held.shape[2]
+        bound = np.maximum(cost, run)
+        if self.confidence > 0.5:
+            bound = bound + stats.t.ppf(self.confidence, n - 1) * held[1].std(axis=1, ddof=1) / np.sqrt(n)
+        order = np.argsort(cost, kind="stable")
+        fails = bound[order] > self.cap * (1 + SAME)
+        # Without a bound, costs need not rise along with those of the router as it runs.
+        within = order[~fails] if self.confidence == 0.5 else order[: int(fails.argmax())] if fails.any() else order
+        if not len(within):
+            return None
+        best = within[success[within] >= success[within].max() - 1e-12]
+        return int(best[cost[best].argmin()])
+
+
+@dataclass(frozen=True, eq=False)
+class _Tried:
+    """One policy, fitted on all tasks.
+
+    Success and cost of each setting on tasks left out (2, setting, task), and its mean cost as it will run; no settings
+    where they are searched under each cap.
+    """
+
+    fitted: FittedPolicy
+    held: np.ndarray
+    run: np.ndarray
+    note: str
+
+
+@dataclass(frozen=True, eq=False)
+class CrossFit:
+    """Policies, fitted on all tasks and without each fold: what recommendations under any budget are made from.
 
     Attributes
     ----------
-    row
-        Its row.
-    best
-        The row with the most success.
-    simplest
-        The row of the simplest policy that the data cannot tell from the best; where they can, that of the best.
-    """
-
-    row: int
-    best: int
-    simplest: int
-
-    @property
-    def too_little(self) -> bool:
-        """Whether there is too little data to tell the best from a simpler one."""
-        return self.simplest != self.best
-
-
-def name_one(success: np.ndarray, indifferent: float = INDIFFERENT, choose: Choose = "simplest") -> Named:
-    """Name a policy, from successes (policy, task) in the order of simplicity.
-
-    The one with the most success is named. But where its gain over the simplest within one standard error of it is not
-    known to `indifferent`, that simplest one is: a rule that is easier to run needs no evidence that it is better.
-    With `choose="best"` the one with the most success is named all the same.
+    world
+        The tasks.
+    policies
+        What was tried.
+    groups, fold
+        Of each task: the number of the task whose rollout it is, and the part that it is left out with.
+    known, reasons
+        By name: what could be fitted, and why the others could not.
+    last_handoff
+        The last step from which Strong may take over; None for any.
+    seed
+        Decides draws.
 
     Examples
     --------
-    >>> clear = np.array([[0.0] * 10 + [1.0] * 10, [1.0] * 20])
-    >>> name_one(clear)
-    Named(row=1, best=1, simplest=1)
-    >>> by_luck = np.array([[0.0] * 10 + [1.0] * 10, [1.0] * 9 + [0.0] * 9 + [1.0] * 2])
-    >>> name_one(by_luck)
-    Named(row=0, best=1, simplest=0)
-    >>> name_one(by_luck, choose="best")
-    Named(row=1, best=1, simplest=0)
+    >>> from bayes_tacit import StepCost, load_example
+    >>> episodes = load_example()
+    >>> world = World.from_restarts(episodes, strong_steps=episodes.n_steps, cost=StepCost(cheap=1, strong=3))
+    >>> fits = CrossFit.of(world, [PureCheap(), FirstAlarm("uncertainty", handoff="restart")])
+    >>> [fits.recommend(cap, confidence=0.9).name for cap in (30, 45)]
+    ['First Alarm', 'First Alarm']
     """
-    best = int(success.mean(axis=1).argmax())
-    difference = success[best] - success
-    error = difference.std(axis=1) / np.sqrt(success.shape[1])
-    simplest = int(np.flatnonzero(difference.mean(axis=1) <= error)[0])
-    if error[simplest] <= indifferent:
-        simplest = best
-    return Named(simplest if choose == "simplest" else best, best, simplest)
+
+    world: World
+    policies: tuple[Policy | FittedPolicy, ...]
+    groups: np.ndarray
+    fold: np.ndarray
+    known: Mapping[str, _Tried]
+    reasons: Mapping[str, str]
+    last_handoff: int | None
+    seed: int
+
+    @classmethod
+    def of(
+        cls,
+        world: World,
+        policies: Iterable[Policy | FittedPolicy] | None = None,
+        *,
+        training: Episodes | None = None,
+        at_most: float | None = None,
+        folds: int = 5,
+        seed: int = 0,
+        progress: Progress | None = None,
+    ) -> CrossFit:
+        """Fit every policy; parameters are those of `recommend`."""
+        if not isinstance(world, World):
+            raise InvalidDataError("World", field="world", value=world)
+        if len(world) < FEWEST:
+            raise InvalidDataError(
+                f"at least {FEWEST}: fewer cannot tell policies apart", field="number of tasks", value=len(world)
+            )
+        tried = tuple(contest(world) if policies is None else policies)
+        names = [policy.name for policy in tried]
+        if len(set(names)) < len(names):
+            raise InvalidDataError("policies with different names: give name=...", field="policies", value=names)
+        groups = _groups(world.episodes)
+        n = int(groups.max()) + 1
+        folds = min(validate.whole("folds", folds, 2, 100_000), n)
+        fold = np.random.default_rng(seed).permutation(n)[groups] % folds
+        last = None if at_most is None else _last_handoff(world, at_most)
+        known: dict[str, _Tried] = {}
+        reasons: dict[str, str] = {}
+        for done, policy in enumerate(tried, 1):
+            try:
+                known[policy.name] = _try(policy, world, training, fold, last)
+            except TacitError as error:
+                reasons[policy.name] = str(error)
+            if progress is not None:
+                progress("fitting", done, len(tried))
+        return cls(world, tried, groups, fold, known, reasons, last, seed)
+
+    def recommend(
+        self,
+        cap: float | None = None,
+        *,
+        value: float | None = None,
+        confidence: float = 0.5,
+        probability: float = 0.95,
+        frontier: int = 0,
+    ) -> Recommendation:
+        """Name the policy that gains most under one budget; parameters are those of `recommend`."""
+        return self._named(_Budget.of(cap, value, confidence), probability, frontier)
+
+    @cached_property
+    def pure(self) -> np.ndarray:
+        """Success and cost of Cheap alone and of Strong alone: (agent, 2, task)."""
+        table = self.world.counterfactuals
+        return np.array([[one.success, one.cost] for one in (table.pure_cheap, table.pure_strong)])
+
+    def _named(self, budget: _Budget, probability: float, frontier: int) -> Recommendation:
+        world, pure = self.world, self.pure
+        expect = partial(self._expected, probability=probability)
+        settings, judged, reasons = self._judged(budget)
+        whole = self._whole(judged, budget)
+        expected = expect(whole)
+        every = np.ones(len(world), dtype=bool)
+        name = self._best(judged, every, budget)
+        rows = [{"policy": one, "setting": settings[one][1], **expect(judged[one]), "reason": ""} for one in judged]
+        for at, one in enumerate((CHEAP, STRONG)):
+            if one in self.known and one not in judged:
+                rows.append({"policy": one, "setting": "", **expect(pure[at]), "reason": reasons.pop(one)})
+        share, flip = _flip(pure, budget.cap)
+        words = f"Strong with probability {share:.3g}"
+        rows.append({"policy": COIN, "setting": words, **expect(flip), "reason": "what others are compared with"})
+        rows += [{"policy": one, "setting": "", "reason": why} for one, why in reasons.items()]
+        table = pd.DataFrame(rows)
+        table["note"] = [self.known[one].note if one in self.known else "" for one in table["policy"]]
+        gain = expected["above"] >= SURE and name not in (CHEAP, STRONG)
+        needed = None if gain else self._needed(expected, budget)
+        name = name if gain else CHEAP
+        if name in settings:
+            setting, words = settings[name]
+            router = _as_it_runs(self.known[name].fitted.router(setting), world, self.last_handoff)
+        else:
+            router, words = PureCheap().fit(world.episodes).router({}), ""
+        curve = self._frontier(name, budget, expect, frontier) if frontier and name in self.known else None
+        router = router.with_ranges_of(world.episodes).with_reader_of(world.episodes)
+        return Recommendation(
+            name, router, words, budget.cap, table, expected, gain, needed, len(world), budget.confidence, curve
+        )
+
+    def _judged(self, budget: _Budget) -> tuple[dict[str, tuple[Setting, str]], dict[str, np.ndarray], dict[str, str]]:
+        """Return by policy its setting, success and cost by task (2, task), and why it cannot be named."""
+        settings: dict[str, tuple[Setting, str]] = {}
+        judged: dict[str, np.ndarray] = {}
+        reasons = dict(self.reasons)
+        for name, one in self.known.items():
+            try:
+                settings[name], judged[name] = self._judge(one, budget)
+            except TacitError as error:
+                reasons[name] = str(error)
+        if not judged:
+            lowest = min((one.held[1].mean(axis=1).min() for one in self.known.values()), default=math.nan)
+            raise InvalidDataError(
+                f"at least {lowest:.4g}, the lowest cost of what was tried", field="cap", value=budget.cap
+            )
+        return settings, judged, reasons
+
+    def _judge(self, one: _Tried, budget: _Budget) -> tuple[tuple[Setting, str], np.ndarray]:
+        """Choose one policy's setting, and judge each fold under the setting that the others choose."""
+        out = np.empty((2, len(self.world)))
+        if isinstance(one.fitted, SearchedPolicy):
+            choice = one.fitted.choose(self.world, budget.cap)
+            for part in np.unique(self.fold):
+                left = self.fold == part
+                rest, kept = (self.world.take(np.flatnonzero(rows)) for rows in (~left, left))
+                outcomes = one.fitted.outcomes(kept, one.fitted.choose(rest, budget.cap).point)
+                out[:, left] = outcomes.success, outcomes.cost
+            return (choice.point, one.fitted.in_words(choice)), out
+        chosen = budget.pick(one.held, one.run)
+        if chosen is None:
+            lowest = one.held[1].mean(axis=1).min()
+            raise InvalidDataError(f"no setting is within the cap: its lowest cost is {lowest:.4g}")
+        for part in np.unique(self.fold):
+            left = self.fold == part
+            found = budget.pick(one.held[:, :, ~left], one.run)
+            out[:, left] = self.pure[0][:, left] if found is None else one.held[:, found, left]
+        setting = one.fitted.candidates.iloc[chosen]
+        words = (f"{name} = {number:.4g}" for name, number in setting.items() if name != "target" and number == number)
+        return (setting, ", ".join(words)), out
+
+    def _best(self, judged: Mapping[str, np.ndarray], rows: np.ndarray, budget: _Budget) -> str:
+        """Return the policy that gains most on these tasks; of those within a tenth of a point of it, the first."""
+        ends = self.pure[:, :, rows].mean(axis=2)
+        means = np.array([each[:, rows].mean(axis=1) for each in judged.values()]).T
+        gains = _above(means, *ends) if budget.worth is None else means[0] - means[1] / budget.worth
+        return list(judged)[int(np.flatnonzero(gains >= gains.max() - A_TENTH)[0])]
+
+    def _whole(self, judged: Mapping[str, np.ndarray], budget: _Budget) -> np.ndarray:
+        """Judge the whole procedure: each fold under the policy that the others would have named."""
+        whole = np.empty((2, len(self.world)))
+        for part in np.unique(self.fold):
+            out = self.fold == part
+            whole[:, out] = judged[self._best(judged, ~out, budget)][:, out]
+        return whole
+
+    def _expected(self, judged: np.ndarray, probability: float = 0.95) -> dict[str, float]:
+        """Return what to expect of as many new tasks, whose own noise is as large as that of these."""
+        values, groups = np.stack([judged, *self.pure]), self.groups
+        weights = np.random.default_rng(self.seed).standard_exponential((DRAWS, int(groups.max()) + 1))[:, groups]
+        flat = values.reshape(-1, values.shape[-1])
+        draws = (weights @ flat.T / weights.sum(axis=1, keepdims=True)).reshape(DRAWS, *values.shape[:-1])
+        mean = values.mean(axis=2)
+        tails = np.array([(1 - probability) / 2, (1 + probability) / 2])
+        found: dict[str, float] = {}
+        for at, name in enumerate(("success", "cost")):
+            spread = draws[:, 0, at].std() * math.sqrt(2) * stats.t.ppf(tails, max(2, groups.max()))
+            low, high = mean[0, at] + spread
+            found |= {name: float(mean[0, at]), f"{name}_lower": float(max(low, 0)), f"{name}_upper": float(high)}
+        found["success_upper"] = min(found["success_upper"], 1.0)
+        above = _above(*(draws[:, agent].T for agent in range(3)))
+        low, high = np.quantile(above, tails)
+        found["above_coin"] = float(_above(*(mean[agent][:, None] for agent in range(3)))[0])
+        found |= {"above_coin_lower": float(low), "above_coin_upper": float(high)}
+        return found | {"above": float(np.mean(above > 1e-9))}
+
+    def _needed(self, expected: Mapping[str, float], budget: _Budget) -> int | None:
+        """Return with how many tasks a gain would show: what is learned grows as a - b / n, what is noise shrinks.
+
+        The second point of the curve is what halves of the tasks learn for the other half.
+        """
+        n, share = len(self.world), 1 - 1 / (int(self.fold.max()) + 1)
+        gain, slope = expected["above_coin"], 0.0
+        if share > 0.5 and self._halves is not None:
+            try:
+                judged = self._halves._judged(budget)[1]
+            except TacitError:
+                return None
+            half = self._halves._expected(self._halves._whole(judged, budget))["above_coin"]
+            slope = max(0.0, (gain - half) / (2 - 1 / share))
+        spread = (expected["above_coin_upper"] - expected["above_coin_lower"]) / (2 * stats.norm.ppf(0.975))
+        times = np.geomspace(1.05, MOST_TIMES, 500)
+        shown = gain + slope * (1 / share - 1 / times) >= stats.norm.ppf(SURE) * spread / np.sqrt(times)
+        return math.ceil(times[shown.argmax()] * n) if shown.any() else None
+
+    @cached_property
+    def _halves(self) -> CrossFit | None:
+        """The same policies with two folds; None where they were fitted elsewhere."""
+        if not all(isinstance(policy, Policy) for policy in self.policies):
+            return None
+        return CrossFit.of(self.world, self.policies, folds=2, seed=self.seed)
+
+    def _frontier(self, name: str, budget: _Budget, expect: Callable[..., dict[str, float]], n: int) -> pd.DataFrame:
+        rows = []
+        low, high = sorted(self.pure[:, 1].mean(axis=1).tolist())
+        for cap in np.linspace(low, high, validate.whole("frontier", n, 2)).tolist():
+            try:
+                found = expect(self._judge(self.known[name], replace(budget, cap=cap, worth=None))[1])
+            except TacitError:
+                found = expect(self.pure[0])
+            rows.append(
+                {"cap": cap, **{key: found[key] for key in ("success", "success_lower", "success_upper", "cost")}}
+            )
+        return pd.DataFrame(rows)
 
 
-def posterior_means(values: np.ndarray, seed: int) -> np.ndarray:
-    """Draw means over tasks by the Bayesian bootstrap: (draw, row) from (row, task).
+def _groups(episodes: Episodes) -> np.ndarray:
+    """Number the tasks: rollouts of one task have one number."""
+    ids = episodes.dataset["task"].values if "task" in episodes.dataset else episodes.ids
+    return np.unique(np.asarray(ids).astype(str), return_inverse=True)[1]
 
-    Every draw gives the tasks random weights that sum to one, the same for all rows, so rows stay paired.
 
-    Examples
-    --------
-    >>> posterior_means(np.array([[0.0, 1.0, 1.0, 1.0]]), seed=0).mean().round(2)
-    np.float64(0.75)
-    """
-    rng = np.random.default_rng(seed)
-    n = values.shape[1]
-    out = np.empty((DRAWS, len(values)))
-    size = max(1, AT_ONCE // n)
-    for first in range(0, DRAWS, size):
-        weights = rng.standard_exponential((min(size, DRAWS - first), n))
-        out[first : first + size] = weights @ values.T / weights.sum(axis=1, keepdims=True)
-    return out
+def _last_handoff(world: World, at_most: float) -> int:
+    """Return the last step up to which no handoff of any task would have cost more."""
+    at_most = validate.number("at_most", at_most, "a number above 0", above=0)
+    table = world.counterfactuals
+    cost = table.table()[1, :, :-1]
+    inside = np.arange(cost.shape[1]) < table.n_steps[:, None]
+    dear = np.where(inside, cost, 0).max(axis=0) > at_most * (1 + SAME)
+    if dear[0]:
+        expected = f"at least {cost[:, 0].max():.4g}, what Strong alone costs on some task"
+        raise InvalidDataError(expected, field="at_most", value=at_most)
+    return int(dear.argmax()) - 1 if dear.any() else len(dear)
+
+
+def _as_it_runs(router: Router, world: World, last: int | None) -> Router:
+    """Return a router as it is written: its handoff is the world's, and no later than it may be."""
+    if router.call == "strong":
+        router = replace(router, call=CALL_OF[world.counterfactuals.handoff])
+    return router if last is None else replace(router, last_handoff=last)
+
+
+def _try(
+    policy: Policy | FittedPolicy, world: World, training: Episodes | None, fold: np.ndarray, last: int | None
+) -> _Tried:
+    """Fit a policy on all tasks and without each fold, and look at each setting on the tasks left out."""
+    elsewhere = training is not None or not isinstance(policy, Policy)
+
+    def fitted_on(episodes: Episodes) -> FittedPolicy:
+        return policy.fit(episodes) if isinstance(policy, Policy) else policy
+
+    def routers(fitted: FittedPolicy) -> list[Router]:
+        return [_as_it_runs(fitted.make(row), world, last) for row in settings]
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fitted = fitted_on(world.episodes if training is None else training)
+    note = next((str(one.message) for one in caught if issubclass(one.category, TacitWarning)), "")
+    if isinstance(fitted, SearchedPolicy):
+        if not elsewhere:
+            expected = "training=..., other tasks to fit on: it searches its numbers on tasks that it was not fitted on"
+            raise InvalidDataError(expected, field="policy", value=policy.name)
+        return _Tried(fitted, np.empty((2, 0, len(world))), np.empty(0), note)
+    settings = [row for _, row in fitted.candidates.iterrows()]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TacitWarning)
+        run = world.each(routers(fitted))
+        if elsewhere:
+            return _Tried(fitted, run, run[1].mean(axis=1), note)
+        held = np.empty_like(run)
+        for part in np.unique(fold):
+            out = fold == part
+            rest = fitted_on(world.episodes.take(np.flatnonzero(~out)))
+            held[:, :, out] = world.take(np.flatnonzero(out)).each(routers(rest))
+    return _Tried(fitted, held, run[1].mean(axis=1), note)
+
+
+def _above(means: np.ndarray, cheap: np.ndarray, strong: np.ndarray) -> np.ndarray:
+    """Return success above the coin flip of the same cost, from means of success and cost, (2, ...) each."""
+    span = strong[1] - cheap[1]
+    share = np.divide(means[1] - cheap[1], span, out=np.zeros_like(means[1]), where=np.abs(span) > 1e-12)
+    return means[0] - cheap[0] - share * (strong[0] - cheap[0])
+
+
+def _flip(pure: np.ndarray, cap: float) -> tuple[float, np.ndarray]:
+    """Return the probability of the coin that costs the cap, and its success and cost by task in the mean."""
+    cheap, strong = pure[0][1].mean(), pure[1][1].mean()
+    share = 1.0 if math.isinf(cap) or strong <= cheap else float(np.clip((cap - cheap) / (strong - cheap), 0, 1))
+    return share, (1 - share) * pure[0] + share * pure[1]

@@ -105,6 +105,9 @@ def start_of(setting: Setting) -> float:
     return number_in(setting, "start") if "start" in setting else np.inf
 
 
+STARTED_AND_PACED = ("memory", "pace", "start_level")
+"""A start and a pace, with the memory: fewer numbers to search."""
+
 ROUNDS = 4
 """How often every number is gone through at most; the search mostly ends before."""
 

@@ -24,7 +24,7 @@ from bayes_tacit.decisions.selection import Choice, Points, column, efficient_fr
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.estimates.map_fit import MapFit
 from bayes_tacit.estimates.map_result import weight_interval
-from bayes_tacit.policies import Advice, Recommendation
+from bayes_tacit.policies import Recommendation
 from bayes_tacit.review import style
 from bayes_tacit.review.predictions import crossed_by_step, incidence_calibration, incidence_of
 from bayes_tacit.review.style import house_style, policy_style
@@ -422,13 +422,13 @@ def plot_bounds(
     return out
 
 
-def plot_recommendation(result: Advice | Recommendation, *, unit: str = "", figure: Figure | None = None) -> Figure:
+def plot_recommendation(result: Recommendation, *, unit: str = "", figure: Figure | None = None) -> Figure:
     """Draw held-out success with its interval for every policy, and success against cost of the recommended one.
 
     Parameters
     ----------
     result
-        What `advise` or `recommend` returned; with `frontier=7`, say, also what it gives at that many budgets.
+        What `recommend` returned; with `frontier=7`, say, also what it gives at that many budgets.
     unit
         Unit of the cost.
     figure
@@ -444,7 +444,7 @@ def plot_recommendation(result: Advice | Recommendation, *, unit: str = "", figu
     return out
 
 
-def _forest(ax: Axes, result: Advice | Recommendation) -> None:
+def _forest(ax: Axes, result: Recommendation) -> None:
     table = result.table.dropna(subset="success").sort_values("success")
     for place, (_, row) in enumerate(table.iterrows()):
         color, marker = policy_style(row["policy"])
@@ -459,7 +459,7 @@ def _forest(ax: Axes, result: Advice | Recommendation) -> None:
     ax.set(xlabel="success on tasks not chosen on", title=f"under a cap of {result.cap:.4g}; ringed: recommended")
 
 
-def _frontier(ax: Axes, result: Advice | Recommendation, unit: str) -> None:
+def _frontier(ax: Axes, result: Recommendation, unit: str) -> None:
     frontier = result.frontier
     assert frontier is not None
     color, marker = policy_style(result.name)

@@ -70,11 +70,10 @@ def recommendation_page(
     --------
     >>> from bayes_tacit import StepCost, load_example, recommend
     >>> from bayes_tacit.policies import PureCheap, TacitSwitch
-    >>> parts = load_example().split({"training": 0.5, "development": 0.5})
-    >>> kept = parts["development"]
-    >>> world = World.from_restarts(kept, strong_steps=kept.n_steps, cost=StepCost(cheap=1, strong=3))
+    >>> tasks = load_example()
+    >>> world = World.from_restarts(tasks, strong_steps=tasks.n_steps, cost=StepCost(cheap=1, strong=3))
     >>> tried = [PureCheap(), TacitSwitch(handoff="restart")]
-    >>> result = recommend(parts["training"], world, cap=40, policies=tried, frontier=5)
+    >>> result = recommend(world, cap=40, policies=tried, frontier=5)
     >>> recommendation_page(result, world, "page.html")  # doctest: +SKIP
     """
     target = writable_page(path, overwrite=overwrite)

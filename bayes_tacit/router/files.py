@@ -28,7 +28,18 @@ FORMAT = "bayes_tacit.router"
 SCHEMA_VERSION = 1
 
 KEYS = (
-    *("format", "schema_version", "policy", "alpha", "alpha_start", "pace", "call", "timing", "diagnostics"),
+    *(
+        "format",
+        "schema_version",
+        "policy",
+        "alpha",
+        "alpha_start",
+        "pace",
+        "last_handoff",
+        "call",
+        "timing",
+        "diagnostics",
+    ),
     *("features", "design", "reader", "rule", "ranges", "provenance", "fingerprint"),
 )
 
@@ -45,6 +56,7 @@ def content_of(router: Router) -> dict[str, object]:
         "alpha": _finite(router.alpha),
         "alpha_start": _finite(router.alpha_start),
         "pace": router.pace,
+        "last_handoff": router.last_handoff,
         "call": router.call,
         "timing": router.timing,
         "diagnostics": list(router.diagnostic_names),
@@ -132,7 +144,7 @@ def _router(given: object, made: type[Router]) -> Router:
         design=design,
         reader=reader,
         ranges=_read_ranges(content["ranges"], names if design is None else design.measured, diagnostics),
-        **{name: content[name] for name in ("pace", "call", "timing", "provenance")},
+        **{name: content[name] for name in ("pace", "last_handoff", "call", "timing", "provenance")},
     )
     if content["fingerprint"] != router.fingerprint:
         expected = (
@@ -185,6 +197,10 @@ def schema() -> dict[str, Any]:
             "alpha": {"type": ["number", "null"], "description": "null where nothing reaches it"},
             "alpha_start": {"type": ["number", "null"], "description": "null for no decision before the first step"},
             "pace": number,
+            "last_handoff": {
+                "type": ["integer", "null"],
+                "description": "the last step from which Strong may take over",
+            },
             "call": {"enum": ["strong", "strong_once", "restart"]},
             "timing": {"enum": ["post_action", "proposal"]},
             "diagnostics": names,

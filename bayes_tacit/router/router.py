@@ -19,6 +19,7 @@ from bayes_tacit.data.timing import (
     Handoff,
     Timing,
     handoff_steps,
+    strong_acts_after,
     usable_checkpoints,
 )
 from bayes_tacit.errors import InvalidDataError
@@ -64,6 +65,8 @@ class Router:
         The threshold of the score before the first step; infinite for no decision there.
     pace
         g: at step t the score is compared with alpha exp(-g t). Above 0 the threshold falls along an episode.
+    last_handoff
+        The last step from which Strong may take over, by which a single task keeps a limit of its cost; None for any.
     call
         What is called: "strong", for good from Cheap's state on; "restart", for good on the task begun anew; or
         "strong_once", for one step.
@@ -100,6 +103,7 @@ class Router:
     alpha: float = math.inf
     alpha_start: float = math.inf
     pace: float = 0.0
+    last_handoff: int | None = None
     call: Call = "strong"
     timing: Timing = DEFAULT_TIMING
     feature_names: tuple[str, ...] = ()
@@ -120,6 +124,9 @@ class Router:
             "alpha_start": self.alpha_start
             if self.alpha_start == math.inf
             else validate.number("alpha_start", self.alpha_start),
+            "last_handoff": self.last_handoff
+            if self.last_handoff is None
+            else validate.whole("last_handoff", self.last_handoff, 0),
             "call": validate.choice("call", self.call, CALLS),
             "timing": validate.choice("timing", self.timing, TIMINGS),
             "feature_names": validate.names("features", self.feature_names),
@@ -128,6 +135,10 @@ class Router:
         }
         for name, value in settled.items():
             object.__setattr__(self, name, value)
+        if self.call == "strong_once" and self.last_handoff is not None:
+            raise InvalidDataError(
+                "None where Strong is called for single steps", field="last_handoff", value=self.last_handoff
+            )
         self.rule.check_shape(len(self.feature_names), len(self.diagnostic_names))
         if self.design is not None and self.design.names != self.feature_names:
             expected = f"{list(self.feature_names)}, the features"
@@ -292,7 +303,7 @@ class Router:
         return made
 
     def alpha_at(self, step: int) -> float | None:
-        """Return the threshold at a step; None where it is above every number.
+        """Return the threshold at a checkpoint; None where it is above every number, or it is too late for a handoff.
 
         Examples
         --------
@@ -300,7 +311,7 @@ class Router:
         >>> [round(router.alpha_at(step), 3) for step in range(3)]
         [1.2, 0.728, 0.441]
         """
-        if self.alpha == math.inf:
+        if self.alpha == math.inf or self.too_late(step + strong_acts_after(self.timing)):
             return None
         if not self.pace:
             return self.alpha
@@ -309,6 +320,10 @@ class Router:
         except OverflowError:
             return None
         return None if value == math.inf else max(value, SMALLEST) if self.alpha > 0 else value
+
+    def too_late[N: (int, np.ndarray)](self, step: N) -> Any:  # noqa: ANN401
+        """Check whether Strong may no longer take over from a step on."""
+        return step > (math.inf if self.last_handoff is None else self.last_handoff)
 
     @cached_property
     def features(self) -> Fields:
@@ -392,7 +407,7 @@ class Router:
         crossings = np.where(reached[np.arange(len(first)), first], first, NEVER)
         steps = handoff_steps(crossings, self.timing)
         if found.closing is not None:
-            late = (steps == NEVER) & (found.closing >= reached_from(self.alpha))
+            late = (steps == NEVER) & (found.closing >= reached_from(self.alpha)) & ~self.too_late(episodes.n_steps)
             steps = np.where(late, episodes.n_steps, steps)
         if found.opening is not None:
             steps = np.where(found.opening >= start_reached_from(self.alpha_start), 0, steps)
@@ -455,6 +470,7 @@ class Router:
         more: Sequence[tuple[str, str, bool]] = [
             ("start >=", f"{self.alpha_start:g}", self.alpha_start != math.inf),
             ("pace", f"{self.pace:g}", self.pace != 0),
+            ("no handoff after step", str(self.last_handoff), self.last_handoff is not None),
             ("call", self.call, self.call != "strong"),
         ]
         said = [self.policy, *what, self.timing, *(f"{word} {value}" for word, value, is_so in more if is_so)]

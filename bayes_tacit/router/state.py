@@ -303,7 +303,7 @@ class HandoffState:
                 crossed = None
             if crossed is None:
                 score = float(self.router.rule.closing(self._state)[0])
-                alpha = self.router.alpha_at(0)
+                alpha = None if self.router.too_late(self.step) else self.router.alpha_at(0)
                 closing, crossed = self._decide(self.step - 1, score, alpha, self._state, crossed)
         if self.log is not None:
             self.log.finished(self.episode, closing)

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from bayes_tacit import Episodes, MapFit, World, fit_map
-from bayes_tacit.policies import Policy, TacitSwitch, families
+from bayes_tacit.policies import Policy, TacitSwitch
+from simulations.development_choice import families
 from simulations.intercode.logs import unmarked
 
 FITTING: dict[str, Any] = {"restarts": 2, "unmarked": "outcome"}
@@ -23,9 +24,9 @@ NOT_IN_LOGS = "Step Deferral, TRIM's analogue, and every handoff that resumes fr
 """What paired rollouts cannot evaluate: neither is in them."""
 
 
-def recommendable(training: Episodes, development: World) -> tuple[Policy, ...]:
+def recommendable(development: World) -> tuple[Policy, ...]:
     """Return every policy that `recommend` tries on these logs."""
-    return families(training, development, options=FITTING)
+    return families(development, FITTING)
 
 
 def beside() -> tuple[Policy, ...]:

@@ -13,7 +13,8 @@ import xarray as xr
 
 from bayes_tacit import Episodes, MapFit, StepCost, World
 from bayes_tacit.errors import InvalidDataError, TacitError, TacitWarning
-from bayes_tacit.policies import FittedPolicy, Policy, PosteriorTacitSwitch, PureCheap, PureStrong, recommend
+from bayes_tacit.policies import FittedPolicy, Policy, PosteriorTacitSwitch, PureCheap, PureStrong
+from simulations.development_choice import choose_policy
 from simulations.intercode.logs import DATABASE, Source, load
 from simulations.intercode.page import as_text, summarize
 from simulations.intercode.policies import (
@@ -79,7 +80,7 @@ def study_of(source: Source) -> Study:
             "ratio": RATIO,
             "fitting": FITTING,
             "recommended": RECOMMENDED_SPLITS,
-            "families": [policy.name for policy in recommendable(episodes, _world(episodes, _cost({})))],
+            "families": [policy.name for policy in recommendable(_world(episodes, _cost({})))],
         },
         replicate=partial(replicate, source),
         summarize=summarize,
@@ -123,7 +124,7 @@ def replicate(source: Source, setting: Setting, number: int, seeds: np.random.Se
         if "sampling" in values:
             policies: Sequence[Policy] = estimates(training, number)
         else:
-            tried = recommendable(training, development)
+            tried = recommendable(development)
             policies = [*tried, *beside()]
             if "n" in values or "without" in values:
                 policies = [policy for policy in policies if policy.name in LEARNING]
@@ -131,7 +132,7 @@ def replicate(source: Source, setting: Setting, number: int, seeds: np.random.Se
         rows = [*failures, *curve(fitted, development, worlds["test"])]
         if setting.name == "random" and number < RECOMMENDED_SPLITS:
             ready = [fitted[policy.name] for policy in tried if policy.name in fitted]
-            rows += recommended(ready, training, development, worlds["test"])
+            rows += recommended(ready, development, worlds["test"])
         rows.append({"kind": "split", "tested": as_text(np.isin(episodes.ids, parts["test"].ids))})
         rows += learned(fitted)
         if setting.name == "random":
@@ -173,18 +174,18 @@ def curve(fitted: Mapping[str, FittedPolicy], development: World, test: World) -
     return [*rows, *({**row, "policy": CHOSEN, "choice": row["policy"]} for row in best.values())]
 
 
-def recommended(ready: Sequence[FittedPolicy], training: Episodes, development: World, test: World) -> list[Row]:
+def recommended(ready: Sequence[FittedPolicy], development: World, test: World) -> list[Row]:
     """Say what comes on test tasks of whatever is recommended under each budget, and what was expected of it."""
     strong = float(development.counterfactuals.pure_strong.cost.mean())
     rows: list[Row] = []
     for share in SHARES:
         try:
-            result = recommend(training, development, share * strong, policies=ready)
+            result = choose_policy(development, share * strong, ready)
         except InvalidDataError:
             continue
         row: Row = {"kind": "curve", "policy": RECOMMENDED, "share": share, "choice": result.name}
         row |= {"expected": result.expected["success"], "too_little": result.too_little}
-        rows.append(row | _tested(result.fitted, result.setting, test))
+        rows.append(row | _tested(result.fitted, result.choice.point, test))
     return rows
 
 

@@ -108,7 +108,7 @@ def cross_validate[T: Task](
                     raise
                 outcomes[name] = test.counterfactuals.pure_cheap
                 beyond.append(name)
-        advice = recommended(fitted, training, development, cap)
+        advice = recommended(fitted, development, cap)
         if advice is not None:
             outcomes[RECOMMENDED] = outcomes[advice.name]
             named.append(advice.name)

@@ -21,7 +21,8 @@ from bayes_tacit.agents.transcript import Transcript
 from bayes_tacit.data.costs import Outcomes
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.policies import Comparison, Policy, Recommendation, World, compare
+from bayes_tacit.policies import Comparison, Policy, World, compare
+from simulations.development_choice import Chosen
 from simulations.played.needed import needed_handoffs
 from simulations.played.recommended import recommended
 from simulations.played.setup import Setup
@@ -58,7 +59,7 @@ class Experiment:
     comparison: Comparison
     played: Mapping[str, list[Transcript]]
     share: float
-    recommendation: Recommendation | None = None
+    recommendation: Chosen | None = None
 
     @property
     def counts(self) -> pd.DataFrame:
@@ -134,7 +135,7 @@ def run_played[T: Task](
         for name, expected in comparison.outcomes.items():
             check_played(name, worlds["test"].episodes.ids.tolist(), outcomes[name], expected)
     settled = _with_played(comparison, outcomes)
-    advice = recommended(comparison.fitted, training, worlds["select"], cap)
+    advice = recommended(comparison.fitted, worlds["select"], cap)
     return Experiment(pairs, training, worlds["select"], worlds["test"], settled, played, setup.share, advice)
 
 

@@ -19,10 +19,11 @@ from bayes_tacit.agents.pages import write_page
 from bayes_tacit.agents.transcript import Transcript, write_transcript
 from bayes_tacit.estimates.map_fit import MapFit
 from bayes_tacit.estimates.verdict import judge
-from bayes_tacit.policies import Recommendation, success_cost_curve
+from bayes_tacit.policies import success_cost_curve
 from bayes_tacit.policies.base import SearchedPolicy, number_in
 from bayes_tacit.review.style import policy_style
 from bayes_tacit.router.rules import StepChance
+from simulations.development_choice import Chosen
 from simulations.played.experiment import PARTS, Experiment
 from simulations.played.luck import luck_section
 from simulations.played.policies import ALARM, DEFERRAL, DUE, POSTERIOR, TACIT
@@ -242,7 +243,7 @@ def _against_deferral(experiment: Experiment, name: str) -> str:
     return f"Against {DEFERRAL} it is {success} points of success at a cost that differs by {cost}."
 
 
-def advice_table(advice: Recommendation) -> str:
+def advice_table(advice: Chosen) -> str:
     """Return what each policy is expected to do on new games, by cross-validation on the development games."""
     rows = [
         [
@@ -258,7 +259,7 @@ def advice_table(advice: Recommendation) -> str:
     return markdown_table(head, rows)
 
 
-def advice_words(advice: Recommendation, tasks: str) -> str:
+def advice_words(advice: Chosen, tasks: str) -> str:
     """Say which policy is named, and why."""
     expected = advice.expected
     why = "it has the highest held-out success"

@@ -29,9 +29,9 @@ from bayes_tacit.policies import (
     TunedDeferral,
     TunedSwitch,
 )
-from bayes_tacit.policies.recommending import BY_LIKELIHOOD, STARTED_AND_PACED
+from bayes_tacit.policies.from_logs import BY_LIKELIHOOD
 from bayes_tacit.policies.tacit_switch import Grid
-from bayes_tacit.policies.tuned import Learner
+from bayes_tacit.policies.tuned import STARTED_AND_PACED, Learner
 from models.experiment import UNMARKED, Experiment
 
 ALARM = "First Alarm"

@@ -19,8 +19,8 @@ from bayes_tacit.policies import (
     PureStrong,
     TunedDeferral,
     World,
-    recommend,
 )
+from simulations.development_choice import choose_policy
 from simulations.mechanism.random_mechanisms import random_mechanism
 from simulations.mechanism.world import RISK
 from simulations.studies.contest import (
@@ -72,7 +72,7 @@ def replicate(setting: Setting, number: int, seeds: np.random.SeedSequence) -> l
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TacitWarning)
         fitted = _fitted(worlds["train"])
-        found = recommend(worlds["train"].episodes, worlds["development"], CAP, policies=fitted.values(), choose="best")
+        found = choose_policy(worlds["development"], CAP, fitted.values(), best=True)
         named = {"simplest": found.simplest, "best": found.best, PLAIN: PLAIN}
         rows: list[Row] = []
         for rule, name in named.items():

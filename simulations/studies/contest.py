@@ -25,11 +25,11 @@ from bayes_tacit.policies import (
     TunedSwitch,
     World,
     compare,
-    recommend,
 )
-from bayes_tacit.policies.recommending import BY_LIKELIHOOD, STARTED_AND_PACED
-from bayes_tacit.policies.tuned import Learner
+from bayes_tacit.policies.from_logs import BY_LIKELIHOOD
+from bayes_tacit.policies.tuned import STARTED_AND_PACED, Learner
 from models.mechanism import FULL
+from simulations.development_choice import choose_policy
 from simulations.mechanism import Mechanism, simulate
 from simulations.mechanism.calibrate import CAP, COMPARED, TACIT
 from simulations.mechanism.world import RISK, SIZES
@@ -178,14 +178,9 @@ def recommended_row(result: Comparison, worlds: Mapping[str, World], families: I
     """Recommend one of the policies that were compared, from training and development tasks, and look at test tasks."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TacitWarning)
-        found = recommend(
-            worlds["train"].episodes,
-            worlds["development"],
-            result.cap,
-            policies=[result.fitted[name] for name in names_of(families)],
-            folds=FOLDS,
-        )
-    point = found.fitted.outcomes(worlds["test"], found.setting).point()
+        ready = [result.fitted[name] for name in names_of(families)]
+        found = choose_policy(worlds["development"], result.cap, ready, folds=FOLDS)
+    point = found.fitted.outcomes(worlds["test"], found.choice.point).point()
     expected = {f"expected_{name}": float(value) for name, value in found.expected.items()}
     chosen = {"development_success": found.choice.success, "development_cost": found.choice.cost}
     return {"policy": RECOMMENDED, "recommended": found.name, **chosen, **point, **expected}

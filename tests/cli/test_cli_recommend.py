@@ -43,7 +43,7 @@ def test_restarts_are_judged_from_the_log_alone(logs, tmp_path):
         (["--cap", "30", "--strong-steps", "nothing"], "nothing"),
         (["--cap", "30", "--share", "1.5"], "--share is 1.5; expected a number above 0 and below 1"),
         (["--cap", "30", "--handoff", "again"], "--handoff is 'again'"),
-        (["--cap", "30", "--choose", "cheapest"], "--choose is 'cheapest'; expected 'simplest' or 'best'"),
+        (["--cap", "30", "--at-most", "2"], "at_most is 2.0; expected at least "),
         (["--cap", "30", "--out", "router.txt"], "suffix is '.txt'; expected .json"),
     ],
 )
@@ -66,8 +66,8 @@ def test_without_counterfactuals_a_resumed_handoff_has_bounds_only(logs, tmp_pat
         assert row["success_low"] <= row["success_high"]
 
 
-@pytest.mark.parametrize("words", [["--plot", "p.png"], ["--choose", "best"]])
-def test_a_plot_and_a_best_need_known_handoffs(logs, tmp_path, words):
+@pytest.mark.parametrize("words", [["--plot", "p.png"], ["--at-most", "60.0"]])
+def test_a_plot_and_a_limit_need_known_handoffs(logs, tmp_path, words):
     done = call("recommend", logs, "--cap", "60", "--out", "r.json", *words, cwd=tmp_path)
     assert done.returncode == 2
     assert f"{words[0]} is '{words[1]}'; expected --counterfactuals or --handoff restart as well" in done.stderr

@@ -16,7 +16,7 @@ from bayes_tacit.data.costs import StepCost
 from bayes_tacit.data.counterfactuals import Counterfactuals
 from bayes_tacit.data.visible import Visible
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.policies import StepDeferral, TacitSwitch, families
+from bayes_tacit.policies import StepDeferral, TacitSwitch, contest
 from bayes_tacit.policies.tuned import (
     PLAIN,
     TRIED,
@@ -225,7 +225,7 @@ def test_the_timing_of_deferral_by_task_is_its_routers(training, development, de
     assert deferral.router(setting).timing == "post_action"
     proposing = TunedDeferral("risk", n_levels=21, timing="proposal").fit(training)
     assert proposing.router(setting).timing == "proposal"
-    tried = [one for one in families(training, development, timing="proposal") if isinstance(one, TunedDeferral)]
+    tried = [one for one in contest(development, timing="proposal", searched=True) if isinstance(one, TunedDeferral)]
     assert {one.timing for one in tried} == {"proposal"}
     with pytest.raises(InvalidDataError, match="timing is 'later'"):
         TunedDeferral("risk", timing="later")

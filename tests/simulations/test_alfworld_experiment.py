@@ -473,11 +473,11 @@ def test_a_recommendation_is_made_of_the_families_alone():
     alarm = FirstAlarm("uncertainty", handoff="restart")
     tacit = TacitSwitch(options={"restarts": 1}, handoff="restart", name=POSTERIOR)
     fitted = {policy.name: policy.fit(parts["training"]) for policy in (PureCheap(), alarm, tacit, PureStrong())}
-    advice = recommended(fitted, parts["training"], world, 40)
+    advice = recommended(fitted, world, 40)
     assert list(advice.table["policy"]) + list(advice.left_out) == ["Pure Cheap", "First Alarm", "Pure Strong"]
     assert f"names **{advice.name}**" in advice_words(advice, "games")
     assert f"| **{advice.name}** |" in advice_table(advice)
-    assert recommended(fitted, parts["training"], world.take(np.arange(5)), 40) is None
+    assert recommended(fitted, world.take(np.arange(5)), 40) is None
     names = [policy.name for policy in compared_policies()]
     assert {name for name in names if not is_family(name)} >= {DUE, BY_LIKELIHOOD, POSTERIOR}
     assert {"Count", "Landmark", "Cascade", "Tuned switch", TACIT} <= {name for name in names if is_family(name)}

@@ -13,7 +13,7 @@ from scipy import integrate, special, stats
 
 from bayes_tacit import handoff_score
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.policies import FirstAlarm, PrefixRouter, families
+from bayes_tacit.policies import FirstAlarm, PrefixRouter
 from models.recovery import RECOVERY
 from simulations import published
 from simulations.mechanism import calibration
@@ -26,7 +26,6 @@ from simulations.studies.contest import (
     ALL,
     ANALOGUES,
     BEYOND,
-    FAMILIES,
     PAPERS,
     TACIT,
     contest,
@@ -313,8 +312,6 @@ def test_analogues_have_rows_and_can_be_recommended(worlds):
         assert set(names) <= set(study.STUDY.parameters["ours"][1:])
     alone = {row["policy"]: row for row in policy_rows(contest(ANALOGUES, worlds))}
     assert all(0 < row["strong_share"] < 1 for row in alone.values())
-    # What is recommended is chosen from what the library tries in such a world, in its order.
-    assert names_of(FAMILIES) == names_of(families(worlds["train"].episodes, worlds["development"])[2:])
 
 
 def test_hidden_states_are_those_of_an_independent_simulator(worlds):
