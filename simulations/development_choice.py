@@ -31,9 +31,8 @@ from bayes_tacit.policies import (
     PureStrong,
     TacitSwitch,
     TaskRouter,
-    TunedSwitch,
 )
-from bayes_tacit.policies.tuned import STARTED_AND_PACED, Learner
+from simulations.tuned import STARTED_AND_PACED, Learner, TunedSwitch
 
 INDIFFERENT = 0.01
 """One point of success: where a difference is not known more exactly than that, there is too little data to tell."""

@@ -217,8 +217,7 @@ def _recommended(
     from bayes_tacit.policies import contest, recommend
 
     budget = None if cap is None else _cap(cap, float(world.counterfactuals.pure_strong.cost.mean()))
-    timing, searched = fitting["timing"], training is not None
-    policies = contest(world, timing=timing, options=fitting, searched=searched)  # type: ignore[arg-type]
+    policies = contest(world, timing=fitting["timing"], options=fitting)  # type: ignore[arg-type]
     with _bar() as advance:
         return recommend(world, budget, training=training, policies=policies, progress=advance, **settings)
 

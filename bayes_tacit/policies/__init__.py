@@ -13,7 +13,6 @@ from bayes_tacit.policies.logistic import DABENCH, NEWTON, L2Logistic
 from bayes_tacit.policies.plain import Count, FirstAlarm, PureCheap, PureStrong, StepDeferral, TaskRouter
 from bayes_tacit.policies.recommending import CrossFit, Recommendation, contest, recommend
 from bayes_tacit.policies.tacit_switch import PosteriorTacitSwitch, TacitSwitch, start_from
-from bayes_tacit.policies.tuned import TunedDeferral, TunedSwitch
 from bayes_tacit.policies.value import ByValue
 
 __all__ = [
@@ -41,8 +40,6 @@ __all__ = [
     "TacitSwitch",
     "TaskRouter",
     "Trim",
-    "TunedDeferral",
-    "TunedSwitch",
     "World",
     "compare",
     "contest",

@@ -11,7 +11,7 @@ from typing import Any, Protocol, cast, runtime_checkable
 import numpy as np
 import pandas as pd
 
-from bayes_tacit.data.costs import Outcomes
+from bayes_tacit.data.costs import AVERAGES, Outcomes
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.data.timing import Timing
 from bayes_tacit.data.visible import visible
@@ -151,6 +151,24 @@ class FittedPolicy:
         """
         return choose(self.operating_points(world), cap)
 
+    def curve(self, development: World, test: World, caps: list[float]) -> pd.DataFrame:
+        """Choose a setting on development tasks under each cap, and evaluate it; NaN where none is within the cap."""
+        on_development = self.operating_points(development)
+        lowest = on_development["cost"].min()
+        # The lowest cost is within its own cap, whatever its rounding.
+        rows = [choose(on_development, cap).position if cap >= lowest else -1 for cap in caps]
+        needed = sorted({row for row in rows if row >= 0})
+        settings = self.candidates.iloc[needed]
+        found = on_development.iloc[needed].rename(
+            columns={name: f"development_{name}" for name in ("success", "cost")}
+        )
+        found = found[[*self.candidates, "development_success", "development_cost"]]
+        on_test = self.operating_points(test, settings) if needed else {}
+        found = found.assign(**{name: on_test[name].to_numpy() if needed else np.nan for name in AVERAGES})
+        curve = found.reindex(rows).reset_index(drop=True)
+        curve.insert(0, "cap", caps)
+        return curve
+
     def in_words(self, choice: Choice) -> str:
         """Return the columns of a chosen setting that are known, such as "k = 2, alpha = 0.41"."""
         values = {str(name): number_in(choice.point, str(name), missing=True) for name in self.candidates}
@@ -158,27 +176,6 @@ class FittedPolicy:
 
     def _shown(self, world: World) -> Episodes | None:
         return None if self.view is None else self.seen(world.episodes)
-
-
-@dataclass(frozen=True, eq=False)
-class SearchedPolicy(FittedPolicy):
-    """A fitted policy that finds its setting itself, where a table of candidates would be too long.
-
-    Attributes
-    ----------
-    search
-        Finds the setting with the most success on development tasks whose cost is within a cap, and says how many it
-        looked at.
-    """
-
-    search: Callable[[World, float], tuple[dict[str, float], int]] | None = None
-
-    def choose(self, world: World, cap: float) -> Choice:
-        """Search the numbers on development tasks."""
-        assert self.search is not None
-        setting, looked_at = self.search(world, cap)
-        point = setting | self.outcomes(world, setting).point()
-        return Choice(0, point, float(cap), n_points=looked_at, n_within=looked_at, n_tied=1)
 
 
 def through(view: View | None, episodes: Episodes) -> Episodes:

@@ -6,15 +6,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-import numpy as np
 import pandas as pd
 
-from bayes_tacit.data.costs import AVERAGES, Outcomes
+from bayes_tacit.data.costs import Outcomes
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.decisions.evaluation import World
 from bayes_tacit.decisions.selection import Choice, bootstrap, choose
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.policies.base import FittedPolicy, Policy, SearchedPolicy
+from bayes_tacit.policies.base import FittedPolicy, Policy
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,8 +162,8 @@ def success_cost_curve(
     """
     budgets = [float(cap) for cap in caps]
     if not isinstance(fitted, Mapping):
-        return _curve(fitted, development, test, budgets)
-    curves = {name: _curve(one, development, test, budgets) for name, one in fitted.items()}
+        return fitted.curve(development, test, budgets)
+    curves = {name: one.curve(development, test, budgets) for name, one in fitted.items()}
     if not curves:
         raise InvalidDataError("at least one fitted policy", field="fitted", value={})
     return pd.concat(curves, names=["policy"]).reset_index("policy").reset_index(drop=True)
@@ -201,38 +200,6 @@ def _choice(name: str, fitted: FittedPolicy, development: World, cap: float) -> 
         return fitted.choose(development, cap)
     except InvalidDataError as error:
         raise InvalidDataError(error.expected, field=error.field, value=error.value, where=f"policy {name!r}") from None
-
-
-def _curve(fitted: FittedPolicy, development: World, test: World, caps: list[float]) -> pd.DataFrame:
-    if isinstance(fitted, SearchedPolicy):
-        return pd.DataFrame([_searched_row(fitted, development, test, cap) for cap in caps])
-    on_development = fitted.operating_points(development)
-    lowest = on_development["cost"].min()
-    # The lowest cost is within its own cap, whatever its rounding.
-    rows = [choose(on_development, cap).position if cap >= lowest else -1 for cap in caps]
-    needed = sorted({row for row in rows if row >= 0})
-    settings = fitted.candidates.iloc[needed]
-    found = on_development.iloc[needed].rename(columns={name: f"development_{name}" for name in ("success", "cost")})
-    found = found[[*fitted.candidates, "development_success", "development_cost"]]
-    if needed:
-        on_test = fitted.operating_points(test, settings)
-        found = found.assign(**{name: on_test[name].to_numpy() for name in AVERAGES})
-    else:
-        found = found.assign(**dict.fromkeys(AVERAGES, np.nan))
-    curve = found.reindex(rows).reset_index(drop=True)
-    curve.insert(0, "cap", caps)
-    return curve
-
-
-def _searched_row(fitted: FittedPolicy, development: World, test: World, cap: float) -> Mapping[str, object]:
-    columns = (*map(str, fitted.candidates), "development_success", "development_cost", *AVERAGES)
-    try:
-        choice = fitted.choose(development, cap)
-    except InvalidDataError:
-        return {"cap": cap} | dict.fromkeys(columns, np.nan)
-    found = {name: choice.point[name] for name in map(str, fitted.candidates)}
-    on_development = {"development_success": choice.success, "development_cost": choice.cost}
-    return {"cap": cap, **found, **on_development, **fitted.outcomes(test, choice.point).point()}
 
 
 def _check(

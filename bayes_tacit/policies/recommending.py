@@ -27,11 +27,10 @@ from bayes_tacit.decisions.evaluation import World
 from bayes_tacit.decisions.selection import SAME
 from bayes_tacit.errors import ConvergenceError, InvalidDataError, TacitError, TacitWarning
 from bayes_tacit.estimates.map_fit import MapFit, fit_map
-from bayes_tacit.policies.base import FittedPolicy, Policy, SearchedPolicy, Setting
-from bayes_tacit.policies.learned import Cascade, EvoRoute, Landmark, PrefixRouter, Trim
+from bayes_tacit.policies.base import FittedPolicy, Policy, Setting
+from bayes_tacit.policies.learned import Cascade, EvoRoute, Landmark, Trim
 from bayes_tacit.policies.plain import Count, FirstAlarm, PureCheap, PureStrong, StepDeferral, TaskRouter
 from bayes_tacit.policies.tacit_switch import TacitSwitch
-from bayes_tacit.policies.tuned import STARTED_AND_PACED, Learner, TunedDeferral, TunedSwitch
 from bayes_tacit.policies.value import ByValue
 from bayes_tacit.router import Router
 from bayes_tacit.router.rule import CALL_OF
@@ -94,7 +93,7 @@ def held_fit(episodes: Episodes, **options: Any) -> MapFit:  # noqa: ANN401
 
 
 def contest(
-    world: World, *, timing: Timing = DEFAULT_TIMING, options: Mapping[str, Any] | None = None, searched: bool = False
+    world: World, *, timing: Timing = DEFAULT_TIMING, options: Mapping[str, Any] | None = None
 ) -> tuple[Policy, ...]:
     """Return the policies that are tried, from the simplest on.
 
@@ -106,9 +105,6 @@ def contest(
         What a checkpoint is.
     options
         What `fit_map` is called with besides.
-    searched
-        Whether those are tried as well that search their numbers on tasks that they were not fitted on, and Prefix
-        router; they need `recommend(..., training=...)`.
 
     Examples
     --------
@@ -142,15 +138,6 @@ def contest(
         ByValue(known, timing=timing),
         ByValue(known, waiting=True, timing=timing, name="Induction"),
     ]
-    if searched:
-        learner = Learner(given)
-        found += [
-            PrefixRouter(),
-            TunedSwitch(("memory",), learner, kind, name="Tuned memory"),
-            TunedSwitch(STARTED_AND_PACED, learner, kind, name="Tuned memory, start and pace"),
-            *(TunedDeferral(one, timing=timing, name=f"Step Deferral by task ({one})") for one in replayed),
-            TunedSwitch(learner=learner, handoff=kind),
-        ]
     return tuple(found)
 
 
@@ -356,8 +343,7 @@ class _Budget:
 class _Tried:
     """One policy, fitted on all tasks.
 
-    Success and cost of each setting on tasks left out (2, setting, task), and its mean cost as it will run; no settings
-    where they are searched under each cap.
+    Success and cost of each setting on tasks left out (2, setting, task), and its mean cost as it will run.
     """
 
     fitted: FittedPolicy
@@ -513,14 +499,6 @@ class CrossFit:
     def _judge(self, one: _Tried, budget: _Budget) -> tuple[tuple[Setting, str], np.ndarray]:
         """Choose one policy's setting, and judge each fold under the setting that the others choose."""
         out = np.empty((2, len(self.world)))
-        if isinstance(one.fitted, SearchedPolicy):
-            choice = one.fitted.choose(self.world, budget.cap)
-            for part in np.unique(self.fold):
-                left = self.fold == part
-                rest, kept = (self.world.take(np.flatnonzero(rows)) for rows in (~left, left))
-                outcomes = one.fitted.outcomes(kept, one.fitted.choose(rest, budget.cap).point)
-                out[:, left] = outcomes.success, outcomes.cost
-            return (choice.point, one.fitted.in_words(choice)), out
         chosen = budget.pick(one.held, one.run)
         if chosen is None:
             lowest = one.held[1].mean(axis=1).min()
@@ -650,11 +628,6 @@ def _try(
         warnings.simplefilter("always")
         fitted = fitted_on(world.episodes if training is None else training)
     note = next((str(one.message) for one in caught if issubclass(one.category, TacitWarning)), "")
-    if isinstance(fitted, SearchedPolicy):
-        if not elsewhere:
-            expected = "training=..., other tasks to fit on: it searches its numbers on tasks that it was not fitted on"
-            raise InvalidDataError(expected, field="policy", value=policy.name)
-        return _Tried(fitted, np.empty((2, 0, len(world))), np.empty(0), note)
     settings = [row for _, row in fitted.candidates.iterrows()]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TacitWarning)

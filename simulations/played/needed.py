@@ -8,7 +8,7 @@ from bayes_tacit.agents.teacher import AtCheckpoint
 from bayes_tacit.agents.transcript import Transcript
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.policies import FittedPolicy
-from bayes_tacit.policies.base import SearchedPolicy
+from simulations.tuned import SearchedPolicy
 
 
 def needed_handoffs(fitted: Iterable[FittedPolicy], episodes: Episodes) -> list[set[int]]:

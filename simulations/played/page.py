@@ -20,7 +20,7 @@ from bayes_tacit.agents.transcript import Transcript, write_transcript
 from bayes_tacit.estimates.map_fit import MapFit
 from bayes_tacit.estimates.verdict import judge
 from bayes_tacit.policies import success_cost_curve
-from bayes_tacit.policies.base import SearchedPolicy, number_in
+from bayes_tacit.policies.base import number_in
 from bayes_tacit.review.style import policy_style
 from bayes_tacit.router.rules import StepChance
 from simulations.development_choice import Chosen
@@ -29,6 +29,7 @@ from simulations.played.luck import luck_section
 from simulations.played.policies import ALARM, DEFERRAL, DUE, POSTERIOR, TACIT
 from simulations.studies.storage import write_table
 from simulations.studies.tables import figure_file, markdown_table
+from simulations.tuned import SearchedPolicy
 
 
 @dataclass(frozen=True)

@@ -26,13 +26,11 @@ from bayes_tacit.policies import (
     TacitSwitch,
     TaskRouter,
     Trim,
-    TunedDeferral,
-    TunedSwitch,
 )
 from bayes_tacit.policies.from_logs import BY_LIKELIHOOD
 from bayes_tacit.policies.tacit_switch import Grid
-from bayes_tacit.policies.tuned import STARTED_AND_PACED, Learner
 from models.experiment import UNMARKED, Experiment
+from simulations.tuned import STARTED_AND_PACED, Learner, TunedDeferral, TunedSwitch
 
 ALARM = "First Alarm"
 DEFERRAL = "Step Deferral"

@@ -17,7 +17,6 @@ from bayes_tacit.policies import (
     Policy,
     PureCheap,
     PureStrong,
-    TunedDeferral,
     World,
 )
 from simulations.development_choice import choose_policy
@@ -38,6 +37,7 @@ from simulations.studies.contest import (
 from simulations.studies.few_outcomes import SLOPE
 from simulations.studies.study import Row, Setting, Study
 from simulations.studies.tables import markdown_table, mean_and_half_width, with_half_width
+from simulations.tuned import TunedDeferral
 
 TASKS = (40, 200, 1_000)
 SIZES = {"train": 500, "test": 10_000}

@@ -21,13 +21,10 @@ from bayes_tacit.policies import (
     PureStrong,
     TacitSwitch,
     Trim,
-    TunedDeferral,
-    TunedSwitch,
     World,
     compare,
 )
 from bayes_tacit.policies.from_logs import BY_LIKELIHOOD
-from bayes_tacit.policies.tuned import STARTED_AND_PACED, Learner
 from models.mechanism import FULL
 from simulations.development_choice import choose_policy
 from simulations.mechanism import Mechanism, simulate
@@ -35,6 +32,7 @@ from simulations.mechanism.calibrate import CAP, COMPARED, TACIT
 from simulations.mechanism.world import RISK, SIZES
 from simulations.studies.study import Row
 from simulations.studies.tables import mean_and_half_width, with_half_width
+from simulations.tuned import STARTED_AND_PACED, Learner, TunedDeferral, TunedSwitch
 
 __all__ = [
     "ABLATIONS",

@@ -15,8 +15,9 @@ from posteriors import random_posterior
 
 from bayes_tacit import Counterfactuals, Episodes, MapFit, fit_map, load_example, policies
 from bayes_tacit.errors import TacitWarning
-from bayes_tacit.policies import Landmark, PrefixRouter, TacitSwitch, TunedDeferral
+from bayes_tacit.policies import Landmark, PrefixRouter, TacitSwitch
 from bayes_tacit.router.rule import RULES
+from simulations.tuned import TunedDeferral
 
 N_EPISODES = 12
 
@@ -73,8 +74,8 @@ SET = {
 }
 """Policies whose defaults are too large for a small world."""
 
-SAME_FILE = ("PosteriorTacitSwitch", "TunedSwitch")
-"""Their routers are TACIT-Switch's."""
+SAME_FILE = ("PosteriorTacitSwitch",)
+"""Its router is TACIT-Switch's."""
 
 
 @cache
@@ -83,8 +84,8 @@ def routers() -> dict[str, object]:
     found: dict[str, object] = {}
     with warnings.catch_warnings(action="ignore"):
         training = episodes_of(draw_tasks(1, 120))
-        for name in policies.__all__:
-            made = getattr(policies, name)
+        for name in [*policies.__all__, "TunedDeferral"]:
+            made = getattr(policies, name, TunedDeferral)
             if not (is_dataclass(made) and hasattr(made, "fit") and "name" in dir(made)) or name in SAME_FILE:
                 continue
             named = {each.name for each in fields(made)} & {"diagnostic"}

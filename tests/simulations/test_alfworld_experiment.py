@@ -33,10 +33,8 @@ from bayes_tacit.policies import (
     TacitSwitch,
     TaskRouter,
     Trim,
-    TunedSwitch,
     World,
 )
-from bayes_tacit.policies.tuned import learned_from
 from bayes_tacit.router import handoff_at
 from simulations import __main__ as program
 from simulations.__main__ import main
@@ -72,6 +70,7 @@ from simulations.played.needed import needed_handoffs
 from simulations.played.page import advice_table, advice_words, seconds_spent, write_results
 from simulations.played.policies import BY_LIKELIHOOD, DUE, POSTERIOR, TACIT, is_family
 from simulations.played.recommended import recommended
+from simulations.tuned import TunedSwitch, learned_from
 
 pytestmark = pytest.mark.filterwarnings("ignore::bayes_tacit.errors.TacitWarning")
 

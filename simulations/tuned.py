@@ -13,6 +13,7 @@ import pandas as pd
 from scipy import special
 
 from bayes_tacit import validate
+from bayes_tacit.data.costs import AVERAGES
 from bayes_tacit.data.counterfactuals import Counterfactuals
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.data.timing import (
@@ -28,18 +29,55 @@ from bayes_tacit.data.timing import (
 )
 from bayes_tacit.data.visible import Visible
 from bayes_tacit.decisions.evaluation import World
-from bayes_tacit.decisions.selection import first_crossings
+from bayes_tacit.decisions.selection import Choice, first_crossings
 from bayes_tacit.errors import ConvergenceError, InvalidDataError
 from bayes_tacit.estimates.map_fit import MapFit, fit_map
 from bayes_tacit.model.families import family_named
 from bayes_tacit.model.memory import peaks
-from bayes_tacit.policies.base import SearchedPolicy, Setting, number_in
+from bayes_tacit.policies.base import FittedPolicy, Setting, number_in
 from bayes_tacit.policies.logistic import NEWTON, LogisticFit
 from bayes_tacit.policies.plain import check_settings
 from bayes_tacit.router import Router, Start, rules
 from bayes_tacit.router.rule import CALL_OF, start_reached_from
 from bayes_tacit.scores.core import Draws, score
 from bayes_tacit.scores.fitted import Fitted, of_fit
+
+
+@dataclass(frozen=True, eq=False)
+class SearchedPolicy(FittedPolicy):
+    """A fitted policy that finds its setting itself, where a table of candidates would be too long.
+
+    Attributes
+    ----------
+    search
+        Finds the setting with the most success on development tasks whose cost is within a cap, and says how many it
+        looked at.
+    """
+
+    search: Callable[[World, float], tuple[dict[str, float], int]] | None = None
+
+    def choose(self, world: World, cap: float) -> Choice:
+        """Search the numbers on development tasks."""
+        assert self.search is not None
+        setting, looked_at = self.search(world, cap)
+        point = setting | self.outcomes(world, setting).point()
+        return Choice(0, point, float(cap), n_points=looked_at, n_within=looked_at, n_tied=1)
+
+    def curve(self, development: World, test: World, caps: list[float]) -> pd.DataFrame:
+        """Search under each budget, and evaluate what was found."""
+        columns = (*map(str, self.candidates), "development_success", "development_cost", *AVERAGES)
+        rows: list[dict[str, object]] = []
+        for cap in caps:
+            try:
+                choice = self.choose(development, cap)
+            except InvalidDataError:
+                rows.append({"cap": cap} | dict.fromkeys(columns, np.nan))
+                continue
+            found = {name: choice.point[name] for name in map(str, self.candidates)}
+            on_development = {"development_success": choice.success, "development_cost": choice.cost}
+            rows.append({"cap": cap, **found, **on_development, **self.outcomes(test, choice.point).point()})
+        return pd.DataFrame(rows)
+
 
 Numbers = Mapping[str, float]
 
@@ -494,7 +532,7 @@ class TunedSwitch:
     Attributes
     ----------
     searched
-        Names of the numbers, of `bayes_tacit.policies.tuned.PLAIN`.
+        Names of the numbers, of `PLAIN`.
     learner
         What learns from training episodes; policies that share one learn once.
     handoff
