@@ -71,7 +71,7 @@ class SearchedPolicy(FittedPolicy):
             try:
                 choice = self.choose(development, cap)
             except InvalidDataError:
-                rows.append({"cap": cap} | dict.fromkeys(columns, np.nan))
+                rows.append({"cap": cap, **dict.fromkeys(columns, np.nan)})
                 continue
             found = {name: choice.point[name] for name in map(str, self.candidates)}
             on_development = {"development_success": choice.success, "development_cost": choice.cost}

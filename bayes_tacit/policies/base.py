@@ -163,7 +163,7 @@ class FittedPolicy:
             columns={name: f"development_{name}" for name in ("success", "cost")}
         )
         found = found[[*self.candidates, "development_success", "development_cost"]]
-        on_test = self.operating_points(test, settings) if needed else {}
+        on_test = self.operating_points(test, settings if needed else None)
         found = found.assign(**{name: on_test[name].to_numpy() if needed else np.nan for name in AVERAGES})
         curve = found.reindex(rows).reset_index(drop=True)
         curve.insert(0, "cap", caps)
