@@ -108,23 +108,7 @@ class Chosen:
 def choose_policy(
     development: World, cap: float, fitted: Iterable[FittedPolicy], *, folds: int = 5, best: bool = False, seed: int = 0
 ) -> Chosen:
-    """Choose each policy's setting under the cap, judge it by cross-validation, and name one.
-
-    Parameters
-    ----------
-    development
-        Tasks that no policy was fitted on, for which it is known what comes of handoffs.
-    cap
-        The highest mean cost of a task.
-    fitted
-        The policies, from the simplest on.
-    folds
-        Parts of the cross-validation.
-    best
-        Whether the one with the most success is named even where the data cannot tell it from a simpler one.
-    seed
-        Decides parts and draws.
-    """
+    """Choose each policy's setting under the cap, judge it by cross-validation, and name one."""
     ready: dict[str, FittedPolicy] = {}
     choices: dict[str, Choice] = {}
     left_out: dict[str, str] = {}
@@ -183,13 +167,7 @@ def _table(
 def cross_validate(
     fitted: Mapping[str, FittedPolicy], development: World, cap: float, *, folds: int, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Hold out each part of the tasks in turn, choose every policy's setting on the rest, and look what it gives there.
-
-    Returns
-    -------
-    tuple
-        Success and cost (2, policy, task), and the part of each task.
-    """
+    """Hold out each part of the tasks in turn; choose every policy's setting on the rest, and judge it there."""
     n = len(development)
     fold = np.random.default_rng(seed).permutation(n) % folds
     judged = np.empty((2, len(fitted), n))
@@ -210,11 +188,6 @@ def name_one(success: np.ndarray, *, best: bool = False) -> tuple[int, int, int]
 
     The one with the most success is named. But where its gain over the simplest within one standard error of it is not
     known to a point, that simplest one is, unless the best is asked for.
-
-    Returns
-    -------
-    tuple
-        The rows of the one that is named, of the best, and of the simplest that the data cannot tell from it.
 
     Examples
     --------

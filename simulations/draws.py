@@ -12,21 +12,7 @@ from bayes_tacit.agents.protocols import History
 
 
 def uniforms(seed: int, history: History, count: int, purpose: str, step: int | None = None) -> np.ndarray:
-    """Return numbers in [0, 1) for a step of a game: the next one, or an earlier one.
-
-    Parameters
-    ----------
-    seed
-        Another seed gives other numbers.
-    history
-        Its first observation tells the game, its length the step.
-    count
-        How many numbers.
-    purpose
-        Another word gives other numbers.
-    step
-        The step, where it is not the next one.
-    """
+    """Return numbers in [0, 1) for a step of a game: the next one, or an earlier one."""
     return _drawn(
         seed, _key(f"{purpose}|{history.task}|{history.first.text}"), len(history) if step is None else step, count
     )

@@ -14,24 +14,7 @@ import numpy as np
 def mark_windows(
     rng: np.random.Generator, crossing: np.ndarray, n_steps: np.ndarray, fineness: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Name the range of checkpoints that holds each crossing.
-
-    Parameters
-    ----------
-    rng
-        Source of the ranges.
-    crossing
-        Step of the crossing; ignored where it is not before the end of the rollout.
-    n_steps
-        Length of each rollout.
-    fineness
-        Probability that a new range starts at a step; 1 gives single checkpoints.
-
-    Returns
-    -------
-    start, end
-        First and last checkpoint of the range.
-    """
+    """Name the range of checkpoints that holds each crossing."""
     steps = np.arange(int(n_steps.max()))
     starts = rng.random((len(crossing), len(steps))) < fineness
     starts[:, 0] = True

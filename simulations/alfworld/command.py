@@ -38,23 +38,7 @@ def has_data(data: Path | None) -> bool:
 
 
 def run(name: str, data: Path | None, folder: Path, *, kept: Path | None, jobs: int, seed: int) -> None:
-    """Run the experiment with a pair; how far it is, is shown on standard error.
-
-    Parameters
-    ----------
-    name
-        "alfworld" for the scripted pair, "alfworld_learned" for the learned one.
-    data
-        The folder of games; by default what ALFWORLD_DATA says.
-    folder
-        For the results.
-    kept
-        For everything that is played, hundreds of megabytes; by default a folder `kept` in that of the results.
-    jobs
-        Number of processes.
-    seed
-        Of both actors, and of the posterior.
-    """
+    """Run the experiment with a pair; how far it is, is shown on standard error."""
     home = folder / KEPT if kept is None else kept
     splits = make_splits(data)
     games: Sequence[Game] = [game for part in PARTS for game in getattr(splits, part)]

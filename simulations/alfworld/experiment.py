@@ -73,31 +73,7 @@ def run_experiment(
     policies: Sequence[Policy] | None = None,
     repeatable: bool = True,
 ) -> Experiment:
-    """Play what was not played yet, and compare the policies.
-
-    Parameters
-    ----------
-    data
-        The folder of official games; by default what ALFWORLD_DATA says.
-    folder
-        Where everything that was played is kept; a run that was stopped goes on.
-    players
-        Who plays.
-    splits
-        Which games; by default those of `make_splits`.
-    evidence
-        Whether a teacher's mark is one checkpoint, as in the paper's main experiment, or a range.
-    standstill
-        Steps without anything new after which the rule-based teacher takes failure for clear.
-    workers
-        Number of processes.
-    report
-        Makes a progress for each stage.
-    policies
-        Policies to compare; by default those of `compared_policies`.
-    repeatable
-        As for `run_played`.
-    """
+    """Play what was not played yet, and compare the policies."""
     games = splits or make_splits(data)
     setup = alfworld_setup(folder, players, standstill=standstill, workers=workers, report=report)
     parts = {part: getattr(games, part) for part in PARTS}
@@ -174,26 +150,7 @@ def learned_pair(
     workers: int = 1,
     report: Callable[[str], Progress] | None = None,
 ) -> LearnedPair:
-    """Train the pair, or read the one that was trained.
-
-    Parameters
-    ----------
-    games
-        All games.
-    home
-        Where the trained pair is kept.
-    seed
-        For detours, for Cheap's games, and of both actors.
-    workers
-        Number of processes that make lessons.
-    report
-        Makes a progress for each stage.
-
-    Raises
-    ------
-    InvalidDataError
-        If the one that is kept was trained with another seed or on other games.
-    """
+    """Train the pair, or read the one that was trained."""
     path = home / PAIR
     if path.is_file():
         kept = LearnedPair.read(path)

@@ -40,13 +40,6 @@ def list_games(split: str, data: str | os.PathLike[str] | None = None) -> list[G
     """List the solvable games of a split, by id.
 
     As in the package, games that need slicing or a movable receptacle are left out.
-
-    Parameters
-    ----------
-    split
-        Name of a folder of games: "valid_seen", "valid_unseen", "valid_train", "train".
-    data
-        The folder that the package calls ALFWORLD_DATA; by default what that environment variable says.
     """
     root = _root(data) / DATA_FOLDER
     folder = root / split
@@ -160,22 +153,6 @@ def write_kitchen(
 ) -> Path:
     """Write a game into a folder, which is made if it is not there, and give its path.
 
-    Parameters
-    ----------
-    folder
-        For the file `game.tw-pddl`.
-    task
-        One of `KITCHEN_TASKS`.
-    kitchen
-        Receptacles, and the things in each; names are a kind and a number, such as "Mug_1".
-
-    Raises
-    ------
-    InvalidDataError
-        If the task is another, or a name is no kind and number.
-    MissingDependencyError
-        If the package `alfworld`, whose domain and grammar a game contains, is not installed.
-
     Examples
     --------
     >>> from tempfile import TemporaryDirectory
@@ -205,24 +182,7 @@ def write_kitchen(
 
 
 def write_kitchens(data: str | os.PathLike[str], split: str, count: int, seed: int = 0) -> list[Game]:
-    """Write kitchens with things in different places, as the official games lie in a folder.
-
-    Parameters
-    ----------
-    data
-        What `list_games` takes, and the option `--data` of the commands.
-    split
-        The name of the split.
-    count
-        How many.
-    seed
-        For where things are. All tasks occur in turn, but for the lamp's, which is the same in every kitchen.
-
-    Returns
-    -------
-    list
-        The games, as `list_games(split, data)` gives them.
-    """
+    """Write kitchens with things in different places, as the official games lie in a folder."""
     count = validate.whole("count", count, 1)
     rng = np.random.default_rng(validate.whole("seed", seed, 0))
     tasks = [task for task in KITCHEN_TASKS if "desklamp" not in task]

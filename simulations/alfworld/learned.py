@@ -211,19 +211,7 @@ class Lesson:
 
 
 def lessons_of(environment: AlfworldEnvironment, walkthrough: Sequence[str], copies: int, seed: int) -> list[Lesson]:
-    """Make the lessons of a game: its walkthrough as it is, and copies with detours.
-
-    Parameters
-    ----------
-    environment
-        The game.
-    walkthrough
-        Commands that win it.
-    copies
-        How many copies with detours.
-    seed
-        Decides where they lead.
-    """
+    """Make the lessons of a game: its walkthrough as it is, and copies with detours."""
     validate.whole("copies", copies, 0)
     rng = np.random.default_rng(validate.whole("seed", seed, 0))
     history = History(environment.reset())
@@ -338,13 +326,6 @@ def fit_ranker(lessons: Sequence[Lesson], size: Size, ridge: float = 1e-3) -> Ra
 
     The objective is the mean negative log-likelihood of the right commands plus `ridge` times the sum of squares. It is
     strictly convex, so the same lessons give the same ranker.
-
-    Raises
-    ------
-    EvidenceError
-        If there is no lesson.
-    ConvergenceError
-        If the optimizer did not reach the optimum.
     """
     validate.choice("size", size, CUES)
     validate.number("ridge", ridge, "a number above 0", above=0)
@@ -490,13 +471,7 @@ class LearnedPair:
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> LearnedPair:
-        """Read what `write` has written.
-
-        Raises
-        ------
-        FileFormatError
-            If the file is no such pair.
-        """
+        """Read what `write` has written."""
         try:
             content = json.loads(as_path(path).read_text(encoding="utf-8"))
             actors, games = {}, {}
@@ -522,21 +497,7 @@ def learn_pair(
     cheap_sharpness: float = 1.0,
     strong_sharpness: float = 1.0,
 ) -> LearnedPair:
-    """Train both actors, cross-fitted.
-
-    Parameters
-    ----------
-    lessons
-        Of each game, by id.
-    folds
-        The fold of each game, by id; every fold from 0 on has one.
-    cheap_games
-        From how many games Cheap learns, drawn among those of the other folds.
-    seed
-        Draws Cheap's games; also the actors' own.
-    cheap_sharpness, strong_sharpness
-        As for `LearnedActor`.
-    """
+    """Train both actors, cross-fitted."""
     count = max(folds.values()) + 1
     validate.whole("cheap_games", cheap_games, 1)
     if set(folds) != set(lessons) or set(folds.values()) != set(range(count)) or count < 2:
@@ -563,13 +524,7 @@ LONGEST = 50
 
 
 def walkthrough(environment: AlfworldEnvironment) -> tuple[str, ...]:
-    """Return commands that win a game: those of its file, else those of one who knows where everything is.
-
-    Raises
-    ------
-    InvalidDataError
-        If they do not win.
-    """
+    """Return commands that win a game: those of its file, else those of one who knows where everything is."""
     given = json.loads(environment.game.read_text(encoding="utf-8")).get("walkthrough")
     commands = tuple(map(str, given)) if given else _found(environment)
     environment.reset()

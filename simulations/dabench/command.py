@@ -44,23 +44,7 @@ def run(
     cheap: Path | None = None,
     strong: Path | None = None,
 ) -> None:
-    """Run the experiment; how far it is, is shown on standard error.
-
-    Parameters
-    ----------
-    data
-        The folder of DABench's files; by default what DABENCH_DATA says.
-    folder
-        For the results.
-    kept
-        For everything that is played; by default a folder `kept` in that of the results.
-    jobs
-        Number of processes.
-    seed
-        Of Cheap, and of the posterior.
-    cheap, strong
-        Folders of transcripts whose answers are replayed in the place of an analyst.
-    """
+    """Run the experiment; how far it is, is shown on standard error."""
     given = data or os.environ.get(VARIABLE)
     if not given:
         raise MissingFileError(f"no folder of DABench: pass --data, or set the variable {VARIABLE}")

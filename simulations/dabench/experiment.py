@@ -70,23 +70,7 @@ def analysts(seed: int = 0) -> Players:
 
 
 def replaying(seed: int, cheap: Path | None, strong: Path | None, questions: Sequence[Question]) -> Players:
-    """Return a pair in which either may replay the answers that transcripts in a folder hold; else by rule.
-
-    Parameters
-    ----------
-    seed
-        Of Cheap by rule.
-    cheap, strong
-        Folders of transcripts; None for the analyst by rule.
-    questions
-        All that will be asked.
-
-    Raises
-    ------
-    MissingFileError
-        If there is no such folder, or an answer to one of the questions is not in it: nothing could be played to its
-        end.
-    """
+    """Return a pair in which either may replay the answers that transcripts in a folder hold; else by rule."""
     players = analysts(seed)
     if cheap is not None:
         players = replace(players, cheap=_recorded(cheap, "cheap", questions))
@@ -120,27 +104,7 @@ def run_experiment(
     policies: Sequence[Policy] | None = None,
     repeatable: bool = True,
 ) -> Experiment:
-    """Play what was not played yet, and compare the policies.
-
-    Parameters
-    ----------
-    data
-        The folder of DABench's files.
-    folder
-        Where everything that was played is kept; a run that was stopped goes on.
-    players
-        Who plays; by default the analysts by rule.
-    splits
-        Which questions; by default those of `make_splits`.
-    workers
-        Number of processes.
-    report
-        Makes a progress for each stage.
-    policies
-        Policies to compare; by default those of `compared_policies`.
-    repeatable
-        As for `run_played`.
-    """
+    """Play what was not played yet, and compare the policies."""
     asked = splits or make_splits(data)
     setup = dabench_setup(data, folder, players or analysts(), workers=workers, report=report)
     parts = {part: getattr(asked, part) for part in PARTS}

@@ -197,15 +197,7 @@ def analysts_story(splits: Splits) -> Story:
 
 
 def recorded_story(splits: Splits, recorded: Sequence[Agent]) -> Story:
-    """Say what a pair is of which one or both are replayed.
-
-    Parameters
-    ----------
-    splits
-        Which questions.
-    recorded
-        Whose answers are replayed; the other one is the analyst by rule.
-    """
+    """Say what a pair is of which one or both are replayed."""
     title, is_not = RECORDED["+".join(recorded)]
     return Story(
         dabench_words(splits, settled=FOR_ANOTHER if "cheap" in recorded else FOR_THIS_CHEAP),

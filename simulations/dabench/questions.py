@@ -62,13 +62,7 @@ class Question:
 
 
 def read_questions(folder: str | os.PathLike[str]) -> list[Question]:
-    """Read `da-dev-questions.jsonl` and `da-dev-labels.jsonl`; each question needs its label.
-
-    Raises
-    ------
-    FileFormatError
-        With file and line, for what is not as DABench publishes it.
-    """
+    """Read `da-dev-questions.jsonl` and `da-dev-labels.jsonl`; each question needs its label."""
     home = as_path(folder)
     labels = {}
     for where, content in _lines(home / LABELS):
@@ -159,11 +153,6 @@ def make_splits(data: str | os.PathLike[str]) -> Splits:
     """Deal all questions of a folder into 140, 50 and 67 of 257, or like shares; then leave out what has no table.
 
     So a question is for the same with all tables as with some.
-
-    Raises
-    ------
-    MissingFileError
-        If no table of a part is there.
     """
     questions = in_order(read_questions(data))
     dealt = [questions[at] for at in np.random.default_rng(SPLIT_SEED).permutation(len(questions))]

@@ -137,20 +137,7 @@ class Sandbox:
         self.close()
 
     def run(self, code: str, earlier: Sequence[str] = ()) -> Run:
-        """Run code.
-
-        Parameters
-        ----------
-        code
-            Python. If its last line is an expression, its value is printed, as in a notebook.
-        earlier
-            Code that is run first, in the same namespace, without output.
-
-        Raises
-        ------
-        SandboxError
-            Where bubblewrap is missing or does not work.
-        """
+        """Run code."""
         with self._lock:
             try:
                 process = self._started()
@@ -211,13 +198,7 @@ def run_code(
 
 
 def check_sandbox(*, unsafe: bool = False) -> None:
-    """Refuse to run agents' code where there is no sandbox, before anything is played; with `unsafe`, warn.
-
-    Raises
-    ------
-    SandboxError
-        Where bubblewrap is missing or does not work.
-    """
+    """Refuse to run agents' code where there is no sandbox, before anything is played; with `unsafe`, warn."""
     obstacle = _obstacle()
     if obstacle and not unsafe:
         raise SandboxError(obstacle)
@@ -292,15 +273,7 @@ def _started(tables: Sequence[Path], limits: Limits, folder: str, *, walled: boo
 
 
 def _bubblewrap(tables: dict[str, int], room: int) -> list[str]:
-    """Return the words before a program that make bubblewrap run it behind the wall.
-
-    Parameters
-    ----------
-    tables
-        Descriptors of files to copy into the working folder.
-    room
-        Bytes that it may hold beside them.
-    """
+    """Return the words before a program that make bubblewrap run it behind the wall."""
     words = [
         shutil.which("bwrap") or "bwrap",
         "--unshare-ipc",

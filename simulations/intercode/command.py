@@ -29,21 +29,7 @@ def run(
     fresh: bool,
     console: Console,
 ) -> None:
-    """Run the study on logs that are read where they are.
-
-    Parameters
-    ----------
-    name
-        Of the study.
-    data
-        The folder of the logs.
-    folder
-        For the results; by default that of the committed ones.
-    cheap, strong
-        Names of the two files; by default those of the committed results.
-    replicates, seed, only, jobs, fresh, console
-        As for `run_study`.
-    """
+    """Run the study on logs that are read where they are."""
     if data is None:
         raise InvalidDataError("the folder of InterCode's results", field="--data", value=None)
     source = Source(data, cheap or CHEAP, strong or STRONG)

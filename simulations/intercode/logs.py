@@ -27,13 +27,6 @@ def marked(episodes: Episodes, turns: int = TURNS) -> Episodes:
 
     A turn shows one where any diagnostic is above 0. The window is the first run of such checkpoints at which a handoff
     can still come; where there is none the episode stays without a mark.
-
-    Parameters
-    ----------
-    episodes
-        Paired rollouts; marks that they have are replaced.
-    turns
-        How many turns on end.
     """
     dataset = episodes.dataset
     trouble = np.nan_to_num(dataset["diagnostics"].values).max(axis=2) > 0

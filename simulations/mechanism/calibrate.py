@@ -42,13 +42,6 @@ from simulations.mechanism.world import RISK, simulate_replicate
 def diagnostics(training: Episodes, test: World) -> dict[str, float]:
     """Compute all checks.
 
-    Parameters
-    ----------
-    training
-        Fits the logistic regression on task features, nothing else.
-    test
-        Where everything is measured.
-
     Returns
     -------
     dict

@@ -58,15 +58,7 @@ def success_probability(mechanism: Mechanism, actor: Actor) -> float:
 
 
 def expected_outcome(mechanism: Mechanism, handoff: int) -> Expected:
-    """Return success, calls and cost when Strong takes over at a step of every task.
-
-    Parameters
-    ----------
-    mechanism
-        The parameters.
-    handoff
-        The step from which Strong acts: 0 is Pure Strong, the number of steps is Pure Cheap.
-    """
+    """Return success, calls and cost when Strong takes over at a step of every task."""
     handoff = validate.whole("handoff", handoff, 0)
     z, v, weight = _traits(mechanism, handoff)
     alive = np.zeros((len(weight), len(STATES), mechanism.needed))
@@ -136,30 +128,7 @@ def optimal_reference(
     n_test: int = 300_000,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Find nearly the highest success that a permanent handoff can have at given costs.
-
-    Parameters
-    ----------
-    mechanism
-        The parameters.
-    caps
-        Mean costs to be met.
-    n_train, n_test
-        Tasks to learn from, and tasks to measure on; a third as many again are for meeting the caps. All independent.
-    seed
-        Decides all random numbers.
-
-    Returns
-    -------
-    pandas.DataFrame
-        A row for each cap: `cap`, and on test tasks `success` and `cost`. A cap above all that can usefully be spent
-        has the cost of what is best without a cap.
-
-    Raises
-    ------
-    InvalidDataError
-        If a cap is below what Cheap alone costs.
-    """
+    """Find nearly the highest success that a permanent handoff can have at given costs."""
     given = list(caps) if isinstance(caps, Iterable) else [caps]
     least = expected_outcome(mechanism, mechanism.steps).cost
     expected = f"above {least:.4g}, what Cheap alone costs"

@@ -30,21 +30,6 @@ SIZES = {"train": 8_000, "development": 4_000, "test": 20_000}
 def simulate(mechanism: Mechanism, n: int, seed: int | np.random.SeedSequence) -> World:
     """Simulate n tasks.
 
-    Parameters
-    ----------
-    mechanism
-        The parameters.
-    n
-        How many tasks.
-    seed
-        Decides all random numbers: two mechanisms, or two policies, that are given the same seed meet the same luck.
-
-    Returns
-    -------
-    World
-        Episodes with the features x1 and x2, the diagnostic `risk` and one-step teacher windows, their counterfactuals,
-        and a replay of step deferral.
-
     Examples
     --------
     >>> from simulations.mechanism import calibrated
@@ -57,17 +42,7 @@ def simulate(mechanism: Mechanism, n: int, seed: int | np.random.SeedSequence) -
 def simulate_replicate(
     mechanism: Mechanism, seed: int, replicate: int, sizes: dict[str, int] | None = None
 ) -> dict[str, World]:
-    """Simulate the train, development and test tasks of one replicate, from independent streams.
-
-    Parameters
-    ----------
-    mechanism
-        The parameters.
-    seed, replicate
-        Seed of the study and number of the replicate. Other mechanisms with the same two have coupled outcomes.
-    sizes
-        Tasks by split, the paper's by default.
-    """
+    """Simulate the train, development and test tasks of one replicate, from independent streams."""
     sizes = SIZES if sizes is None else sizes
     seeds = replicate_seeds(seed, replicate)
     if set(sizes) != set(seeds):

@@ -70,21 +70,7 @@ def cross_validate[T: Task](
     evidence: MarkEvidence = "range",
     parts: int = PARTS,
 ) -> Crossed:
-    """Hold out each part in turn.
-
-    Parameters
-    ----------
-    pairs
-        Both rollouts of all tasks.
-    setup
-        How they were played.
-    policies
-        Makes the policies, anew for each part.
-    evidence
-        Whether a teacher's mark is one checkpoint or its complete range.
-    parts
-        How many.
-    """
+    """Hold out each part in turn."""
     world, episodes = setup.world("all", pairs), setup.taught(pairs, evidence)
     order = np.random.default_rng(DEALT).permutation(len(pairs))
     columns: dict[str, np.ndarray] = {}

@@ -96,22 +96,7 @@ def run_played[T: Task](
     evidence: MarkEvidence = "one_step",
     repeatable: bool = True,
 ) -> Experiment:
-    """Play what was not played yet, and compare the policies.
-
-    Parameters
-    ----------
-    setup
-        How it is played.
-    parts
-        Tasks for "fit", "select" and "test".
-    policies
-        Policies to compare.
-    evidence
-        Whether a teacher's mark is one checkpoint, as in the paper's main experiments, or a range.
-    repeatable
-        Whether the actors always do the same in the same place, as scripts do. Then the played test episodes are
-        checked against the tables.
-    """
+    """Play what was not played yet, and compare the policies."""
     pairs = {part: setup.rollouts(part, parts[part]) for part in PARTS}
     training = setup.taught(pairs["fit"], evidence)
     fitted = [policy.fit(training) for policy in policies]

@@ -415,21 +415,7 @@ PAGE, EPISODES, TRAINING, FIGURE = "README.md", "episodes.parquet", "training.nc
 
 
 def write_results(experiment: Experiment, kept: Path, folder: Path, story: Story, more: Sequence[str] = ()) -> None:
-    """Write everything aside, then put it into the folder, the page last.
-
-    Parameters
-    ----------
-    experiment
-        What came of it.
-    kept
-        Where all that was played is.
-    folder
-        For the results.
-    story
-        Who plays.
-    more
-        Further sections of the page.
-    """
+    """Write everything aside, then put it into the folder, the page last."""
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".results-", dir=folder) as aside:
         temporary = Path(aside)

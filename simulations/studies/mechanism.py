@@ -85,14 +85,7 @@ def of_handoffs(result: Contest, states: np.ndarray, policies: Iterable[str]) ->
 
 
 def of_alarms(test: World, states: np.ndarray, alpha: float) -> dict[str, float]:
-    """Return how well one risk of at least alpha gives the state away.
-
-    Returns
-    -------
-    dict
-        `alarms_off_track`, the share of such risks that come from off track; `off_track_with_alarm` and
-        `elsewhere_with_alarm`, the share of all risks from off track, and from the other states, that are such ones.
-    """
+    """Return how well one risk of at least alpha gives the state away."""
     risk = test.episodes.dataset["diagnostics"].sel(diagnostic=RISK).values
     inside = ~np.isnan(risk)
     alarm, off = risk[inside] >= alpha, states[:, : risk.shape[1]][inside] == OFF_TRACK

@@ -171,37 +171,7 @@ def run_study(
     fresh: bool = False,
     console: Console | None = None,
 ) -> bool:
-    """Run a study and write its results.
-
-    Parameters
-    ----------
-    study
-        The study.
-    out
-        Folder of the results; by default that of the committed ones.
-    replicates, seed
-        In place of the study's own.
-    only
-        Names of the settings to compute; all by default.
-    jobs
-        Processes to use.
-    scheduler
-        Address of a Dask scheduler to compute on instead.
-    fresh
-        Discard what the folder holds.
-    console
-        Where progress is shown; nowhere by default.
-
-    Returns
-    -------
-    bool
-        Whether the results were written; they are not while settings outside of `only` are missing.
-
-    Raises
-    ------
-    StudyError
-        If replicates failed; all others are computed and kept nonetheless.
-    """
+    """Run a study and write its results."""
     folder = RESULTS / study.name if out is None else out
     replicates = validate.whole("replicates", study.replicates if replicates is None else replicates, 1)
     seed = validate.whole("seed", study.seed if seed is None else seed, 0)

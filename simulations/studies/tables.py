@@ -72,15 +72,6 @@ def comparison_table(comparisons: Sequence[Comparison], tolerance: Tolerance, di
     """Make the table of paper, ours, difference and Student-t 95% half-width, and a sentence on where they differ.
 
     What the paper does not have is shown with ours alone; neither that nor what has a basis is counted.
-
-    Parameters
-    ----------
-    comparisons
-        One a row.
-    tolerance
-        What counts as agreement.
-    digits
-        Decimal places.
     """
     rows: list[list[str]] = []
     within_it: list[str] = []
