@@ -70,34 +70,21 @@ def families(world: World, options: Mapping[str, Any]) -> tuple[Policy, ...]:
 
 @dataclass(frozen=True, eq=False)
 class Chosen:
-    """The policy that is named, and the evidence.
+    """The policy that is named, and the evidence."""
 
-    Attributes
-    ----------
-    name, fitted, choice
-        The policy, and its setting by all development tasks.
-    table
-        A row for each policy, from the simplest on: `policy`, its `setting`, held-out `success` with its interval,
-        `cost`, `probability_best`, and `ahead`, by how much the named one is ahead of it, with its interval.
-    expected
-        `success` and `cost` to expect on new tasks, with the ends of their intervals.
-    best, simplest
-        The policy with the most held-out success, and the simplest that the data cannot tell from it.
-    left_out
-        Policies that could not be fitted or paid for, with the reason.
-    n_tasks
-        How many development tasks there were.
-    """
-
+    # name, fitted, choice: The policy, and its setting by all development tasks.
     name: str
     fitted: FittedPolicy
     choice: Choice
+    # A row for each policy, from the simplest on: `policy`, its `setting`, held-out `success` with its interval,
+    # `cost`, `probability_best`, and `ahead`, by how much the named one is ahead of it, with its interval.
     table: pd.DataFrame
-    expected: Mapping[str, float]
+    expected: Mapping[str, float]  # `success` and `cost` to expect on new tasks, with the ends of their intervals
+    # best, simplest: The policy with the most held-out success, and the simplest that the data cannot tell from it.
     best: str
     simplest: str
-    left_out: Mapping[str, str]
-    n_tasks: int
+    left_out: Mapping[str, str]  # Policies that could not be fitted or paid for, with the reason
+    n_tasks: int  # How many development tasks there were
 
     @property
     def too_little(self) -> bool:

@@ -22,29 +22,19 @@ from bayes_tacit.errors import TacitWarning
 
 @dataclass(frozen=True)
 class Truth:
-    """Parameters of the simulator, on features as they are (not standardized).
+    """Parameters of the simulator, on features as they are (not standardized)."""
 
-    Attributes
-    ----------
-    gamma0, gamma, beta0, beta, s
-        Those of the model.
-    shape, scale
-        Of the gamma distributed risk of a step.
-    horizon
-        Steps of a rollout.
-    cheap_alone
-        Log-odds that Cheap succeeds where Strong fails.
-    """
-
+    # gamma0, gamma, beta0, beta, s: Those of the model.
     gamma0: float
     gamma: tuple[float, ...]
     beta0: float
     beta: tuple[float, ...]
     s: float
+    # shape, scale: Of the gamma distributed risk of a step.
     shape: float
     scale: float
-    horizon: int
-    cheap_alone: float
+    horizon: int  # Steps of a rollout
+    cheap_alone: float  # Log-odds that Cheap succeeds where Strong fails
 
     def as_record(self) -> dict[str, object]:
         """Return the parameters by name, as JSON can hold them."""

@@ -72,21 +72,11 @@ TASK = "Your task is to: do what stands here."
 
 @dataclass(frozen=True)
 class Scope:
-    """What a text may speak of.
+    """What a text may speak of."""
 
-    Attributes
-    ----------
-    state
-        The game's, in which conditions are matched.
-    infos
-        Names of everything, by id.
-    mapping
-        What each placeholder stands for.
-    """
-
-    state: Foreign
-    infos: Mapping[str, Foreign]
-    mapping: Mapping[Foreign, Foreign]
+    state: Foreign  # The game's, in which conditions are matched
+    infos: Mapping[str, Foreign]  # Names of everything, by id
+    mapping: Mapping[Foreign, Foreign]  # What each placeholder stands for
 
     def where(self, condition: str) -> list[Scope]:
         """Return every way in which a condition holds."""
@@ -191,27 +181,14 @@ LOOKED_AT = "checked"
 
 @dataclass(frozen=True, eq=False)
 class Translation:
-    """What a state needs of a game's translation.
+    """What a state needs of a game's translation."""
 
-    Attributes
-    ----------
-    types
-        Names of types, with those above each.
-    actions
-        By name, an action's parameters.
-    kinds
-        The type of each object.
-    facts
-        What holds at the beginning: predicates and the objects that they are about.
-    packed
-        What the search library reads, compressed: hundreds of games are kept.
-    """
-
-    types: tuple[tuple[str, Foreign], ...]
-    actions: Mapping[str, Foreign]
-    kinds: Mapping[str, str]
+    types: tuple[tuple[str, Foreign], ...]  # Names of types, with those above each
+    actions: Mapping[str, Foreign]  # By name, an action's parameters
+    kinds: Mapping[str, str]  # The type of each object
+    # What holds at the beginning: predicates and the objects that they are about.
     facts: tuple[tuple[str, tuple[str, ...]], ...]
-    packed: bytes
+    packed: bytes  # What the search library reads, compressed: hundreds of games are kept
 
     @property
     def sas(self) -> bytes:
@@ -235,22 +212,14 @@ def translated(domain: str, problem: str) -> Translation:
 
 @dataclass(frozen=True, eq=False)
 class Move:
-    """Something that can be done.
+    """Something that can be done."""
 
-    Attributes
-    ----------
-    name, id, nb_effect_atoms
-        The search library's operator.
-    mapping
-        What each placeholder of its words stands for.
-    template, feedback_rule
-        The words of the command, and of the answer, in the grammar.
-    """
-
+    # name, id, nb_effect_atoms: The search library's operator.
     name: str
     id: int
     nb_effect_atoms: int
-    mapping: Mapping[Foreign, Foreign]
+    mapping: Mapping[Foreign, Foreign]  # What each placeholder of its words stands for
+    # template, feedback_rule: The words of the command, and of the answer, in the grammar.
     template: str
     feedback_rule: str
 

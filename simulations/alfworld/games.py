@@ -87,21 +87,13 @@ SPLIT_SEED = 2026
 
 @dataclass(frozen=True)
 class Splits:
-    """Lists of games, no game in two of them.
+    """Lists of games, no game in two of them."""
 
-    Attributes
-    ----------
-    fit, select
-        100 and 40 games of valid_seen.
-    test
-        134 games of valid_train.
-    knowledge
-        The other 66 games of valid_train: what the Strong scripted actor knows beforehand was counted in them.
-    """
-
+    # fit, select: 100 and 40 games of valid_seen.
     fit: list[Game]
     select: list[Game]
-    test: list[Game]
+    test: list[Game]  # 134 games of valid_train
+    # The other 66 games of valid_train: what the Strong scripted actor knows beforehand was counted in them.
     knowledge: list[Game]
 
 

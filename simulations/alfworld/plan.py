@@ -23,32 +23,16 @@ DONE_BY_VERB = {"clean": "clean", "heat": "hot", "cool": "cool"}
 
 @dataclass
 class Belief:
-    """What is known of a room.
+    """What is known of a room."""
 
-    Attributes
-    ----------
-    places
-        All receptacles, in the order of the first observation.
-    contents
-        What lies in or on each receptacle whose content was seen.
-    closed
-        Receptacles last seen closed.
-    at
-        The receptacle before the player; None at the beginning.
-    holding
-        The object in hand, if any.
-    states
-        What was done to each object: "clean", "hot", "cool".
-    looked
-        When the content of each receptacle was last seen, as a step.
-    """
-
-    places: tuple[str, ...]
+    places: tuple[str, ...]  # All receptacles, in the order of the first observation
+    # What lies in or on each receptacle whose content was seen.
     contents: dict[str, list[str]] = field(default_factory=dict)
-    closed: set[str] = field(default_factory=set)
-    at: str | None = None
-    holding: str | None = None
-    states: dict[str, set[str]] = field(default_factory=dict)
+    closed: set[str] = field(default_factory=set)  # Receptacles last seen closed
+    at: str | None = None  # The receptacle before the player; None at the beginning
+    holding: str | None = None  # The object in hand, if any
+    states: dict[str, set[str]] = field(default_factory=dict)  # What was done to each object: "clean", "hot", "cool"
+    # When the content of each receptacle was last seen, as a step.
     looked: dict[str, int] = field(default_factory=dict)
 
     @classmethod
@@ -123,24 +107,13 @@ _FITS = re.compile(r"\(canContain (\w+)Type (\w+)Type\)")
 
 @dataclass(frozen=True)
 class Places:
-    """Counts of receptacles and of what they held.
+    """Counts of receptacles and of what they held."""
 
-    Attributes
-    ----------
-    games
-        Ids of the games that were counted.
-    receptacles
-        How many receptacles of each kind there were.
-    held
-        By kind of receptacle and kind of object: how many of these receptacles held at least one.
-    fits
-        By kind of receptacle: the kinds of object that it can hold at all.
-    """
-
-    games: tuple[str, ...]
-    receptacles: Mapping[str, int]
+    games: tuple[str, ...]  # Ids of the games that were counted
+    receptacles: Mapping[str, int]  # How many receptacles of each kind there were
+    # By kind of receptacle and kind of object: how many of these receptacles held at least one.
     held: Mapping[str, Mapping[str, int]]
-    fits: Mapping[str, frozenset[str]]
+    fits: Mapping[str, frozenset[str]]  # By kind of receptacle: the kinds of object that it can hold at all
 
     def chance(self, thing: str, place: str) -> float:
         """Return the probability that a receptacle of one kind holds an object of another.
@@ -203,18 +176,10 @@ Admissible = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Goal:
-    """What to do next.
+    """What to do next."""
 
-    Attributes
-    ----------
-    actions
-        The actions that are equally good; empty where something must be found first.
-    looks_for
-        The kinds of thing to be found.
-    """
-
-    actions: tuple[str, ...] = ()
-    looks_for: tuple[str, ...] = ()
+    actions: tuple[str, ...] = ()  # The actions that are equally good; empty where something must be found first
+    looks_for: tuple[str, ...] = ()  # The kinds of thing to be found
 
 
 def next_goal(task: Task, belief: Belief, admissible: Admissible) -> Goal:

@@ -38,40 +38,20 @@ _WORDINGS: tuple[tuple[str, Form, State | None], ...] = (
 
 @dataclass(frozen=True)
 class Task:
-    """What is to be done.
+    """What is to be done."""
 
-    Attributes
-    ----------
-    form
-        "place" one object, "place_two" of a kind in the same receptacle, or "look" at one under a lamp.
-    target
-        Kind of object.
-    place
-        Kind of the final receptacle; of the lamp where the form is "look".
-    state
-        What the object must be when it is placed; None where that does not matter.
-    """
-
-    form: Form
-    target: str
-    place: str
-    state: State | None = None
+    form: Form  # "place" one object, "place_two" of a kind in the same receptacle, or "look" at one under a lamp
+    target: str  # Kind of object
+    place: str  # Kind of the final receptacle; of the lamp where the form is "look"
+    state: State | None = None  # What the object must be when it is placed; None where that does not matter
 
 
 @dataclass(frozen=True)
 class Scene:
-    """What one observation shows of receptacles.
+    """What one observation shows of receptacles."""
 
-    Attributes
-    ----------
-    contents
-        What lies in or on each receptacle whose content is shown.
-    closed
-        The receptacles that are said to be closed.
-    """
-
-    contents: tuple[tuple[str, tuple[str, ...]], ...]
-    closed: tuple[str, ...]
+    contents: tuple[tuple[str, tuple[str, ...]], ...]  # What lies in or on each receptacle whose content is shown
+    closed: tuple[str, ...]  # The receptacles that are said to be closed
 
 
 @lru_cache(maxsize=4096)

@@ -75,45 +75,25 @@ _TEST_WORDS = {
 
 @dataclass(frozen=True)
 class Wanted:
-    """One answer that a question asks for.
+    """One answer that a question asks for."""
 
-    Attributes
-    ----------
-    name
-        As in `@name[value]`.
-    statistic
-        What it is; None where no rule tells.
-    columns
-        The columns that it is of, the most likely first.
-    decimals
-        To how many it is rounded; None where the question does not say.
-    choices
-        For an answer in words: what is said if a test is passed, and if it is not.
-    """
-
-    name: str
-    statistic: Statistic | None
-    columns: tuple[str, ...]
-    decimals: int | None
+    name: str  # As in `@name[value]`
+    statistic: Statistic | None  # What it is; None where no rule tells
+    columns: tuple[str, ...]  # The columns that it is of, the most likely first
+    decimals: int | None  # To how many it is rounded; None where the question does not say
+    # For an answer in words: what is said if a test is passed, and if it is not.
     choices: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True)
 class Task:
-    """The words of a task, as `Question.text` puts them together.
+    """The words of a task, as `Question.text` puts them together."""
 
-    Attributes
-    ----------
-    question, constraints, format
-        Its parts.
-    file_name
-        The table.
-    """
-
+    # question, constraints, format: Its parts.
     question: str
     constraints: str
     format: str
-    file_name: str
+    file_name: str  # The table
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -435,21 +415,12 @@ UNKNOWN = "unknown"
 
 @dataclass(frozen=True)
 class Notes:
-    """What one analyst takes from a history.
+    """What one analyst takes from a history."""
 
-    Attributes
-    ----------
-    columns
-        Of the table, once anybody has printed them; None before.
-    answers
-        What its own latest call that printed any found, by name; None before there was one.
-    own
-        Its own steps.
-    """
-
-    columns: tuple[str, ...] | None
+    columns: tuple[str, ...] | None  # Of the table, once anybody has printed them; None before
+    # What its own latest call that printed any found, by name; None before there was one.
     answers: dict[str, str] | None
-    own: tuple[Step, ...]
+    own: tuple[Step, ...]  # Its own steps
 
     @classmethod
     def of(cls, history: History, agent: Agent) -> Notes:

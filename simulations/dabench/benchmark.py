@@ -416,18 +416,10 @@ FILE = "sandbox.jsonl"
 
 @dataclass(frozen=True)
 class CountedDABench:
-    """Plays as `DABench` does, and writes down how many calls the sandbox ran and how long that took.
+    """Plays as `DABench` does, and writes down how many calls the sandbox ran and how long that took."""
 
-    Attributes
-    ----------
-    benchmark
-        The questions.
-    home
-        Where the count is kept.
-    """
-
-    benchmark: DABench
-    home: Path
+    benchmark: DABench  # The questions
+    home: Path  # Where the count is kept
     timing: ClassVar[Timing] = DABench.timing
 
     def tasks(self) -> list[Question]:

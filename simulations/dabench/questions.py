@@ -125,23 +125,14 @@ PAPER = {"fit": 140, "select": 50, "test": 67}
 
 @dataclass(frozen=True)
 class Splits:
-    """Lists of questions in order of id, no question in two of them.
+    """Lists of questions in order of id, no question in two of them."""
 
-    Attributes
-    ----------
-    fit, select, test
-        What policies are fitted on, chosen on and tested on.
-    missing
-        Questions that nobody can play here, since their table is not at hand.
-    largest
-        Bytes of the largest table that is.
-    """
-
+    # fit, select, test: What policies are fitted on, chosen on and tested on.
     fit: list[Question]
     select: list[Question]
     test: list[Question]
-    missing: list[Question]
-    largest: int
+    missing: list[Question]  # Questions that nobody can play here, since their table is not at hand
+    largest: int  # Bytes of the largest table that is
 
     @property
     def all(self) -> list[Question]:

@@ -76,17 +76,10 @@ DATABASE = "database"
 
 @dataclass(frozen=True)
 class Source:
-    """Where the logs are.
+    """Where the logs are."""
 
-    Attributes
-    ----------
-    folder
-        The folder.
-    cheap, strong
-        Names of the two files in it.
-    """
-
-    folder: Path
+    folder: Path  # The folder
+    # cheap, strong: Names of the two files in it.
     cheap: str = CHEAP
     strong: str = STRONG
 

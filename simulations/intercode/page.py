@@ -39,22 +39,13 @@ Key = tuple[str, float]
 
 @dataclass(frozen=True, eq=False)
 class Tally:
-    """How often each task was tested and solved, over all splits of a setting.
+    """How often each task was tested and solved, over all splits of a setting."""
 
-    Attributes
-    ----------
-    keys
-        Policies with budgets.
-    solved, tested
-        (key, task).
-    weights
-        (resample, task), how often each task is drawn.
-    """
-
-    keys: tuple[Key, ...]
+    keys: tuple[Key, ...]  # Policies with budgets
+    # solved, tested: (key, task).
     solved: np.ndarray
     tested: np.ndarray
-    weights: np.ndarray
+    weights: np.ndarray  # (resample, task), how often each task is drawn
 
     @classmethod
     def of(cls, rows: pd.DataFrame, n_tasks: int, seed: int = 0) -> Tally:

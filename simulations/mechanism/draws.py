@@ -17,30 +17,20 @@ SPLITS = ("train", "development", "test")
 
 @dataclass(frozen=True, eq=False)
 class Draws:
-    """What chance decides on each task, whatever the parameters and the policy are.
+    """What chance decides on each task, whatever the parameters and the policy are."""
 
-    Attributes
-    ----------
-    difficulty, resistance
-        (task,), the hidden traits z and v, standard normal.
-    feature_noise
-        (task, 2), what blurs x1 and x2, standard normal.
-    threshold_noise, task_noise
-        (task,), standard normal: of the teacher's threshold, and of the persistent part of the risks.
-    act, move
-        (task, step), uniform: whether the action is correct, and where the state moves.
-    step_noise
-        (task, step), standard normal: of the risk of one step.
-    """
-
+    # difficulty, resistance: (task,), the hidden traits z and v, standard normal.
     difficulty: np.ndarray
     resistance: np.ndarray
-    feature_noise: np.ndarray
+    feature_noise: np.ndarray  # (task, 2), what blurs x1 and x2, standard normal
+    # threshold_noise, task_noise: (task,), standard normal: of the teacher's threshold, and of the persistent part of
+    # the risks.
     threshold_noise: np.ndarray
     task_noise: np.ndarray
+    # act, move: (task, step), uniform: whether the action is correct, and where the state moves.
     act: np.ndarray
     move: np.ndarray
-    step_noise: np.ndarray
+    step_noise: np.ndarray  # (task, step), standard normal: of the risk of one step
 
     def __len__(self) -> int:
         return len(self.difficulty)

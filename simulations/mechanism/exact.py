@@ -26,22 +26,13 @@ NODES = 40
 
 @dataclass(frozen=True)
 class Expected:
-    """What a fixed handoff gives on average.
+    """What a fixed handoff gives on average."""
 
-    Attributes
-    ----------
-    success
-        Probability of success.
-    cheap_calls, strong_calls
-        Mean number of steps of each actor.
-    cost
-        What they cost.
-    """
-
-    success: float
+    success: float  # Probability of success
+    # cheap_calls, strong_calls: Mean number of steps of each actor.
     cheap_calls: float
     strong_calls: float
-    cost: float
+    cost: float  # What they cost
 
 
 def success_probability(mechanism: Mechanism, actor: Actor) -> float:
@@ -185,19 +176,14 @@ class _Prices:
 
 @dataclass(frozen=True, eq=False)
 class _Tasks:
-    """What the induction needs of many tasks.
+    """What the induction needs of many tasks."""
 
-    Attributes
-    ----------
-    features, risk, n_steps
-        (task, feature), (task, step) and (task,), of the Cheap rollout.
-    success, cost
-        (task, handoff); the last column, and whatever is past the end of the rollout, is never handing off.
-    """
-
+    # features, risk, n_steps: (task, feature), (task, step) and (task,), of the Cheap rollout.
     features: np.ndarray
     risk: np.ndarray
     n_steps: np.ndarray
+    # success, cost: (task, handoff); the last column, and whatever is past the end of the rollout, is never handing
+    # off.
     success: np.ndarray
     cost: np.ndarray
 

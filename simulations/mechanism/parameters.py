@@ -35,35 +35,6 @@ class Mechanism:
     from the new state. An episode starts on track and ends at its last needed correct action, a success, or after all
     its steps, a failure.
 
-    Attributes
-    ----------
-    cheap_correct, strong_correct
-        Probability of a correct action by state, for a task with z = v = 0.
-    cheap_moves, strong_moves
-        Transition probabilities: a row for each state that is left, a column for each that is entered.
-    difficulty_on_cheap
-        Cheap's logit of a correct action falls by this much per unit of z.
-    difficulty_on_drift
-        Cheap's moves are reweighted by :math:`(e^{-dz}, 1, e^{dz})`, d being this number, and normalized.
-    difficulty_on_strong, resistance_on_strong
-        Strong's logit of a correct action falls by this much per unit of z and of v.
-    x1_correlation, x2_correlation
-        How much the visible features x1 and x2 say about z and about v.
-    threshold_center, threshold_difficulty, threshold_spread
-        The log of a task's threshold is center + difficulty * z + spread * noise. It enters the teacher's marks only.
-    risk_mean, risk_of_error
-        Mean of the risk by the state after the step, and what a wrong action adds to it.
-    risk_noise, risk_persistence
-        Standard deviation of the noise on the risk, and the share of its variance that is one draw for the whole task.
-        The risk that is seen is cut off at zero.
-    steps, needed
-        Length of an episode, and how many correct actions are a success.
-    cheap_cost, strong_cost
-        What a step of each actor costs.
-    teacher_checkpoints, teacher_gain
-        The teacher looks at the first so many checkpoints, and marks one only if Strong's probability of a correct next
-        action is above Cheap's by at least so much.
-
     See Also
     --------
     calibrated : the parameters that the studies use.
@@ -77,27 +48,43 @@ class Mechanism:
     bayes_tacit.errors.InvalidDataError: risk_noise is -1.0; expected a finite number >= 0
     """
 
+    # cheap_correct, strong_correct: Probability of a correct action by state, for a task with z = v = 0.
     cheap_correct: Triple
     strong_correct: Triple
+    # cheap_moves, strong_moves: Transition probabilities: a row for each state that is left, a column for each that
+    # is entered.
     cheap_moves: tuple[Triple, Triple, Triple]
     strong_moves: tuple[Triple, Triple, Triple]
-    difficulty_on_cheap: float
+    difficulty_on_cheap: float  # Cheap's logit of a correct action falls by this much per unit of z
+    # Cheap's moves are reweighted by :math:`(e^{-dz}, 1, e^{dz})`, d being this number, and normalized.
     difficulty_on_drift: float
+    # difficulty_on_strong, resistance_on_strong: Strong's logit of a correct action falls by this much per unit of z
+    # and of v.
     difficulty_on_strong: float
     resistance_on_strong: float
+    # x1_correlation, x2_correlation: How much the visible features x1 and x2 say about z and about v.
     x1_correlation: float
     x2_correlation: float
+    # threshold_center, threshold_difficulty, threshold_spread: The log of a task's threshold is center + difficulty *
+    # z + spread * noise. It enters the teacher's marks only.
     threshold_center: float
     threshold_difficulty: float
     threshold_spread: float
+    # risk_mean, risk_of_error: Mean of the risk by the state after the step, and what a wrong action adds to it.
     risk_mean: Triple
     risk_of_error: float
+    # risk_noise, risk_persistence: Standard deviation of the noise on the risk, and the share of its variance that is
+    # one draw for the whole task. The risk that is seen is cut off at zero.
     risk_noise: float
     risk_persistence: float
+    # steps, needed: Length of an episode, and how many correct actions are a success.
     steps: int = 10
     needed: int = 8
+    # cheap_cost, strong_cost: What a step of each actor costs.
     cheap_cost: float = 1.0
     strong_cost: float = 3.0
+    # teacher_checkpoints, teacher_gain: The teacher looks at the first so many checkpoints, and marks one only if
+    # Strong's probability of a correct next action is above Cheap's by at least so much.
     teacher_checkpoints: int = 5
     teacher_gain: float = 0.08
 
@@ -172,23 +159,14 @@ def with_risk_noise(mechanism: Mechanism, factor: float) -> Mechanism:
 
 @dataclass(frozen=True)
 class Calibration:
-    """A mechanism, the settings of its two sensitivity axes, and how they were found.
+    """A mechanism, the settings of its two sensitivity axes, and how they were found."""
 
-    Attributes
-    ----------
-    mechanism
-        The baseline.
-    feature_factors, noise_factors
-        Five settings of each axis, for `with_feature_information` and `with_risk_noise`, by rising success; 1 is the
-        baseline.
-    provenance
-        The command, seeds and score of the search.
-    """
-
-    mechanism: Mechanism
+    mechanism: Mechanism  # The baseline
+    # feature_factors, noise_factors: Five settings of each axis, for `with_feature_information` and
+    # `with_risk_noise`, by rising success; 1 is the baseline.
     feature_factors: tuple[float, ...]
     noise_factors: tuple[float, ...]
-    provenance: Mapping[str, Any]
+    provenance: Mapping[str, Any]  # The command, seeds and score of the search
 
     def __post_init__(self) -> None:
         """Check the settings of the axes."""

@@ -38,27 +38,16 @@ COLUMNS = ("success", "cost", "cheap_calls", "strong_calls")
 
 @dataclass(frozen=True, eq=False)
 class Crossed:
-    """What came of it.
+    """What came of it."""
 
-    Attributes
-    ----------
-    outcomes
-        By policy, in the order of the tasks; each task under what was fitted and chosen without its part.
-    named
-        Which policy was recommended, by part.
-    marked, failed
-        How many tasks with AB = 01 the teacher marked, and how many there are.
-    wide
-        How many marks span more than one checkpoint.
-    beyond
-        Policies of which nothing was within the cap, once for each part in which that was so: there Cheap plays alone.
-    """
-
+    # By policy, in the order of the tasks; each task under what was fitted and chosen without its part.
     outcomes: Mapping[str, Outcomes]
-    named: tuple[str, ...]
+    named: tuple[str, ...]  # Which policy was recommended, by part
+    # marked, failed: How many tasks with AB = 01 the teacher marked, and how many there are.
     marked: int
     failed: int
-    wide: int
+    wide: int  # How many marks span more than one checkpoint
+    # Policies of which nothing was within the cap, once for each part in which that was so: there Cheap plays alone.
     beyond: tuple[str, ...] = ()
 
 

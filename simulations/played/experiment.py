@@ -32,33 +32,17 @@ PARTS = ("fit", "select", "test")
 
 @dataclass(frozen=True, eq=False)
 class Experiment:
-    """What was played and what came of it.
+    """What was played and what came of it."""
 
-    Attributes
-    ----------
-    pairs
-        Rollouts by part: "fit", "select", "test".
-    training
-        The episodes of the fit, with teacher windows.
-    development, test
-        What would come of every decision of every candidate on the other two parts.
-    comparison
-        Fitted policies, chosen settings; its test outcomes are those of the played episodes.
-    played
-        Transcripts of the test tasks by policy.
-    share
-        The cap on development data, as a share of what Pure Strong costs there.
-    recommendation
-        What is recommended from the fit and the development tasks; None where these are too few to say.
-    """
-
-    pairs: Mapping[str, list[Pair[Any]]]
-    training: Episodes
+    pairs: Mapping[str, list[Pair[Any]]]  # Rollouts by part: "fit", "select", "test"
+    training: Episodes  # The episodes of the fit, with teacher windows
+    # development, test: What would come of every decision of every candidate on the other two parts.
     development: World
     test: World
-    comparison: Comparison
-    played: Mapping[str, list[Transcript]]
-    share: float
+    comparison: Comparison  # Fitted policies, chosen settings; its test outcomes are those of the played episodes
+    played: Mapping[str, list[Transcript]]  # Transcripts of the test tasks by policy
+    share: float  # The cap on development data, as a share of what Pure Strong costs there
+    # What is recommended from the fit and the development tasks; None where these are too few to say.
     recommendation: Chosen | None = None
 
     @property

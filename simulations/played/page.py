@@ -34,73 +34,31 @@ from simulations.tuned import SearchedPolicy
 
 @dataclass(frozen=True)
 class Words:
-    """What pages say of a benchmark.
+    """What pages say of a benchmark."""
 
-    Attributes
-    ----------
-    tasks
-        What its tasks are called, such as "games".
-    data
-        How its folder is called in a command.
-    opening
-        Says which tasks were fitted, chosen and tested on.
-    alarm
-        Says where First Alarm hands off.
-    cost
-        Says what calls cost.
-    unit
-        Of costs, for the figure.
-    rates
-        Says how often each actor succeeds alone.
-    marked
-        Says what the teacher marked.
-    took
-        Says how long playing took, given what was kept.
-    models
-        A section on the same experiment with language models.
-    """
-
-    tasks: str
-    data: str
-    opening: Callable[[Experiment], str]
-    alarm: str
-    cost: str
-    unit: str
-    rates: Callable[[Experiment], str]
-    marked: Callable[[Experiment], str]
-    took: Callable[[Path], str]
-    models: str
+    tasks: str  # What its tasks are called, such as "games"
+    data: str  # How its folder is called in a command
+    opening: Callable[[Experiment], str]  # Says which tasks were fitted, chosen and tested on
+    alarm: str  # Says where First Alarm hands off
+    cost: str  # Says what calls cost
+    unit: str  # Of costs, for the figure
+    rates: Callable[[Experiment], str]  # Says how often each actor succeeds alone
+    marked: Callable[[Experiment], str]  # Says what the teacher marked
+    took: Callable[[Path], str]  # Says how long playing took, given what was kept
+    models: str  # A section on the same experiment with language models
 
 
 @dataclass(frozen=True)
 class Story:
-    """What a page says about its pair.
+    """What a page says about its pair."""
 
-    Attributes
-    ----------
-    words
-        What it says of the benchmark.
-    title
-        Of the page.
-    is_not
-        What the page is not.
-    command
-        How it is made.
-    reliance
-        Says why policies do what they do with this pair; paragraphs.
-    tasks
-        Which tasks are at hand, in a sentence.
-    about
-        Paragraphs on how the pair plays alone.
-    """
-
-    words: Words
-    title: str
-    is_not: str
-    command: str
-    reliance: Callable[[Experiment], Sequence[str]]
-    tasks: str
-    about: Sequence[str] = ()
+    words: Words  # What it says of the benchmark
+    title: str  # Of the page
+    is_not: str  # What the page is not
+    command: str  # How it is made
+    reliance: Callable[[Experiment], Sequence[str]]  # Says why policies do what they do with this pair; paragraphs
+    tasks: str  # Which tasks are at hand, in a sentence
+    about: Sequence[str] = ()  # Paragraphs on how the pair plays alone
 
 
 PAUSE = 300.0

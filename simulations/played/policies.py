@@ -46,28 +46,15 @@ LEVELS = 13
 
 @dataclass(frozen=True)
 class Compared:
-    """In what the policies of one experiment differ from those of another.
+    """In what the policies of one experiment differ from those of another."""
 
-    Attributes
-    ----------
-    experiment
-        What TACIT-Switch's fit fixes.
-    task_router, deferral
-        These two as the paper has them for the benchmark.
-    alarm
-        The diagnostic that First Alarm looks at.
-    candidates
-        Thresholds that TACIT-Switch tries, as the paper has them for the benchmark.
-    cost
-        What calls cost, for the one policy that weighs costs while it decides.
-    """
-
-    experiment: Experiment
+    experiment: Experiment  # What TACIT-Switch's fit fixes
+    # task_router, deferral: These two as the paper has them for the benchmark.
     task_router: TaskRouter
     deferral: StepDeferral
-    alarm: str
-    candidates: Grid
-    cost: StepCost = PAPER_COST
+    alarm: str  # The diagnostic that First Alarm looks at
+    candidates: Grid  # Thresholds that TACIT-Switch tries, as the paper has them for the benchmark
+    cost: StepCost = PAPER_COST  # What calls cost, for the one policy that weighs costs while it decides
 
     def policies(self, seed: int = 0) -> list[Policy]:
         """Return every policy of the library, the simplest first, and TACIT-Switch by posterior mean and a quantile."""

@@ -26,40 +26,20 @@ Report = Callable[[str], Progress]
 
 @dataclass(frozen=True, eq=False)
 class Setup[T: Task]:
-    """How an experiment is played; what was played is kept, and a run that was stopped goes on.
+    """How an experiment is played; what was played is kept, and a run that was stopped goes on."""
 
-    Attributes
-    ----------
-    benchmark
-        What is played.
-    players
-        Who plays.
-    home
-        Where everything that was played is kept.
-    clear
-        Where the rule-based teacher takes failure for clear.
-    share
-        The cap on development data, as a share of what Pure Strong costs there.
-    carried
-        Adds to episodes what some policies look at beside features and diagnostics.
-    handoff_timing
-        What a checkpoint is; whether a handoff, or a step of Strong's in place of one that looks wrong, discards a
-        proposal, which is one of the calls that an episode may take.
-    workers
-        Number of processes.
-    report
-        Makes a progress for each stage.
-    """
-
-    benchmark: Benchmark[T]
-    players: Players
-    home: Path
-    clear: AtCheckpoint
-    share: float
+    benchmark: Benchmark[T]  # What is played
+    players: Players  # Who plays
+    home: Path  # Where everything that was played is kept
+    clear: AtCheckpoint  # Where the rule-based teacher takes failure for clear
+    share: float  # The cap on development data, as a share of what Pure Strong costs there
+    # Adds to episodes what some policies look at beside features and diagnostics.
     carried: Callable[[Episodes, Sequence[Pair[T]]], Episodes]
+    # What a checkpoint is; whether a handoff, or a step of Strong's in place of one that looks wrong, discards a
+    # proposal, which is one of the calls that an episode may take.
     handoff_timing: Timing = DEFAULT_TIMING
-    workers: int = 1
-    report: Report | None = None
+    workers: int = 1  # Number of processes
+    report: Report | None = None  # Makes a progress for each stage
 
     def told(self, stage: str) -> Progress | None:
         """Return the progress of a stage."""

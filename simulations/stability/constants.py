@@ -44,31 +44,19 @@ def radius_bound(sigma: float, influence: float, n: float, share: float, delta: 
 
 @dataclass(frozen=True)
 class Constants:
-    """The constants in one kind of coordinates, at one radius.
+    """The constants in one kind of coordinates, at one radius."""
 
-    Attributes
-    ----------
-    coordinates
-        Which.
-    radius, mu, sigma, slope
-        r, mu, sigma and L_q.
-    influence, curvature
-        G_T and H_T, by kind of wrong marks.
-    timed
-        The share of records that have a mark.
-    delta
-        One minus the probability with which the theorem holds.
-    """
-
-    coordinates: str
+    coordinates: str  # Which
+    # radius, mu, sigma, slope: r, mu, sigma and L_q.
     radius: float
     mu: float
     sigma: float
     slope: float
+    # influence, curvature: G_T and H_T, by kind of wrong marks.
     influence: dict[str, float]
     curvature: dict[str, float]
-    timed: float
-    delta: float
+    timed: float  # The share of records that have a mark
+    delta: float  # One minus the probability with which the theorem holds
 
     @classmethod
     def of(cls, rows: pd.DataFrame, coordinates: str, delta: float) -> Constants:
@@ -141,21 +129,12 @@ PARTS = (1.0, 0.5, 0.2, 0.05, 0.01)
 
 @dataclass(frozen=True, eq=False)
 class Population:
-    """A large sample, and coordinates phi: theta = target + frame phi.
+    """A large sample, and coordinates phi: theta = target + frame phi."""
 
-    Attributes
-    ----------
-    sample
-        The clean tasks.
-    frame
-        One column a coordinate; the unit matrix for the plain parameters.
-    seed
-        Of the directions that are tried.
-    """
-
-    sample: Sample
+    sample: Sample  # The clean tasks
+    # One column a coordinate; the unit matrix for the plain parameters.
     frame: np.ndarray = field(default_factory=lambda: np.eye(SIZE))
-    seed: int = 0
+    seed: int = 0  # Of the directions that are tried
 
     @cached_property
     def records(self) -> Records:

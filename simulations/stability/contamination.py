@@ -22,27 +22,13 @@ TARGET = np.array(
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Drawn tasks with their clean marks.
+    """Drawn tasks with their clean marks."""
 
-    Attributes
-    ----------
-    x
-        Features, (episode, feature).
-    totals
-        Each diagnostic summed up to every step, (episode, step, diagnostic).
-    strong
-        B.
-    mark
-        Step of the crossing; the horizon where there is none.
-    alone
-        Whether Cheap succeeds where Strong fails.
-    """
-
-    x: np.ndarray
-    totals: np.ndarray
-    strong: np.ndarray
-    mark: np.ndarray
-    alone: np.ndarray
+    x: np.ndarray  # Features, (episode, feature)
+    totals: np.ndarray  # Each diagnostic summed up to every step, (episode, step, diagnostic)
+    strong: np.ndarray  # B
+    mark: np.ndarray  # Step of the crossing; the horizon where there is none
+    alone: np.ndarray  # Whether Cheap succeeds where Strong fails
 
     @property
     def horizon(self) -> int:
@@ -111,24 +97,15 @@ GAMMA, ETA, BETA, LOG_S = slice(0, 4), 4, slice(5, 9), 9
 
 @dataclass(frozen=True, eq=False)
 class Records:
-    """What the loss needs of each record.
+    """What the loss needs of each record."""
 
-    Attributes
-    ----------
-    design
-        A one and the features, (record, 4).
-    strong
-        B.
-    lower, upper
-        Summed diagnostics at the bounds of the threshold, (record, 2); no matter where there is no such bound.
-    below, above
-        Whether there is a lower and an upper bound.
-    """
-
-    design: np.ndarray
-    strong: np.ndarray
+    design: np.ndarray  # A one and the features, (record, 4)
+    strong: np.ndarray  # B
+    # lower, upper: Summed diagnostics at the bounds of the threshold, (record, 2); no matter where there is no such
+    # bound.
     lower: np.ndarray
     upper: np.ndarray
+    # below, above: Whether there is a lower and an upper bound.
     below: np.ndarray
     above: np.ndarray
 
@@ -308,24 +285,14 @@ AIMED_RATE = 0.1
 
 @dataclass(frozen=True, eq=False)
 class Contamination:
-    """Who is wrong, and how.
+    """Who is wrong, and how."""
 
-    Attributes
-    ----------
-    sample
-        The clean tasks.
-    marks
-        By kind, the wrong mark of every episode; where it equals the clean one, there is no wrong one.
-    order
-        By kind, positions of the episodes with a wrong mark, in the order in which they become wrong.
-    flips
-        Positions of all episodes, in the order in which outcomes are flipped.
-    """
-
-    sample: Sample
+    sample: Sample  # The clean tasks
+    # By kind, the wrong mark of every episode; where it equals the clean one, there is no wrong one.
     marks: Mapping[str, np.ndarray]
+    # By kind, positions of the episodes with a wrong mark, in the order in which they become wrong.
     order: Mapping[str, np.ndarray]
-    flips: np.ndarray
+    flips: np.ndarray  # Positions of all episodes, in the order in which outcomes are flipped
 
     @classmethod
     def draw(cls, sample: Sample, direction: np.ndarray, rng: np.random.Generator) -> Contamination:

@@ -43,24 +43,15 @@ TEST_SHARE = 0.3
 
 @dataclass(frozen=True)
 class Source:
-    """Where the rows of an experiment are: the results folder, and what of it.
+    """Where the rows of an experiment are: the results folder, and what of it."""
 
-    Attributes
-    ----------
-    folder, part
-        The results folder; the setting, the budget or the section of the page.
-    made_of
-        What the test is on, in words.
-    constructed
-        Whether the baselines' and TACIT-Switch's figures were what the simulator was calibrated to.
-    apart
-        What the test games may not share with any fit game, "room" or "parent task"; such rows are part of others.
-    """
-
+    # folder, part: The results folder; the setting, the budget or the section of the page.
     folder: str
     part: str
-    made_of: str
+    made_of: str  # What the test is on, in words
+    # Whether the baselines' and TACIT-Switch's figures were what the simulator was calibrated to.
     constructed: bool = False
+    # What the test games may not share with any fit game, "room" or "parent task"; such rows are part of others.
     apart: str = ""
 
 

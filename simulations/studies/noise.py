@@ -28,19 +28,12 @@ from simulations.studies.tables import (
 
 @dataclass(frozen=True, eq=False)
 class Corruption:
-    """Who is corrupted first, drawn once, so that a higher rate adds to a lower one and all conditions are paired.
+    """Who is corrupted first, drawn once, so that a higher rate adds to a lower one and all conditions are paired."""
 
-    Attributes
-    ----------
-    mark_order, outcome_order
-        A number by episode; those with the lowest are corrupted first.
-    later
-        By episode, whether a moved mark goes to the following step.
-    """
-
+    # mark_order, outcome_order: A number by episode; those with the lowest are corrupted first.
     mark_order: np.ndarray
     outcome_order: np.ndarray
-    later: np.ndarray
+    later: np.ndarray  # By episode, whether a moved mark goes to the following step
 
     @classmethod
     def draw(cls, n: int, rng: np.random.Generator) -> Corruption:

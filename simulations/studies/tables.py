@@ -23,27 +23,13 @@ BY_CONSTRUCTION = "by construction"
 
 @dataclass(frozen=True)
 class Comparison:
-    """A number of the paper, and ours.
+    """A number of the paper, and ours."""
 
-    Attributes
-    ----------
-    label
-        What the number is.
-    paper
-        The paper's mean; None for what the paper does not have.
-    values
-        Ours, one a replicate.
-    paper_half_width
-        Of the paper's interval, if it gives one.
-    basis
-        Why agreement is no finding, such as `BY_CONSTRUCTION`; a number with a basis has no verdict.
-    """
-
-    label: str
-    paper: float | None
-    values: Iterable[float]
-    paper_half_width: float | None = None
-    basis: str = ""
+    label: str  # What the number is
+    paper: float | None  # The paper's mean; None for what the paper does not have
+    values: Iterable[float]  # Ours, one a replicate
+    paper_half_width: float | None = None  # Of the paper's interval, if it gives one
+    basis: str = ""  # Why agreement is no finding, such as `BY_CONSTRUCTION`; a number with a basis has no verdict
 
 
 @dataclass(frozen=True)
