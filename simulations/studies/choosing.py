@@ -36,7 +36,7 @@ from simulations.studies.contest import (
 )
 from simulations.studies.few_outcomes import SLOPE
 from simulations.studies.study import Row, Setting, Study
-from simulations.studies.tables import markdown_table, mean_and_half_width, with_half_width
+from simulations.studies.tables import fill, markdown_table, mean_and_half_width, with_half_width
 from simulations.tuned import TunedDeferral
 
 TASKS = (40, 200, 1_000)
@@ -95,32 +95,18 @@ def _fitted(training: World) -> dict[str, FittedPolicy]:
 
 def summarize(table: pd.DataFrame, folder: Path) -> str:  # noqa: ARG001
     """Put both rules beside each other, by number of development tasks."""
-    rows, gains = [], []
+    rows = []
     for setting, found in table.groupby("setting", sort=False):
         wide = found.pivot_table(index="replicate", columns="rule", values=["success", "cost"])
         level = 100 * wide["success"] - SLOPE * wide["cost"]
-        gains.append(_shown(level["best"] - level["simplest"]))
         named = {rule: found.loc[found["rule"] == rule, "policy"].to_numpy() for rule in RULES}
         differ = np.mean(named["simplest"] != named["best"])
         points = [f"{100 * wide['success', rule].mean():.1f}% at {wide['cost', rule].mean():.2f}" for rule in RULES]
         over = [_shown(level[rule] - level[PLAIN]) for rule in RULES]
-        rows.append([str(setting), f"{differ:.0%}", *points, *over, gains[-1]])
+        rows.append([str(setting), f"{differ:.0%}", *points, *over, _shown(level["best"] - level["simplest"])])
     over_plain = [f"{rule} over {PLAIN}" for rule in RULES]
     heads = ["development tasks", "they differ in", *RULES, *over_plain, "best over simplest"]
-    return "\n\n".join(
-        [
-            "**Reading.** Where the development tasks cannot tell, `recommend` names the simplest policy within one "
-            'standard error of the best; with `choose="best"` it names the one with the most held-out success all the '
-            f"same. At the same cost the best has {gains[0]} points more success on test tasks after {TASKS[0]} "
-            f"development tasks, {gains[1]} after {TASKS[1]} and {gains[2]} after {TASKS[2]:,}: that is what taking "
-            "the simpler one costs.",
-            markdown_table(heads, rows),
-            "Success at its mean cost on test tasks, and gains in points, corrected for the difference in cost as on "
-            "the page on [few development outcomes](../few_outcomes/README.md). ± is the half-width of a 95% interval "
-            f"over random mechanisms, with {SIZES['train']:,} training and {SIZES['test']:,} test tasks each; cap "
-            f"{CAP:g}. Tried, from the simplest on: {', '.join(names_of(POLICIES))}.",
-        ]
-    )
+    return fill("choosing", rules=markdown_table(heads, rows))
 
 
 def _shown(values: pd.Series[float]) -> str:

@@ -25,7 +25,7 @@ from bayes_tacit.errors import InvalidDataError, TacitWarning
 from simulations import published
 from simulations.studies.storage import TABLE, read_table
 from simulations.studies.study import Row, Setting, Study
-from simulations.studies.tables import markdown_table
+from simulations.studies.tables import fill, markdown_table
 
 Rows = Mapping[str, Mapping[Hashable, Any]]
 """Of an experiment, by policy."""
@@ -219,108 +219,36 @@ def _by_replicate(source: Source) -> list[Row]:
 
 
 def summarize(table: pd.DataFrame, folder: Path) -> str:  # noqa: ARG001
-    """Put all experiments into one table, the paper's beside them, and count."""
+    """Put all experiments into one table, the paper's beside them."""
     by_name: dict[str, dict[str, dict[Hashable, Any]]] = {}
     for row in table.to_dict("records"):
         by_name.setdefault(row["setting"], {})[row["policy"]] = row
-    free = {name: rows for name, rows in by_name.items() if not SOURCES[name].constructed and not SOURCES[name].apart}
-    return "\n\n".join(
-        [
-            f"**Reading.** {_counts(free)}",
-            "## TACIT-Switch and the paper's three baselines",
-            markdown_table(
-                [
-                    "experiment",
-                    "test",
-                    "TACIT-Switch, %",
-                    *(f"minus {name}" for name in BASELINES),
-                    "place of the four",
-                ],
-                [_baseline_cells(name, rows) for name, rows in by_name.items()],
-            ),
-            "Points of success, with paired 95% intervals, at settings that were chosen on development tasks under the "
-            "same cap; what each policy costs on test tasks may differ and is in the last table. Games and questions: "
-            "bootstrap over tasks. Random mechanisms: Student-t over mechanisms. InterCode: Student-t over splits, "
-            "widened for tasks that splits share; logs cannot say what comes of single deferred steps, so three "
-            "policies are compared there. By construction: the simulator was calibrated to these very margins, so "
-            "that row is no evidence, and it is not counted. Rows of games that share no room, or no "
-            "parent task, with a fit game are part of the row above them and not counted either: policies are those "
-            "that were fitted and chosen for all games, so they say whether familiar rooms explain the order.",
-            _ahead_of_best(by_name),
-            "## TACIT-Switch and what is recommended",
-            markdown_table(
-                ["experiment", "recommended from development tasks", "its success, %", "TACIT-Switch minus it, points"],
-                [_recommended_cells(name, rows) for name, rows in by_name.items() if RECOMMENDED in rows],
-            ),
-            "## What the paper reports",
-            markdown_table(
-                ["experiment of the paper", "test tasks", "TACIT-Switch, %", *(f"minus {name}" for name in BASELINES)],
-                [_paper_cells(name, *given) for name, given in published.INTERACTIVE_SUCCESSES.items()],
-            ),
-            "The paper's rows are of language models, ours are not, but for InterCode; so its figures and ours are not "
-            "two measurements of one thing. In brackets its own paired intervals, where it gives them.",
-            "## Costs on test tasks",
-            markdown_table(
-                ["experiment", TACIT, *BASELINES, RECOMMENDED],
-                [
-                    [name, *(f"{rows[one]['cost']:.1f}" if one in rows else "" for one in _ALL)]
-                    for name, rows in by_name.items()
-                ],
-            ),
-            "**Fixed before:** which experiments are listed (all that compare these policies on test tasks), the "
-            "baselines (the paper's), the budgets of each experiment. **Chosen:** settings on development tasks; "
-            "nothing on test tasks. InterCode's three budgets are the three that its page leads with. "
-            f"**What surprised:** {_surprise(free)}",
-        ]
+    minus = [f"minus {name}" for name in BASELINES]
+    every = (TACIT, *BASELINES, RECOMMENDED)
+    costs = [
+        [name, *(f"{rows[one]['cost']:.1f}" if one in rows else "" for one in every)] for name, rows in by_name.items()
+    ]
+    return fill(
+        "claim",
+        baselines=markdown_table(
+            ["experiment", "test", "TACIT-Switch, %", *minus, "place of the four"],
+            [_baseline_cells(name, rows) for name, rows in by_name.items()],
+        ),
+        recommended=markdown_table(
+            ["experiment", "recommended from development tasks", "its success, %", "TACIT-Switch minus it, points"],
+            [_recommended_cells(name, rows) for name, rows in by_name.items() if RECOMMENDED in rows],
+        ),
+        paper=markdown_table(
+            ["experiment of the paper", "test tasks", "TACIT-Switch, %", *minus],
+            [_paper_cells(name, *given) for name, given in published.INTERACTIVE_SUCCESSES.items()],
+        ),
+        costs=markdown_table(["experiment", *every], costs),
     )
-
-
-_ALL = (TACIT, *BASELINES, RECOMMENDED)
 
 
 def _place(rows: Rows) -> tuple[int, int]:
     there = [name for name in BASELINES if name in rows]
     return 1 + sum(rows[name]["success"] > rows[TACIT]["success"] for name in there), 1 + len(there)
-
-
-def _counts(by_name: Mapping[str, Rows]) -> str:
-    places = {name: _place(rows) for name, rows in by_name.items()}
-    first = [name for name, (place, _) in places.items() if place == 1]
-    last = [name for name, (place, of) in places.items() if place == of]
-
-    def over_all(test: Callable[[Mapping[Hashable, Any]], bool]) -> int:
-        return sum(all(test(rows[one]) for one in BASELINES if one in rows) for rows in by_name.values())
-
-    clear = over_all(lambda row: bool(row["lower"] > 0))
-    beaten = sum(any(rows[one]["upper"] < 0 for one in BASELINES if one in rows) for rows in by_name.values())
-    offered = [rows[RECOMMENDED] for rows in by_name.values() if RECOMMENDED in rows]
-    behind, ahead = sum(row["upper"] < 0 for row in offered), sum(row["lower"] > 0 for row in offered)
-    return (
-        f"The paper's claim is that TACIT-Switch is first among the learned policies. Of {len(by_name)} comparisons "
-        f"here that no simulator was calibrated to, it is first in {len(first)} and last in {len(last)}"
-        f"{f' ({"; ".join(last)})' if last else ''}. Its interval is above zero against every baseline in {clear}, and "
-        f"below zero against at least one in {beaten}. Beside what is recommended it is behind beyond the interval "
-        f"in {behind} of {len(offered)}, ahead in {ahead}. Experiments that share games or logs are not independent "
-        "of each other, so these are counts, not a test."
-    )
-
-
-def _surprise(by_name: Mapping[str, Rows]) -> str:
-    worst = min(
-        ((name, one, rows[one]["difference"]) for name, rows in by_name.items() for one in BASELINES if one in rows),
-        key=lambda found: found[2],
-    )
-    return (
-        f"the same pair of actors can put it last on one deal of games and first on another; its largest loss to a "
-        f"baseline is {-worst[2]:.1f} points ({worst[0]}, {worst[1]})."
-    )
-
-
-def _ahead_of_best(by_name: Mapping[str, Rows]) -> str:
-    """Say how often it is ahead of whichever baseline is best on that mechanism or split: a mean hides which it is."""
-    shares = {name: rows[TACIT]["ahead_of_best"] for name, rows in by_name.items() if not SOURCES[name].constructed}
-    each = "; ".join(f"{name}: {share:.0%}" for name, share in shares.items() if not np.isnan(share))
-    return f"Share of single mechanisms or splits in which it is ahead of the best of the baselines: {each}."
 
 
 def _points(row: Mapping[Hashable, Any]) -> str:

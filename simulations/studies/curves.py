@@ -16,21 +16,18 @@ from simulations.mechanism.world import SIZES
 from simulations.studies.contest import (
     ABLATIONS,
     ADDED,
-    ALARM,
     ALL,
     BASELINES,
     BEYOND,
     CAP,
     NEARLY,
-    OF_ANALOGUES,
     TACIT,
-    TUNED,
     contest,
     draw_worlds,
     names_of,
 )
 from simulations.studies.study import Row, Setting, Study
-from simulations.studies.tables import figure_file, markdown_table, mean_and_half_width, with_half_width
+from simulations.studies.tables import figure_file, fill, markdown_table, mean_and_half_width, with_half_width
 
 CAPS = tuple(float(cap) for cap in range(10, 28))
 BEST = "best possible"
@@ -62,66 +59,8 @@ def replicate(setting: Setting, number: int, seeds: np.random.SeedSequence) -> l
 def summarize(table: pd.DataFrame, folder: Path) -> str:
     """Show the curves, and every policy's distance from the best possible."""
     _plot(table, folder / "curves.png")
-    gap = {name: reached(table, BEST, CAP) - reached(table, name, CAP) for name in LEARNED}
-    leads = {
-        name: _spans([cap for cap in CAPS if leader(table, cap) == name])
-        for name in (TACIT.name, ALARM.name, TUNED.name)
-    }
-    return "\n\n".join(
-        [
-            f"**Reading.** Nearly the best that a permanent handoff can do at a cost of {CAP:g} is "
-            f"{reached(table, BEST, CAP):.1f}%; TACIT-Switch is {gap[TACIT.name]:.1f} points below it, the best of "
-            f"the paper's baselines {min(gap[name] for name in names_of(BASELINES)):.1f}, and First Alarm, which the "
-            f"paper does not have, {gap[ALARM.name]:.1f} (TACIT-Switch minus First Alarm, paired by replicate: "
-            f"{_over_alarm(table)} points). The tuned switch, whose numbers are searched on development outcomes, is "
-            f"{gap[TUNED.name]:.1f} below it: of the gap between TACIT-Switch and the best possible it closes "
-            f"{1 - gap[TUNED.name] / gap[TACIT.name]:.0%}. Of all policies but the ablations, TACIT-Switch has the "
-            f"highest success at caps {leads[TACIT.name]}, First Alarm at caps {leads[ALARM.name]}, the tuned switch "
-            f"at caps {leads[TUNED.name]}.",
-            "![Success against cost](curves.png)",
-            "Success on test tasks, %, at each development cap:",
-            markdown_table(
-                ["cap", *LEARNED, BEST],
-                [[f"{cap:g}", *(_cell(table, name, cap) for name in LEARNED), _cell(table, BEST, cap)] for cap in CAPS],
-            ),
-            f"The best possible is found by backward induction on {INDUCTION_TASKS:,} tasks whose every counterfactual "
-            "handoff is known, and measured once on as many others. It sees what TACIT-Switch sees (features and all "
-            "risks "
-            "so far) and may also hand off before the first step; it meets each cap on average, where the policies "
-            "stay a "
-            "little below it on test tasks. Step Deferral and the TRIM analogue hand over single steps, so they are "
-            "not bound by it. At caps that a policy cannot use up, its curve is flat. The cascade and First Alarm are "
-            f"not in the paper. {OF_ANALOGUES}",
-        ]
-    )
-
-
-def reached(table: pd.DataFrame, policy: str, cap: float) -> float:
-    """Return a policy's mean success at a cap, in percent; NaN where it has none."""
-    return 100 * float(table[(table["policy"] == policy) & np.isclose(table["cap"], cap)]["success"].mean())
-
-
-def _over_alarm(table: pd.DataFrame) -> str:
-    at_cap = table[np.isclose(table["cap"], CAP)].pivot_table(index="replicate", columns="policy", values="success")
-    return with_half_width(*mean_and_half_width(100 * (at_cap[TACIT.name] - at_cap[ALARM.name])), digits=2)
-
-
-def leader(table: pd.DataFrame, cap: float) -> str:
-    """Name the policy with the highest mean success at a cap, ablations aside."""
-    names = [name for name in LEARNED if name not in names_of(ABLATIONS)]
-    return max(names, key=lambda name: np.nan_to_num(reached(table, name, cap), nan=-1.0))
-
-
-def _spans(caps: list[float]) -> str:
-    """Write rising whole caps as spans, such as "11 to 24 and 27"."""
-    spans: list[list[float]] = []
-    for cap in caps:
-        if spans and cap == spans[-1][-1] + 1:
-            spans[-1].append(cap)
-        else:
-            spans.append([cap])
-    words = [f"{span[0]:g} to {span[-1]:g}" if len(span) > 1 else f"{span[0]:g}" for span in spans]
-    return " and ".join(words) or "none"
+    rows = [[f"{cap:g}", *(_cell(table, name, cap) for name in (*LEARNED, BEST))] for cap in CAPS]
+    return fill("curves", success=markdown_table(["cap", *LEARNED, BEST], rows))
 
 
 def _cell(table: pd.DataFrame, policy: str, cap: float) -> str:

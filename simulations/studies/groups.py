@@ -15,7 +15,7 @@ from bayes_tacit import Episodes, fit_map, handoff_score, sample_posterior
 from bayes_tacit.errors import TacitError, TacitWarning
 from simulations.model_based import quietly
 from simulations.studies.study import Row, Setting, Study
-from simulations.studies.tables import COLOURS, figure_file, markdown_table, mean_and_half_width, with_half_width
+from simulations.studies.tables import COLOURS, figure_file, fill, markdown_table, mean_and_half_width, with_half_width
 
 GROUPS, HORIZON, NEW_TASKS = 8, 12, 400
 INCIDENCE_SPREAD, LOCATION_SPREAD = 1.0, 0.5
@@ -102,21 +102,7 @@ def summarize(table: pd.DataFrame, folder: Path) -> str:
         axes[0, 0].set(xscale="log", xlabel="episodes a group", ylabel="mean absolute error of q(t)", xticks=sizes)
         axes[0, 0].set_xticklabels([str(size) for size in sizes])
         axes[0, 0].legend()
-    failed = table.loc[table["policy"] == "unpooled", "error"].isna()
-    return "\n\n".join(
-        [
-            "**Reading.** Mean absolute error of q(t) on new tasks, smaller is better. Pooled: no groups. Unpooled: "
-            '`C(database)` as a feature, hardly penalized. Partially pooled: `groups="database"`, posterior mean; '
-            "a new group is drawn from the spread, once for each posterior draw.",
-            markdown_table(["q(t) by", *settings], cells),
-            "![Error of q](groups.png)",
-            f"{GROUPS} groups, whose intercepts have standard deviations {INCIDENCE_SPREAD:g} (incidence, on the logit "
-            f"scale) and {LOCATION_SPREAD:g} (location); {NEW_TASKS} new tasks of the same groups, and as many of "
-            f"groups never seen. Unpooled fits that have no optimum: {int(failed.sum())} of {len(failed)}, left out.",
-            "On real logs, where nothing is known of the truth but outcomes and marks: "
-            "[few tasks a database](../intercode_databases/README.md).",
-        ]
-    )
+    return fill("groups", errors=markdown_table(["q(t) by", *settings], cells))
 
 
 STUDY = Study(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,7 +16,7 @@ from bayes_tacit.policies.base import number_in
 from bayes_tacit.review.style import policy_style
 from simulations import published
 from simulations.mechanism import calibration
-from simulations.mechanism.calibrate import PAPER, diagnostics
+from simulations.mechanism.calibrate import diagnostics
 from simulations.mechanism.parameters import OFF_TRACK
 from simulations.mechanism.world import RISK, SIZES, hidden_states
 from simulations.studies.contest import (
@@ -30,7 +31,6 @@ from simulations.studies.contest import (
     FAMILIES,
     LIKELIHOOD,
     NEARLY,
-    OF_ANALOGUES,
     OURS,
     RECOMMENDED,
     TACIT,
@@ -48,6 +48,7 @@ from simulations.studies.tables import (
     Tolerance,
     comparison_table,
     figure_file,
+    fill,
     markdown_table,
     mean_and_half_width,
     with_half_width,
@@ -96,46 +97,23 @@ def of_alarms(test: World, states: np.ndarray, alpha: float) -> dict[str, float]
     }
 
 
-def handoffs_in_words(table: pd.DataFrame, checks: pd.DataFrame) -> str:
-    """Say from the hidden states what First Alarm gains and what it gives up."""
-    of = calibration().mechanism
-    measures = ("intervention_rate", "handoff_off_track", "handoff_delay", "handoff_success")
-    found = {measure: by_policy(table, measure, 1 if measure == "handoff_delay" else 100) for measure in measures}
-    late = {name: found["handoff_delay"][name].mean() for name in LASTING}
-    won = {name: found["handoff_success"][name].mean() for name in LASTING}
-    share = {name: 100 * checks[name].mean() for name in ("alarms_off_track", "elsewhere_with_alarm")}
-    auc = {name: checks[f"auc_{name}"].mean() for name in ("cumulative_risk", "latest_risk")}
-    rows = [
-        [name, *(with_half_width(*mean_and_half_width(found[measure][name]), digits=2) for measure in measures)]
-        for name in LASTING
-    ]
-    return "\n\n".join(
-        [
-            f"One high risk nearly gives the hidden state away here: of the risks at or above First Alarm's threshold, "
-            f"{share['alarms_off_track']:.0f}% come from off track, where Cheap stays with probability "
-            f"{of.cheap_moves[2][2]:.3f} a step; of the risks from the other states, "
-            f"{share['elsewhere_with_alarm']:.0f}% reach it. A sum has to wait for more: TACIT-Switch hands off "
-            f"{late[TACIT.name]:.1f} steps after the task went off track, First Alarm {late[ALARM.name]:.1f}, and of "
-            f"the tasks that they hand off Strong wins {won[TACIT.name]:.0f}% and {won[ALARM.name]:.0f}%. Where risks "
-            "are noisier, one says less and the order turns: see [the study of sensitivity](../sensitivity/README.md).",
-            markdown_table(
-                [
-                    "policy",
-                    "tasks handed off, %",
-                    "of these off track at the handoff, %",
-                    "steps since the task first was off track",
-                    "tasks handed off that are won, %",
-                ],
-                rows,
-            ),
-            f"That the sum of a whole rollout predicts Cheap's failure better than its last risk (AUC "
-            f"{auc['cumulative_risk']:.2f} and {auc['latest_risk']:.2f}) says nothing of who knows it earlier.",
-        ]
+def _handoffs(table: pd.DataFrame) -> str:
+    """Show from the hidden states what First Alarm gains and what it gives up."""
+    heads = {
+        "intervention_rate": "tasks handed off, %",
+        "handoff_off_track": "of these off track at the handoff, %",
+        "handoff_delay": "steps since the task first was off track",
+        "handoff_success": "tasks handed off that are won, %",
+    }
+    found = [by_policy(table, measure, 1 if measure == "handoff_delay" else 100) for measure in heads]
+    return markdown_table(
+        ["policy", *heads.values()], [[name, *(_shown(one[name]) for one in found)] for name in LASTING]
     )
 
 
-FREE_PARAMETERS = 36
-"""Numbers that the calibration may choose: those of the mechanism, and the ends of the sensitivity axes."""
+def _shown(values: pd.Series) -> str:
+    return with_half_width(*mean_and_half_width(values), digits=2)
+
 
 POINTS = Tolerance(0.7, "points")
 PREFIX = "Prefix router"
@@ -154,221 +132,83 @@ PAPERS_NAMES = {
 
 def summarize(table: pd.DataFrame, folder: Path) -> str:
     """Put success, gains and checks beside the paper's."""
-    success, cost = by_policy(table), by_policy(table, "cost", scale=1)
+    success = by_policy(table)
     _plot(success, folder / "mechanism.png")
     checks = table.dropna(subset=["check"]).pivot_table(index="replicate", columns="check", values="value")
     gains = {name: success[TACIT.name] - success[name] for name in success}
-    baselines = names_of(BASELINES)
-    always = all((gains[name] > 0).all() for name in baselines)
-    best = max(baselines, key=lambda name: np.mean(success[name].to_numpy()))
-    return "\n\n".join(
-        [
-            f"**Reading.** At a development cap of {CAP:g}, TACIT-Switch succeeds on "
-            f"{success[TACIT.name].mean():.1f}% of the test tasks, {_points(gains[best])} more than the best of the "
-            f"paper's baselines ({best}); its gain over each of them is positive in "
-            f"{'every replicate' if always else 'most replicates, not in all'}. {_beside_alarm(gains[ALARM.name])} "
-            "**These margins belong to this mechanism**, whose parameters were calibrated to the paper's figures: over "
-            "random mechanisms they are not generic, see [the study of random mechanisms](../random/README.md).",
-            "![Success by policy](mechanism.png)",
-            "## Success on test tasks, %",
-            comparison_table(
-                [
-                    Comparison(PAPERS_NAMES[key], paper, success[PAPERS_NAMES[key]], basis=BY_CONSTRUCTION)
-                    for key, paper in published.MECHANISM_SUCCESS_PERCENT.items()
-                ]
-                + [Comparison(name, None, success[name]) for name in names_of(BEYOND)],
-                POINTS,
-                digits=2,
-            ),
-            "## Gain of TACIT-Switch, points, paired by replicate",
-            comparison_table(
-                [
-                    Comparison(f"over {PAPERS_NAMES[key]}", paper, gains[PAPERS_NAMES[key]], basis=BY_CONSTRUCTION)
-                    for key, paper in published.MECHANISM_GAIN_POINTS.items()
-                ]
-                + [Comparison(f"over {name}", None, gains[name]) for name in names_of(BEYOND)],
-                POINTS,
-                digits=2,
-            ),
-            f"The paper's gain over the best baseline, {min(published.MECHANISM_GAIN_POINTS.values()):.2f} points, is "
-            "over its own baselines; so is ours beside it.",
-            "## What is recommended",
-            _recommended(table, success),
-            "## Episodes without a mark",
-            _as_due(success, checks),
-            "## One risk or all of them",
-            handoffs_in_words(table, checks),
-            "## Information ablation: success and gains",
-            comparison_table(
-                [
-                    *(
-                        Comparison(
-                            f"{key.replace('_', '-')}, %", mean, success[PAPERS_NAMES[key]], half, BY_CONSTRUCTION
-                        )
-                        for key, (mean, half) in published.ABLATION_SUCCESS_PERCENT.items()
-                    ),
-                    *(
-                        Comparison(
-                            f"full over {key.replace('_', '-')}, points",
-                            mean,
-                            gains[PAPERS_NAMES[key]],
-                            half,
-                            BY_CONSTRUCTION,
-                        )
-                        for key, (mean, half) in published.ABLATION_GAIN_POINTS.items()
-                    ),
-                ],
-                POINTS,
-                digits=2,
-            ),
-            "## Checks of the simulator",
-            comparison_table(
-                [
-                    Comparison(
-                        f"AUC for Cheap failure, {name.replace('_', ' ')}",
-                        paper,
-                        checks[f"auc_{name}"],
-                        basis=BY_CONSTRUCTION,
-                    )
-                    for name, paper in published.MECHANISM_AUC_OF_CHEAP_FAILURE.items()
-                ],
-                Tolerance(0.01),
-                digits=3,
-            ),
-            comparison_table(
-                [
-                    Comparison(label, paper, 100 * checks[name], basis=BY_CONSTRUCTION)
-                    for label, name, paper in (
-                        (
-                            "AB = 01 tasks with a marked handoff, %",
-                            "ab01_with_candidate",
-                            published.MECHANISM_CANDIDATE_PERCENT,
-                        ),
-                        (
-                            "success after the marked handoff, %",
-                            "success_after_marked_handoff",
-                            published.MECHANISM_SUCCESS_AFTER_MARK_PERCENT,
-                        ),
-                    )
-                ],
-                POINTS,
-                digits=2,
-            ),
-            "## Every policy",
-            _every_policy(table, success, cost),
-            f"{SIZES['train']:,} training, {SIZES['development']:,} development and {SIZES['test']:,} test tasks a "
-            f"replicate; Cheap and Strong steps cost 1 and 3. Paper: realized costs "
-            f"{published.MECHANISM_COST_RANGE[0]} to {published.MECHANISM_COST_RANGE[1]}. The cascade, First Alarm "
-            "and the prefix router with K fixed are not in the paper's table.",
-            _provenance(),
-        ]
-    )
 
+    def compared(
+        papers: Mapping[str, float | tuple[float, float]], label: str, ours: Mapping[Any, pd.Series]
+    ) -> list[Comparison]:
+        found = []
+        for key, paper in papers.items():
+            mean, half = paper if isinstance(paper, tuple) else (paper, None)
+            name = label.format(
+                PAPERS_NAMES[key] if label != "{}, %" and "full" not in label else key.replace("_", "-")
+            )
+            found.append(Comparison(name, mean, ours[PAPERS_NAMES[key]], half, BY_CONSTRUCTION))
+        return found
 
-def _recommended(table: pd.DataFrame, success: pd.DataFrame) -> str:
-    """Show the policies that go beyond the paper's, and what a recommendation from development tasks gives."""
-    made = table[table["policy"] == RECOMMENDED]
-    named = made["recommended"].value_counts(normalize=True)
-    honest = 100 * (made["expected_success"] - made["success"])
-    rows = []
-    for name in (*names_of((*OURS, *ANALOGUES)), RECOMMENDED):
-        gains = (success[name] - success[other] for other in (TACIT.name, ALARM.name))
-        cells = [success[name], *gains]
-        rows.append([name, *(with_half_width(*mean_and_half_width(cell), digits=2) for cell in cells)])
-    return "\n\n".join(
-        [
-            "`recommend` fits every family on training tasks, chooses each one's setting on development tasks under "
-            "the cap, judges each by cross-validation on them, and names one. Test tasks play no part in it. It "
-            f"succeeds on {_percent(success[RECOMMENDED])} of them, "
-            f"{_points(success[RECOMMENDED] - success[TACIT.name])} above TACIT-Switch and "
-            f"{_points(success[RECOMMENDED] - success[ALARM.name])} above First Alarm. It named "
-            + ", ".join(f"{name} in {share:.0%}" for name, share in named.items())
-            + f" of the replicates, and the success that it said to expect was {_points(honest)} off on average.",
-            markdown_table(
-                ["policy", "success, %", "gain over TACIT-Switch, points", "gain over First Alarm, points"], rows
-            ),
-            f"**{LIKELIHOOD.name}** needs no outcomes for its memory: the likelihood of the marks chooses it. "
-            f"{OF_ANALOGUES} `recommend` tries them here too. {_analogues(success)}",
-        ]
-    )
-
-
-def _analogues(success: pd.DataFrame) -> str:
-    """Put each analogue beside the policy that decides about the same thing."""
-    steps, for_good = names_of(ANALOGUES)
-    deferral, recommended = success["Step Deferral"], success[RECOMMENDED]
-    return (
-        f"The {steps} gives Strong single steps, as Step Deferral does, and differs from it by "
-        f"{_points(success[steps] - deferral)}; the {for_good} hands off for good, and differs from what is "
-        f"recommended by {_points(success[for_good] - recommended)}."
-    )
-
-
-def _as_due(success: pd.DataFrame, checks: pd.DataFrame) -> str:
-    """Say what comes of reading unmarked AB = 01 episodes as due, where a missing mark is no chance."""
-    missing = 100 * (1 - checks["ab01_with_candidate"])
-    gain = success[DUE.name] - success[TACIT.name]
-    return (
-        f"{_percent(missing)} of the AB = 01 tasks have no mark. Read as due by the end of the rollout, which is the "
-        f"library's default, TACIT-Switch succeeds on {_percent(success[DUE.name])} of the test tasks, {_points(gain)} "
-        'more than with the paper\'s reading (`unmarked="outcome"`), which all other rows here have. The assumption of '
-        "that default does not hold here: the teacher leaves a task unmarked where no handoff would have been good."
-    )
-
-
-def _percent(success: pd.Series) -> str:
-    return f"{with_half_width(*mean_and_half_width(success), digits=2)}%"
-
-
-def _points(gains: pd.Series) -> str:
-    return f"{with_half_width(*mean_and_half_width(gains), digits=2)} points"
-
-
-def _beside_alarm(gains: pd.Series) -> str:
-    """Say how TACIT-Switch compares with First Alarm, whichever is ahead."""
-    mean, half = mean_and_half_width(gains)
-    ahead = int((gains < 0).sum())
-    if abs(mean) <= (half or 0.0):
-        verdict = f"is level with TACIT-Switch (its gain {_points(gains)})"
-    else:
-        distance = f"{_points(gains)} below" if mean > 0 else f"{_points(-gains)} above"
-        verdict = f"is **{distance} TACIT-Switch**"
-    return (
-        f"First Alarm, which the paper does not have, needs no marks and no model, and {verdict}, ahead in {ahead} of "
-        f"{len(gains)} replicates."
-    )
-
-
-def _provenance() -> str:
-    """Say what agreement with the paper means here: less than it looks."""
-    found = calibration()
-    strong = ", ".join(f"{p:.3f}" for p in found.mechanism.strong_correct)
-    return (
-        f"**What agreement means.** The paper does not publish its simulator's numbers. Ours ({FREE_PARAMETERS} of "
-        f"them) were fitted to {len(PAPER)} of the paper's figures, those of this page and the ends of the sensitivity "
-        f"axes, on other seeds (`{found.provenance['command']}`). So nothing on this page reproduces a figure of the "
-        f"paper: what is marked {BY_CONSTRUCTION} was fitted, or is a difference of what was. What mechanisms predict "
-        "that were fitted to six numbers only is in [another study](../calibrations/README.md). One oddity of the fit: "
-        f"Strong acts correctly with probability {strong} when on track, recoverable and off track, so a little more "
-        f"often off track, and on track no more often than Cheap ({found.mechanism.cheap_correct[0]:.3f}); what makes "
-        "it strong is that it stays on track and comes back to it. Another: nearly all of its marks fall off track, "
-        "where Cheap hardly ever returns from, so it is in effect a mechanism of two states.\n\n**Fixed before:** "
-        "policies, sizes, replicates and the cap, which are the paper's. **Chosen:** the simulator's parameters on the "
-        "paper's figures; settings on development tasks. **What surprised:** First Alarm, which learns nothing, is "
-        "ahead of what the simulator was fitted to show."
-    )
-
-
-def _every_policy(table: pd.DataFrame, success: pd.DataFrame, cost: pd.DataFrame) -> str:
-    share = by_policy(table, "strong_share")
-    asked = by_policy(table, "intervention_rate")
-    order = success.mean().sort_values().index
-    rows = [
-        [name, *(with_half_width(*mean_and_half_width(part[name]), digits=2) for part in (success, cost, share, asked))]
-        for name in order
+    beyond = names_of(BEYOND)
+    aucs = [
+        Comparison(
+            f"AUC for Cheap failure, {name.replace('_', ' ')}", paper, checks[f"auc_{name}"], basis=BY_CONSTRUCTION
+        )
+        for name, paper in published.MECHANISM_AUC_OF_CHEAP_FAILURE.items()
     ]
-    return markdown_table(
-        ["policy", "success, %", "mean cost", "Strong's share of calls, %", "tasks with Strong, %"], rows
+    marks = {
+        "AB = 01 tasks with a marked handoff, %": ("ab01_with_candidate", published.MECHANISM_CANDIDATE_PERCENT),
+        "success after the marked handoff, %": (
+            "success_after_marked_handoff",
+            published.MECHANISM_SUCCESS_AFTER_MARK_PERCENT,
+        ),
+    }
+    marked = [
+        Comparison(label, paper, 100 * checks[name], basis=BY_CONSTRUCTION) for label, (name, paper) in marks.items()
+    ]
+    ours = [
+        [name, *map(_shown, (success[name], success[name] - success[TACIT.name], success[name] - success[ALARM.name]))]
+        for name in (*names_of((*OURS, *ANALOGUES)), RECOMMENDED)
+    ]
+    measures = [
+        by_policy(table, *one) for one in (("success",), ("cost", 1.0), ("strong_share",), ("intervention_rate",))
+    ]
+    every = [[name, *(_shown(one[name]) for one in measures)] for name in success.mean().sort_values().index]
+    return fill(
+        "mechanism",
+        success=comparison_table(
+            [
+                *compared(published.MECHANISM_SUCCESS_PERCENT, "{}", success),
+                *(Comparison(name, None, success[name]) for name in beyond),
+            ],
+            POINTS,
+            digits=2,
+        ),
+        gains=comparison_table(
+            [
+                *compared(published.MECHANISM_GAIN_POINTS, "over {}", gains),
+                *(Comparison(f"over {name}", None, gains[name]) for name in beyond),
+            ],
+            POINTS,
+            digits=2,
+        ),
+        recommended=markdown_table(
+            ["policy", "success, %", "gain over TACIT-Switch, points", "gain over First Alarm, points"], ours
+        ),
+        handoffs=_handoffs(table),
+        ablation=comparison_table(
+            [
+                *compared(published.ABLATION_SUCCESS_PERCENT, "{}, %", success),
+                *compared(published.ABLATION_GAIN_POINTS, "full over {}, points", gains),
+            ],
+            POINTS,
+            digits=2,
+        ),
+        aucs=comparison_table(aucs, Tolerance(0.01), digits=3),
+        marks=comparison_table(marked, POINTS, digits=2),
+        every=markdown_table(
+            ["policy", "success, %", "mean cost", "Strong's share of calls, %", "tasks with Strong, %"], every
+        ),
     )
 
 

@@ -19,6 +19,7 @@ from simulations.studies.tables import (
     Tolerance,
     comparison_table,
     figure_file,
+    fill,
     markdown_table,
     mean_and_half_width,
     plot_means,
@@ -127,50 +128,25 @@ def measure(condition: str, rate: float, training: Episodes, test: Episodes, num
 def summarize(table: pd.DataFrame, folder: Path) -> str:
     """Put the errors of q beside the paper's, and show all errors against the rate."""
     _plot(table, folder / "noise.png")
-    compared = comparison_table(
-        [
-            Comparison(
-                f"q RMSE, {condition}{f', {rate:.0%}' if rate else ''}",
-                mean,
-                cell(table, condition, rate),
-                half,
-                CHOSEN,
-            )
-            for (condition, rate), (mean, half) in published.NOISE_Q_RMSE.items()
-        ],
-        Tolerance(0.1, relative=True),
-        digits=4,
-    )
+    compared = [
+        Comparison(
+            f"q RMSE, {condition}{f', {rate:.0%}' if rate else ''}", mean, cell(table, condition, rate), half, CHOSEN
+        )
+        for (condition, rate), (mean, half) in published.NOISE_Q_RMSE.items()
+    ]
     clean = np.asarray(cell(table, "clean", 0.0))
-    increases = markdown_table(
-        ["q RMSE minus that of the clean fit", *(f"{rate:.0%}" for rate in RATES)],
-        [
-            [
-                condition,
-                *(
-                    with_half_width(*mean_and_half_width(np.asarray(cell(table, condition, rate)) - clean), digits=4)
-                    for rate in RATES
-                ),
-            ]
-            for condition in CONDITIONS
-        ],
-    )
-    moved, flipped = (np.mean(cell(table, condition, 0.2)) / clean.mean() for condition in CONDITIONS[:2])
-    return "\n\n".join(
-        [
-            f"**Reading.** Moving a fifth of the marks by one step multiplies the error of q by {moved:.2f}; flipping "
-            f"a fifth of the Strong outcomes multiplies it by {flipped:.2f}.",
-            "![Error against rate of corruption](noise.png)",
-            compared,
-            f"{CHOSEN.capitalize()}: the errors hang on the number of features and on slopes that the paper does not "
-            "state, see [recovery](../recovery/README.md). What was not chosen is what noise adds.",
-            "The replicates are paired, so the increase over the clean fit is known more exactly than either error:",
-            increases,
-            f"{N_TRAIN:,} training and {N_TEST:,} clean test tasks a replicate. A share of the one-step marks moves to "
-            "a neighbouring step; a share of the Strong outcomes is flipped, where a success made a failure loses its "
-            "mark, AB = 00 made 01 has none, and AB = 10 made 11 counts as censored at the horizon; the joint "
-            "condition does both at the same rate. A higher rate corrupts the same episodes as a lower one, and more.",
-        ]
+
+    def increase(condition: str, rate: float) -> str:
+        more = np.asarray(cell(table, condition, rate)) - clean
+        return with_half_width(*mean_and_half_width(more), digits=4)
+
+    return fill(
+        "noise",
+        compared=comparison_table(compared, Tolerance(0.1, relative=True), digits=4),
+        increases=markdown_table(
+            ["q RMSE minus that of the clean fit", *(f"{rate:.0%}" for rate in RATES)],
+            [[condition, *(increase(condition, rate) for rate in RATES)] for condition in CONDITIONS],
+        ),
     )
 
 

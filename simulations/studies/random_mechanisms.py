@@ -10,13 +10,11 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from scipy import stats
-from sklearn.ensemble import RandomForestRegressor
-from sklearn.model_selection import KFold, cross_val_predict
 
 from bayes_tacit.policies import World
 from bayes_tacit.review.style import policy_style
 from simulations.mechanism.calibrate import diagnostics
-from simulations.mechanism.random_mechanisms import CHEAP_RATE, STRONG_RATE, random_mechanism
+from simulations.mechanism.random_mechanisms import random_mechanism
 from simulations.mechanism.world import SIZES
 from simulations.studies.contest import (
     ALARM,
@@ -26,10 +24,7 @@ from simulations.studies.contest import (
     BEFORE,
     BEYOND,
     CAP,
-    LIKELIHOOD,
-    NAMED_WITHOUT,
     NEARLY,
-    OF_ANALOGUES,
     OURS,
     RECOMMENDED,
     TACIT,
@@ -41,7 +36,7 @@ from simulations.studies.contest import (
     recommended_row,
 )
 from simulations.studies.study import Row, Setting, Study
-from simulations.studies.tables import figure_file, markdown_table
+from simulations.studies.tables import figure_file, fill, markdown_table
 
 PAPERS_BASELINES = names_of(BASELINES)
 OTHERS = names_of((*BASELINES, *BEYOND))
@@ -64,139 +59,91 @@ def summarize(table: pd.DataFrame, folder: Path) -> str:
     margin = success[TACIT.name] - success[OTHERS].max(axis=1)
     over_papers = success[TACIT.name] - success[PAPERS_BASELINES].max(axis=1)
     over_alarm = success[TACIT.name] - success[ALARM.name]
+    over_best = success[RECOMMENDED] - success[[*OTHERS, TACIT.name]].max(axis=1)
     known = table.groupby("replicate")[list(PREDICTORS)].first()
     correlations, alarm_correlations = correlated(known, margin), correlated(known, over_alarm)
     with_alarm = {name: (value, p) for name, value, p in alarm_correlations}
-    predicted = predict(known, margin)
-    explained = 1 - ((margin - predicted) ** 2).sum() / ((margin - margin.mean()) ** 2).sum()
-    right = float(((predicted > 0) == (margin > 0)).mean())
     best = success[[*OTHERS, TACIT.name]].idxmax(axis=1).value_counts(normalize=True)
-    share = float(best.get(TACIT.name, 0))
     (strongest, strength, _), (alarm_strongest, alarm_strength, _) = correlations[0], alarm_correlations[0]
     with figure_file(folder / "recommended.png", size=(7.2, 3.4)) as (_, axes):
-        _gain_histogram(axes[0, 0], success)
+        _gain_histogram(axes[0, 0], over_best)
     with figure_file(folder / "random.png", 1, 3, size=(10.4, 3.9)) as (_, axes):
         _histogram(axes[0, 0], margin, over_papers)
         _scatter(axes[0, 1], known[strongest], margin, strength, "margin over the best other, points", TACIT.name)
         _scatter(
             axes[0, 2], known[alarm_strongest], over_alarm, alarm_strength, "gain over First Alarm, points", ALARM.name
         )
-    return "\n\n".join(
-        [
-            f"**Reading.** Over {len(margin)} random mechanisms with the same pure rates, TACIT-Switch minus the best "
-            f"of the {len(OTHERS)} other policies is {_in_the_median(margin)}; it is the best in {share:.0%} of them "
-            f"(± {_share_half_width(share, len(margin)):.0%}). Over the paper's {len(PAPERS_BASELINES)} baselines "
-            f"alone the margin is {_in_the_median(over_papers)}, above zero in {(over_papers > 0).mean():.0%}. Over "
-            f"First Alarm alone, which the paper does not have and which needs no marks and no model, it is "
-            f"{_in_the_median(over_alarm, digits=2)}, above zero in {(over_alarm > 0).mean():.0%}. The margin over the "
-            f"best of the others is most associated with the {PREDICTORS[strongest]} (rank correlation "
-            f"{strength:+.2f}): where late handoffs still rescue the task, waiting for evidence pays. That over First "
-            f"Alarm is most associated with the {PREDICTORS[alarm_strongest]} ({alarm_strength:+.2f}): where one risk "
-            "says much, there is no need to wait. Compare on data of your own.",
-            "![Margin over random mechanisms](random.png)",
-            "## What is recommended",
-            _recommended(table, success),
-            "![Gain of the recommendation](recommended.png)",
-            "## Which policy of the six is best",
-            markdown_table(
+    return fill(
+        "random",
+        **_recommended(table, success, over_best),
+        best=markdown_table(
+            [
+                "policy",
+                "best in",
+                "median success, %",
+                "median gain of TACIT-Switch, points (95% interval)",
+                "TACIT-Switch wins in",
+            ],
+            [_policy_row(name, best, success) for name in (*OTHERS, TACIT.name)],
+        ),
+        predictors=markdown_table(
+            [
+                "measured on training and development tasks",
+                "rank correlation with the margin over the best of the others",
+                "p-value (Holm)",
+                "with the gain over First Alarm",
+                "p-value (Holm)",
+            ],
+            [
                 [
-                    "policy",
-                    "best in",
-                    "median success, %",
-                    "median gain of TACIT-Switch, points (95% interval)",
-                    "TACIT-Switch wins in",
-                ],
-                [_policy_row(name, best, success) for name in (*OTHERS, TACIT.name)],
-            ),
-            "The cascade and First Alarm are not in the paper. Gains are between policies on the same tasks; the "
-            "intervals of medians are bootstrapped over mechanisms.",
-            "## What predicts the margin",
-            markdown_table(
-                [
-                    "measured on training and development tasks",
-                    "rank correlation with the margin over the best of the others",
-                    "p-value (Holm)",
-                    "with the gain over First Alarm",
-                    "p-value (Holm)",
-                ],
-                [
-                    [
-                        PREDICTORS[name],
-                        f"{value:+.2f}",
-                        f"{p:.2g}",
-                        f"{with_alarm[name][0]:+.2f}",
-                        f"{with_alarm[name][1]:.2g}",
-                    ]
-                    for name, value, p in correlations
-                ],
-            ),
-            f"All of them together (a random forest, ten-fold cross-validated) explain {explained:.0%} of the "
-            f"variance of the margin, and tell in {right:.0%} of the mechanisms whether TACIT-Switch is above the best "
-            f"of the others (always saying the more frequent answer is right in "
-            f"{max((margin > 0).mean(), (margin <= 0).mean()):.0%}).",
-            f"Pure rates held at {CHEAP_RATE:.1%} and {STRONG_RATE:.1%}, cap {CAP:g}, sizes of the main comparison, "
-            "one replicate a mechanism. The distributions of the parameters are in the docstring of "
-            "`simulations.mechanism.random_mechanisms.random_mechanism`; other distributions would give other shares.",
-        ]
+                    PREDICTORS[name],
+                    f"{value:+.2f}",
+                    f"{p:.2g}",
+                    f"{with_alarm[name][0]:+.2f}",
+                    f"{with_alarm[name][1]:.2g}",
+                ]
+                for name, value, p in correlations
+            ],
+        ),
     )
 
 
-def _recommended(table: pd.DataFrame, success: pd.DataFrame) -> str:
+def _recommended(table: pd.DataFrame, success: pd.DataFrame, over_best: pd.Series) -> dict[str, str]:
     """Say what a recommendation gains over the best of the six, which nobody knows beforehand."""
     made = table[table["policy"] == RECOMMENDED].set_index("replicate")
-    over_best = success[RECOMMENDED] - success[[*OTHERS, TACIT.name]].max(axis=1)
-    likelihood = success[LIKELIHOOD.name] - success[TACIT.name]
-    honest = 100 * (made["expected_success"] - made["success"])
-    inside = (made["expected_success_lower"] <= made["success"]) & (made["success"] <= made["expected_success_upper"])
-    named = made["recommended"].value_counts()
-    rows = [
+    named = [
         [
             str(name),
             f"{count / len(made):.0%}",
-            _in_the_median(over_best[made.index[made["recommended"] == name]], digits=2),
+            _in_the_median(over_best[made.index[made["recommended"] == name]]),
         ]
-        for name, count in named.items()
+        for name, count in made["recommended"].value_counts().items()
     ]
-    return "\n\n".join(
+    gains = [
         [
-            "`recommend` sees training and development tasks only, and names one of "
-            f"{len(BEFORE)} families. Its success minus that of the best of the six policies below, which is "
-            f"known only in hindsight, is {_in_the_median(over_best, digits=2)}; it is above zero in "
-            f"{(over_best > 0).mean():.0%}, and at worst {over_best.min():+.2f}. Minus TACIT-Switch it is "
-            f"{_in_the_median(success[RECOMMENDED] - success[TACIT.name], digits=2)}. The success that it said to "
-            f"expect was off by {honest.mean():+.2f} points on average (root mean square "
-            f"{np.sqrt((honest**2).mean()):.2f}), and its 95% interval held the truth in {inside.mean():.0%}.",
-            markdown_table(["recommended", "in", "gain over the best of the six, points"], rows),
-            "From logs alone, with the memory chosen by the likelihood of the marks, TACIT-Switch gains "
-            f"{_in_the_median(likelihood, digits=2)} over itself without; above zero in {(likelihood > 0).mean():.0%}.",
-            markdown_table(
-                ["policy", "mean success, %", "minus TACIT-Switch, median", "minus the best of the six, median"],
-                [
-                    [
-                        name,
-                        f"{success[name].mean():.2f}",
-                        f"{(success[name] - success[TACIT.name]).median():+.2f}",
-                        f"{(success[name] - success[[*OTHERS, TACIT.name]].max(axis=1)).median():+.2f}",
-                    ]
-                    for name in (*OTHERS, TACIT.name, *names_of(OURS), RECOMMENDED)
-                ],
-            ),
-            _analogues(success),
+            name,
+            f"{success[name].mean():.2f}",
+            f"{(success[name] - success[TACIT.name]).median():+.2f}",
+            f"{(success[name] - success[[*OTHERS, TACIT.name]].max(axis=1)).median():+.2f}",
         ]
-    )
-
-
-def _analogues(success: pd.DataFrame) -> str:
-    """Say how the analogues compare with the others."""
-    names, others = names_of(ANALOGUES), (TACIT.name, ALARM.name, "Step Deferral", RECOMMENDED)
-    rows = []
-    for name in names:
-        gains = (median_interval(success[name] - success[other]) for other in others)
-        rows.append(
-            [name, f"{success[name].mean():.2f}", *("{:+.2f} ({:+.2f} to {:+.2f})".format(*gain) for gain in gains)]
-        )
-    table = markdown_table(["policy", "mean success, %", *(f"minus {other}, median" for other in others)], rows)
-    return f"{table}\n\n{OF_ANALOGUES} {NAMED_WITHOUT} In brackets 95% intervals, bootstrapped over mechanisms."
+        for name in (*OTHERS, TACIT.name, *names_of(OURS), RECOMMENDED)
+    ]
+    beside = (TACIT.name, ALARM.name, "Step Deferral", RECOMMENDED)
+    analogues = [
+        [
+            name,
+            f"{success[name].mean():.2f}",
+            *("{:+.2f} ({:+.2f} to {:+.2f})".format(*median_interval(success[name] - success[one])) for one in beside),
+        ]
+        for name in names_of(ANALOGUES)
+    ]
+    gained = ["policy", "mean success, %", "minus TACIT-Switch, median", "minus the best of the six, median"]
+    head = ["policy", "mean success, %", *(f"minus {other}, median" for other in beside)]
+    return {
+        "recommended": markdown_table(["recommended", "in", "gain over the best of the six, points"], named),
+        "gains": markdown_table(gained, gains),
+        "analogues": markdown_table(head, analogues),
+    }
 
 
 def median_interval(values: pd.Series) -> tuple[float, float, float]:
@@ -206,17 +153,12 @@ def median_interval(values: pd.Series) -> tuple[float, float, float]:
     return float(values.median()), float(low), float(high)
 
 
-def _in_the_median(values: pd.Series, digits: int = 1) -> str:
-    middle, low, high = median_interval(values)
+def _in_the_median(values: pd.Series) -> str:
     least, most = np.quantile(values, [0.05, 0.95])
     return (
-        f"{middle:+.{digits}f} points in the median (95% interval {low:+.{digits}f} to {high:+.{digits}f}; 5% to 95% "
-        f"of the mechanisms: {least:+.1f} to {most:+.1f})"
+        "{:+.2f} points in the median (95% interval {:+.2f} to {:+.2f}; ".format(*median_interval(values))
+        + f"5% to 95% of the mechanisms: {least:+.1f} to {most:+.1f})"
     )
-
-
-def _share_half_width(share: float, n: int) -> float:
-    return 1.96 * float(np.sqrt(share * (1 - share) / n))
 
 
 def _policy_row(name: str, best: pd.Series, success: pd.DataFrame) -> list[str]:
@@ -252,13 +194,6 @@ def adjusted(correlations: list[tuple[str, float, float]]) -> list[tuple[str, fl
     return out
 
 
-def predict(known: pd.DataFrame, margin: pd.Series) -> np.ndarray:
-    """Predict each margin from the other mechanisms."""
-    folds = KFold(min(10, len(margin)), shuffle=True, random_state=0)
-    forest = RandomForestRegressor(300, min_samples_leaf=5, random_state=0)
-    return cross_val_predict(forest, known.to_numpy(), margin.to_numpy(), cv=folds)
-
-
 def _histogram(ax: Axes, margin: pd.Series, over_papers: pd.Series) -> None:
     both = np.concatenate([margin, over_papers])
     bins = np.linspace(both.min(), both.max(), 26).tolist()
@@ -271,8 +206,7 @@ def _histogram(ax: Axes, margin: pd.Series, over_papers: pd.Series) -> None:
     ax.legend(loc="lower left", bbox_to_anchor=(-0.02, 1.0), fontsize=9)
 
 
-def _gain_histogram(ax: Axes, success: pd.DataFrame) -> None:
-    gain = success[RECOMMENDED] - success[[*OTHERS, TACIT.name]].max(axis=1)
+def _gain_histogram(ax: Axes, gain: pd.Series) -> None:
     label = f"recommended (median {gain.median():+.1f})"
     ax.hist(gain, bins=30, color=policy_style(RECOMMENDED).color, alpha=0.75, label=label)
     ax.axvline(0, color="#000000", linewidth=1)

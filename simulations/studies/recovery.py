@@ -23,6 +23,7 @@ from simulations.studies.tables import (
     Tolerance,
     comparison_table,
     figure_file,
+    fill,
     legend_beside,
     markdown_table,
     mean_and_half_width,
@@ -101,82 +102,49 @@ def summarize(table: pd.DataFrame, folder: Path) -> str:
     main = pd.concat(list(by_size.values()))
     rmse = pd.DataFrame({n: parameter_rmse(rows) for n, rows in by_size.items()})
     _plot(by_size, rmse, folder / "recovery.png")
-    q_error = comparison_table(
-        [
-            Comparison(f"held-out q RMSE, n = {n:,}", mean, by_size[n]["q_rmse"].dropna(), half, CHOSEN)
-            for n, (mean, half) in published.RECOVERY_Q_RMSE.items()
-        ],
-        Tolerance(0.1, relative=True),
-        digits=4,
-    )
-    outcomes = comparison_table(
-        [
-            Comparison(f"AB = {ab}", published.RECOVERY_OUTCOMES[ab], main[f"share_{ab}"], basis=BY_CONSTRUCTION)
-            for ab in OUTCOMES
-        ],
-        Tolerance(0.007),
-        digits=4,
-    )
     ratios = rmse.iloc[:, :-1].to_numpy() / rmse.iloc[:, 1:].to_numpy()
-    components = markdown_table(
-        ["RMSE of", *(f"n = {n:,}" for n in SIZES), *(f"{a:,} to {b:,}" for a, b in pairwise(SIZES))],
-        [
-            [f"`{name}`", *(f"{value:.4f}" for value in row), *(f"÷ {ratio:.2f}" for ratio in ratio_row)]
-            for (name, row), ratio_row in zip(rmse.iterrows(), ratios, strict=True)
-        ],
-    )
-    converged, fits = int(main["converged"].sum()), len(main)
-    middle = with_half_width(*mean_and_half_width(by_size[2000]["q_rmse"].dropna()), digits=4)
-    return "\n\n".join(
-        [
-            f"**Reading.** Whenever n quadruples, the parameters' errors shrink by a factor of {ratios.min():.2f} to "
-            f"{ratios.max():.2f} (2 if they fall like 1/√n).",
-            "![Error against sample size](recovery.png)",
-            "## Error of the handoff score",
-            q_error,
-            f"At n = 2,000, for which the paper gives no number, it is {middle}.",
-            "### How it depends on the number of features",
-            _by_features(table),
-            "## Outcomes",
-            outcomes,
-            "The intercepts were chosen by quadrature to give these proportions, so they check the simulator only.",
-            "## Convergence",
-            f"{converged:,} of {fits:,} fits converged (paper: {published.RECOVERY_CONVERGED[0]:,} of "
-            f"{published.RECOVERY_CONVERGED[1]:,}).",
-            "## Error of each parameter",
-            components,
-            f"Every fit is the maximum likelihood estimate of {RECOVERY.restarts} starts, converted to features as "
-            f"they are, and is judged on {HELD_OUT:,} tasks of its own. Slopes and spreads of the simulator are ours, "
-            "since the paper does not state its own.",
-            "**Fixed before:** sizes, restarts and replicates, which are the paper's. **Chosen:** slopes, spread and "
-            "the number of features, by a pilot on other seeds and with the paper's errors in view; intercepts by "
-            "quadrature. **What surprised:** that the number of features, which the paper leaves out, moves the error "
-            "of q by more than any tolerance would forgive.",
-        ]
+    return fill(
+        "recovery",
+        q_error=comparison_table(
+            [
+                Comparison(f"held-out q RMSE, n = {n:,}", mean, by_size[n]["q_rmse"].dropna(), half, CHOSEN)
+                for n, (mean, half) in published.RECOVERY_Q_RMSE.items()
+            ],
+            Tolerance(0.1, relative=True),
+            digits=4,
+        ),
+        by_features=_by_features(table),
+        outcomes=comparison_table(
+            [
+                Comparison(f"AB = {ab}", published.RECOVERY_OUTCOMES[ab], main[f"share_{ab}"], basis=BY_CONSTRUCTION)
+                for ab in OUTCOMES
+            ],
+            Tolerance(0.007),
+            digits=4,
+        ),
+        parameters=markdown_table(
+            ["RMSE of", *(f"n = {n:,}" for n in SIZES), *(f"{a:,} to {b:,}" for a, b in pairwise(SIZES))],
+            [
+                [f"`{name}`", *(f"{value:.4f}" for value in row), *(f"÷ {ratio:.2f}" for ratio in ratio_row)]
+                for (name, row), ratio_row in zip(rmse.iterrows(), ratios, strict=True)
+            ],
+        ),
     )
 
 
 def _by_features(table: pd.DataFrame) -> str:
     """Show the error of q by the number of features beside the paper's, of which the number is not known."""
-    rows, off = [], []
+    rows = []
     for p in FEATURES:
         cells = []
         for n in BY_FEATURES:
             mean, half = mean_and_half_width(table.loc[table["setting"] == f"n={n}, p={p}", "q_rmse"])
-            paper = published.RECOVERY_Q_RMSE[n][0]
-            cells += [with_half_width(mean, half, 4), f"{mean / paper - 1:+.0%}"]
-            off.append(mean / paper - 1)
+            cells += [with_half_width(mean, half, 4), f"{mean / published.RECOVERY_Q_RMSE[n][0] - 1:+.0%}"]
         rows.append([str(p), *cells])
     head = [
         f"{what}, n = {n:,}" if what == "q RMSE" else what for n in BY_FEATURES for what in ("q RMSE", "from paper")
     ]
-    return (
-        f"{markdown_table(['features', *head], rows)}\n\nThe paper does not say how many features its simulator has. "
-        f"With more of them there is more to estimate, and the error of q goes from {min(off):+.0%} to {max(off):+.0%} "
-        "of the paper's. So agreement in the table above is agreement for a number that was chosen with the paper's "
-        "figure in view; what is found and not chosen is the rate at which errors fall. The lengths of gamma and beta "
-        "and the outcomes' shares are held here, effects are of equal size and alternating sign."
-    )
+    return markdown_table(["features", *head], rows)
 
 
 def parameter_rmse(rows: pd.DataFrame) -> pd.Series:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -20,9 +19,7 @@ from simulations.studies.contest import (
     BASELINES,
     BEFORE,
     CAP,
-    NAMED_WITHOUT,
     NEARLY,
-    OF_ANALOGUES,
     OURS_HEADS,
     PAPERS,
     RECOMMENDED_ON,
@@ -41,6 +38,7 @@ from simulations.studies.tables import (
     Tolerance,
     comparison_table,
     figure_file,
+    fill,
     markdown_table,
     mean_and_half_width,
     with_half_width,
@@ -89,77 +87,24 @@ def summarize(table: pd.DataFrame, folder: Path) -> str:
     """Show success along both axes, and compare the range of TACIT-Switch with the paper's."""
     along = {axis: _along(axis) for axis in AXES}
     _plot(table, along, folder / "sensitivity.png")
-    ranges, notes = [], []
-    for axis, names in along.items():
-        means = [_success(table, name, TACIT.name).mean() for name in names]
-        for end, at in (("least", 0), ("most", -1)):
-            paper = published.SENSITIVITY_SUCCESS_PERCENT_RANGE[PAPERS_AXES[axis]][at]
-            ranges.append(
-                Comparison(
-                    f"TACIT-Switch, {end} informative {axis}, %",
-                    paper,
-                    _success(table, names[at], TACIT.name),
-                    basis=BY_CONSTRUCTION,
-                )
-            )
-        rises = all(after > before for before, after in pairwise(means))
-        notes.append(f"along {axis} it {'rises at every step' if rises else 'does not rise at every step'}")
-    above = all(
-        _success(table, name, TACIT.name).mean() > _success(table, name, other).mean()
-        for names in along.values()
-        for name in names
-        for other in names_of(BASELINES)
-    )
-    return "\n\n".join(
-        [
-            f"**Reading.** Success of TACIT-Switch: {'; '.join(notes)}. It is "
-            f"{'above' if above else 'not above'} every one of the paper's baselines in every setting. "
-            f"{_beside_alarm(table, along)} Pure Cheap and Pure Strong meet the same luck in all "
-            "settings, so they stay where they are (the baseline has twice the replicates of the others, which moves "
-            "its means a little).",
-            "![Success against information](sensitivity.png)",
-            comparison_table(ranges, Tolerance(0.7, "points"), digits=2),
-            "By construction: each end of an axis has a factor of its own that was fitted to this very number. What "
-            "can be said without that is in [another study](../calibrations/README.md).",
-            *(_axis_table(table, axis, names) for axis, names in along.items()),
-            f"Success in % at a cap of {CAP:g}; the last column in points, paired by replicate. The factor multiplies "
-            "the features' signal-to-noise ratio, or the standard deviation of the risks' noise; 1 is the baseline. "
-            "First Alarm is not in the paper.",
-            "## Beyond the paper",
-            _ours(table, along),
-        ]
-    )
-
-
-def _ours(table: pd.DataFrame, along: dict[str, list[str]]) -> str:
-    """Show what our policies gain over TACIT-Switch in every setting."""
-    once = list(dict.fromkeys(name for names in along.values() for name in names))
-    rows = [[name, *ours_beside(table[table["setting"] == name], TACIT.name, COMPARED)] for name in once]
-    heads = [*OURS_HEADS, "recommended minus the best of the five, in hindsight"]
-    return "\n\n".join(
-        [
-            markdown_table(["setting", *heads], rows),
-            "Success minus that of TACIT-Switch in points, paired by replicate, with half-widths of 95% intervals and "
-            "the number of replicates. The memory is chosen by the likelihood of the marks alone; Tuned searches its "
-            f"numbers on development outcomes. {OF_ANALOGUES} {NAMED_WITHOUT} To save time all these are tried in the "
-            f"first {OURS_ON} replicates of each setting, and a recommendation is asked for in {len(RECOMMENDED_ON)} "
-            "of those. The five are the paper's three baselines, First Alarm and TACIT-Switch: which of them is best "
-            "is known only afterwards.",
-        ]
-    )
-
-
-def _beside_alarm(table: pd.DataFrame, along: dict[str, list[str]]) -> str:
-    """Say how TACIT-Switch compares with First Alarm at the ends of both axes."""
-    ends = {
-        axis: [with_half_width(*mean_and_half_width(_over_alarm(table, names[at])), digits=2) for at in (0, -1)]
+    ranges = [
+        Comparison(
+            f"TACIT-Switch, {end} informative {axis}, %",
+            published.SENSITIVITY_SUCCESS_PERCENT_RANGE[PAPERS_AXES[axis]][at],
+            _success(table, names[at], TACIT.name),
+            basis=BY_CONSTRUCTION,
+        )
         for axis, names in along.items()
-    }
-    features, risks = (f"from {least} to {most}" for least, most in ends.values())
-    return (
-        f"TACIT-Switch minus First Alarm, which the paper does not have, goes {features} points as task features tell "
-        f"more, for First Alarm does not see them, and {risks} as online risks tell more: where single risks are "
-        "noisy, adding them up pays; where they are not, it delays."
+        for end, at in (("least", 0), ("most", -1))
+    ]
+    once = list(dict.fromkeys(name for names in along.values() for name in names))
+    ours = [[name, *ours_beside(table[table["setting"] == name], TACIT.name, COMPARED)] for name in once]
+    return fill(
+        "sensitivity",
+        ranges=comparison_table(ranges, Tolerance(0.7, "points"), digits=2),
+        features=_axis_table(table, "task features", along["task features"]),
+        risk=_axis_table(table, "online risk", along["online risk"]),
+        ours=markdown_table(["setting", *OURS_HEADS, "recommended minus the best of the five, in hindsight"], ours),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,6 @@ from simulations.studies.contest import (
     ADDED,
     BEFORE,
     CAP,
-    NAMED_WITHOUT,
-    OF_ANALOGUES,
     OURS_HEADS,
     RECOMMENDED_ON,
     contest,
@@ -34,7 +33,14 @@ from simulations.studies.contest import (
     policy_rows,
 )
 from simulations.studies.study import Row, Setting, Study
-from simulations.studies.tables import figure_file, markdown_table, mean_and_half_width, plot_means, with_half_width
+from simulations.studies.tables import (
+    figure_file,
+    fill,
+    markdown_table,
+    mean_and_half_width,
+    plot_means,
+    with_half_width,
+)
 
 TRAINING_SIZES = (100, 200, 500, 1000)
 RULES: tuple[str | float, ...] = ("mean", 0.1, 0.9)
@@ -108,96 +114,32 @@ def summarize(table: pd.DataFrame, folder: Path) -> str:
     names = [MAP, PENALIZED, *map(rule_name, RULES)]
     wide = {n: _by_policy(table, n) for n in TRAINING_SIZES}
     _plot(table, wide, names, folder / "small_samples.png")
-    smallest = wide[TRAINING_SIZES[0]]
-    gain = (smallest["posterior mean"] - smallest[MAP]).dropna()
     covered = table.dropna(subset=["passed"]).groupby("setting", sort=False)
-    mean, half = mean_and_half_width(gain)
-    return "\n\n".join(
-        [
-            f"**Reading.** With {TRAINING_SIZES[0]} training episodes, success under the posterior mean minus that "
-            f"under "
-            f"maximum likelihood is {with_half_width(mean, half, digits=2)} points; with {TRAINING_SIZES[-1]:,} it is "
-            f"{_difference(wide[TRAINING_SIZES[-1]], 'posterior mean')}. {_in_words(mean, half)} Where the model is "
-            f"right, "
-            f"the 90% bands cover the true q in {100 * covered['covered_0.9'].mean().iloc[0]:.1f}% of the "
-            f"checkpoints at "
-            f"n = {TRAINING_SIZES[0]}.",
-            "![Success and coverage by training size](small_samples.png)",
-            "## Success on test tasks at the frozen alpha, %",
-            markdown_table(
-                ["training episodes", *names],
-                [
-                    [
-                        f"{n:,}",
-                        *(with_half_width(*mean_and_half_width(wide[n][name].dropna()), digits=2) for name in names),
-                    ]
-                    for n in TRAINING_SIZES
-                ],
-            ),
-            "## Difference from maximum likelihood, points, paired by replicate",
-            markdown_table(
-                ["training episodes", *names[1:]],
-                [[f"{n:,}", *(_difference(wide[n], name) for name in names[1:])] for n in TRAINING_SIZES],
-            ),
-            "## Mean cost on test tasks (development cap 16)",
-            markdown_table(
-                ["training episodes", *names],
-                [
-                    [f"{n:,}", *(f"{_by_policy(table, n, 'cost', 1)[name].mean():.2f}" for name in names)]
-                    for n in TRAINING_SIZES
-                ],
-            ),
-            "## Bands on q where the model is right",
-            markdown_table(
-                [
-                    "training episodes",
-                    "50% bands cover, %",
-                    "90% bands cover, %",
-                    "mean width of 90% bands",
-                    "RMSE of the posterior mean",
-                    "RMSE of maximum likelihood",
-                    "sampler's verdict passed",
-                ],
-                [
-                    [
-                        f"{n:,}",
-                        *(
-                            with_half_width(*mean_and_half_width(100 * rows[f"covered_{level:g}"]), digits=1)
-                            for level in COVERED
-                        ),
-                        f"{rows['width_0.9'].mean():.3f}",
-                        f"{rows['posterior_rmse'].mean():.4f}",
-                        f"{rows['map_rmse'].mean():.4f}",
-                        f"{int(rows['passed'].astype(bool).sum())} of {len(rows)}",
-                    ]
-                    for n, rows in ((n, covered.get_group(str(n))) for n in TRAINING_SIZES)
-                ],
-            ),
-            "## Beyond the paper",
-            _ours(table),
-            _failures(table),
-            f"Mechanism tasks with {SIZES['development']:,} development and {SIZES['test']:,} test tasks, so that what "
-            "differs is what was learned from few training episodes; the same replicates for all rules. Bands: tasks "
-            "of "
-            f"the model-based simulator, {N_HELD_OUT} new tasks a replicate. Weakly informative prior, "
-            f"{SAMPLING['chains']} "
-            f"chains of {SAMPLING['draws']} draws, of which a rule keeps {ROUTER_DRAWS}.",
-        ]
-    )
 
+    def by_size(head: list[str], cells: Callable[[int], list[str]]) -> str:
+        return markdown_table(["training episodes", *head], [[f"{n:,}", *cells(n)] for n in TRAINING_SIZES])
 
-def _ours(table: pd.DataFrame) -> str:
-    """Show what our policies gain over the penalized estimate, by training size."""
-    rows = [[f"{n:,}", *ours_beside(table[table["setting"] == str(n)], PENALIZED)] for n in TRAINING_SIZES]
-    return "\n\n".join(
-        [
-            markdown_table(["training episodes", *OURS_HEADS], rows),
-            "Success minus that of TACIT-Switch with the penalized estimate in points, paired by replicate, with "
-            "half-widths of 95% intervals and the number of replicates; to save time they are tried in the first "
-            f"replicates, and a recommendation is asked for in {len(RECOMMENDED_ON)} replicates. The memory is chosen "
-            "by the likelihood of the marks alone; Tuned and the recommendation look at the "
-            f"{SIZES['development']:,} development tasks. {OF_ANALOGUES} {NAMED_WITHOUT}",
+    def bands(n: int) -> list[str]:
+        rows = covered.get_group(str(n))
+        return [
+            *(with_half_width(*mean_and_half_width(100 * rows[f"covered_{level:g}"]), digits=1) for level in COVERED),
+            f"{rows['width_0.9'].mean():.3f}",
+            f"{rows['posterior_rmse'].mean():.4f}",
+            f"{rows['map_rmse'].mean():.4f}",
+            f"{int(rows['passed'].astype(bool).sum())} of {len(rows)}",
         ]
+
+    banded = ["50% bands cover, %", "90% bands cover, %", "mean width of 90% bands", "RMSE of the posterior mean"]
+    return fill(
+        "small_samples",
+        success=by_size(
+            names,
+            lambda n: [with_half_width(*mean_and_half_width(wide[n][name].dropna()), digits=2) for name in names],
+        ),
+        difference=by_size(names[1:], lambda n: [_difference(wide[n], name) for name in names[1:]]),
+        cost=by_size(names, lambda n: [f"{_by_policy(table, n, 'cost', 1)[name].mean():.2f}" for name in names]),
+        bands=by_size([*banded, "RMSE of maximum likelihood", "sampler's verdict passed"], bands),
+        ours=by_size(list(OURS_HEADS), lambda n: ours_beside(table[table["setting"] == str(n)], PENALIZED)),
     )
 
 
@@ -206,28 +148,8 @@ def _by_policy(table: pd.DataFrame, n: int, measure: str = "success", scale: flo
     return scale * rows.pivot_table(index="replicate", columns="policy", values=measure)
 
 
-def _in_words(mean: float, half: float | None) -> str:
-    """Say what a difference with its half-width means for a user."""
-    if half is not None and abs(mean) > half:
-        return f"So being Bayesian {'helps' if mean > 0 else 'costs'} a little here, with few episodes."
-    return (
-        "So being Bayesian does not change how often the tasks are solved here, once each rule has an alpha of its "
-        "own; "
-        "what it adds is knowing how sure q is."
-    )
-
-
 def _difference(success: pd.DataFrame, name: str) -> str:
     return with_half_width(*mean_and_half_width((success[name] - success[MAP]).dropna()), digits=2)
-
-
-def _failures(table: pd.DataFrame) -> str:
-    failed = table[table["policy"].notna() & table["success"].isna()]
-    if failed.empty:
-        return "Every fit could be made."
-    counts = failed.groupby(["setting", "policy"], sort=False).size().reset_index(name="fits")
-    words = [f"{row.policy} at n = {row.setting}: {row.fits}" for row in counts.itertuples()]
-    return f"Fits that could not be made, and are left out of the means: {'; '.join(words)}."
 
 
 def _rmse(scores: np.ndarray, truth: np.ndarray) -> float:

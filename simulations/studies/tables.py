@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -162,3 +163,30 @@ def plot_means(ax: Axes, x: Iterable[float], replicates: Iterable[Iterable[float
 def legend_beside(ax: Axes, title: str | None = None) -> None:
     """Put the legend to the right of the axes, where it hides nothing."""
     ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), title=title)
+
+
+PAGES = Path(__file__).with_name("pages")
+"""A page in Markdown for each study: what was made of its committed tables, with a place for each table."""
+
+OTHER_TABLES = (
+    "**Tables and figures are of this run; the sentences are those of the committed page, which has other tables.**"
+)
+
+
+def fill(page: str, **tables: str) -> str:
+    """Put tables into the page of this name; where they are not those that it was written for, it says so.
+
+    The first line of a page has the digest of the tables that its sentences were written for.
+    """
+    first, _, text = (PAGES / f"{page}.md").read_text(encoding="utf-8").partition("\n")
+    for name, table in tables.items():
+        place = "{{ " + name + " }}"
+        if place not in text:
+            raise InvalidDataError(f"a place {place} for the table", field="page", value=page)
+        text = text.replace(place, table.strip())
+    return text if digest(tables) in first else f"{OTHER_TABLES}\n\n{text}"
+
+
+def digest(tables: Mapping[str, str]) -> str:
+    """Return a digest of tables, whatever they are called."""
+    return hashlib.sha256("\n".join(table.strip() for table in tables.values()).encode()).hexdigest()[:12]
