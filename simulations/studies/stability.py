@@ -34,7 +34,7 @@ from simulations.stability.contamination import (
     scores,
 )
 from simulations.studies.recovery import raw_parameters
-from simulations.studies.stability_page import summarize
+from simulations.studies.stability_tables import summarize
 from simulations.studies.study import Row, Setting, Study
 
 SIZES = {500: 1.0, 2_000: 1.0, 8_000: 0.5, 32_000: 0.25}

@@ -1,4 +1,4 @@
-"""The tables of the stability study, and what its page counts in them."""
+"""The tables, the figure and the page of the stability study."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from simulations.studies.tables import (
     LINES,
     MARKERS,
     figure_file,
+    fill,
     markdown_table,
     mean_and_half_width,
     with_half_width,
@@ -24,6 +25,8 @@ from simulations.studies.tables import (
 
 KINDS = (*WRONG_MARKS, WRONG_OUTCOMES)
 SHOWN_RATE = 0.1
+SLACK_SIZE = 8_000
+DELTA = 0.05
 SHOWN_RATES = (0.02, SHOWN_RATE, 0.4)
 
 
@@ -116,8 +119,7 @@ def constants_table(constants: dict[str, Constants]) -> str:
         ),
     ]
     radius = "at the radius of those tried with which the theorem applies soonest"
-    timed = f"{every[0].timed:.1%} of the records have a mark, so rho_T is that share of the share of the marks"
-    return markdown_table([radius, *constants], rows) + f"\n\np = {len(PARAMETERS)}, delta = {every[0].delta}; {timed}."
+    return markdown_table([radius, *constants], rows)
 
 
 def _percent(constants: Constants, kind: str) -> str:
@@ -296,3 +298,46 @@ def plot(grid: pd.DataFrame, large: pd.DataFrame, constants: Constants, path: Pa
 
 def _line(ax: Axes, x: Sequence[float], y: Sequence[float], label: str, style: int) -> None:
     ax.plot(x, y, color=COLOURS[style], marker=MARKERS[style], linestyle=LINES[style], markersize=5, label=label)
+
+
+def failures(grid: pd.DataFrame, large: pd.DataFrame, constants: Constants) -> str:
+    """Show what wrong outcomes do to a bound that does not see them."""
+    size, n = int(large["n"].iloc[0]), int(grid["n"].max())
+    rows = []
+    for rate in sorted(large.loc[large["kind"] == WRONG_OUTCOMES, "rate"].unique()):
+        found = cell(large, WRONG_OUTCOMES, size, rate).mean("error_whitened")
+        small = cell(grid, WRONG_OUTCOMES, n, rate).mean("error_whitened")
+        least = rounded(max(constants.tasks_below(found), constants.tasks_needed))
+        rows.append([f"{rate:.0%}", f"{small:.3f}", f"{bias(grid, WRONG_OUTCOMES, rate):.3f}", f"{found:.3f}", least])
+    head = [
+        "outcomes flipped",
+        f"error, n = {n:,}",
+        "the same, the clean error taken off in squares",
+        f"error, n = {size:,}",
+        "tasks from which the theorem applies and its bound is below that",
+    ]
+    return markdown_table(head, rows)
+
+
+def summarize(table: pd.DataFrame, folder: Path) -> str:
+    """Put both sides of the theorem beside each other."""
+    constants = {name: Constants.of(table, name, DELTA) for name in ("plain", "whitened")}
+    best = constants["whitened"]
+    every = table[table["rate"].notna()].copy()
+    grid, large = (every[every["setting"].str.startswith("n=") == wanted].copy() for wanted in (True, False))
+    grid["n"] = grid["setting"].str.removeprefix("n=").astype(int)
+    large["n"] = large["size"].astype(int)
+    plot(grid, large, best, folder / "stability.png")
+    return fill(
+        "stability",
+        constants=constants_table(constants),
+        scaling=scaling_table(grid, best),
+        powers=powers_table(grid),
+        sizes=sizes_table(grid, constants),
+        shares=shares_table(grid, constants),
+        large=large_table(large, best),
+        failures=failures(grid, large, best),
+        slack=slack_table(grid, constants, SLACK_SIZE),
+        factors=factors_table(best, cell(grid, "clean", int(grid["n"].max()))),
+        scores=score_table(grid, best),
+    )
