@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 
 from bayes_tacit.review.style import policy_style
-from simulations.intercode.policies import CHOSEN, FORGETTING, NO_MARKS, NOT_IN_LOGS, RECOMMENDED, TACIT
-from simulations.studies.tables import figure_file, legend_beside, markdown_table
+from simulations.intercode.policies import CHOSEN, NO_MARKS, RECOMMENDED, TACIT
+from simulations.studies.tables import figure_file, fill, legend_beside, markdown_table
 
 
 def as_text(which: np.ndarray) -> str:
@@ -119,45 +119,15 @@ def curves(table: pd.DataFrame, setting: str) -> pd.DataFrame:
     return table[(table["setting"] == setting) & (table["kind"] == "curve")]
 
 
-def names_of(names: Sequence[str]) -> str:
-    """Write names as code."""
-    return ", ".join(f"`{name}`" for name in names)
-
-
 def points(difference: float, low: float, high: float) -> str:
     """Write a difference in points with its interval."""
     return f"{100 * difference:+.1f} ({100 * low:+.1f} to {100 * high:+.1f})"
 
 
-def databases(
-    facts: Mapping[str, Any], table: pd.DataFrame, names: Sequence[str], shares: Sequence[float]
-) -> list[str]:
-    """Say what happens where no database is in two parts."""
-    rows = curves(table, "database")
-    if rows.empty:
-        return []
-    splits = rows["replicate"].nunique()
-    return [
-        "## When the databases are new",
-        means(rows, names, shares),
-        f"Success in %, mean over {splits} splits in which no database ({facts['databases']} in all) is in two parts, "
-        "and in brackets the standard deviation among them. A router has not seen the schemas that it is tested on.",
-    ]
-
-
-def prices(table: pd.DataFrame, names: Sequence[str]) -> str:
-    """Show other prices of a Strong turn."""
-    found = []
-    for setting in sorted({str(name) for name in table["setting"] if str(name).startswith("price")}):
-        rows = curves(table, setting)
-        shares = sorted(rows.loc[rows["policy"].isin(names), "share"].unique())
-        cheap = rows.loc[rows["policy"] == CHEAP, "of_strong"].mean()
-        words = (
-            f"A Strong turn at {setting.removeprefix('price ')} Cheap turns ({rows['replicate'].nunique()} splits; "
-            f"Pure Cheap costs {cheap:.0%} of Pure Strong, and budgets below what a policy needs are left empty):"
-        )
-        found += [words, means(rows, names, shares)]
-    return "\n\n".join(found)
+def price(table: pd.DataFrame, names: Sequence[str], setting: str) -> str:
+    """Show another price of a Strong turn."""
+    rows = curves(table, setting)
+    return means(rows, names, sorted(rows.loc[rows["policy"].isin(names), "share"].unique()))
 
 
 def sizes(table: pd.DataFrame) -> str:
@@ -170,12 +140,7 @@ def sizes(table: pd.DataFrame) -> str:
     cells = {key: f"{100 * value['mean']:.1f}" for key, value in mean.to_dict("index").items()}
     body = [[name, *(cells.get((name, setting), "") for setting in settings)] for name in names]
     head = ["success under 50%, by training tasks", *(str(name).split()[0] for name in settings)]
-    splits = rows.groupby("setting")["replicate"].nunique().max()
-    return (
-        markdown_table(head, body)
-        + f"\n\nMeans over {splits} splits; the threshold is chosen on the same number of development tasks "
-        "throughout. Estimates that do not exist with so few tasks are left out, and counted at the end."
-    )
+    return markdown_table(head, body)
 
 
 def weights(table: pd.DataFrame) -> str:
@@ -194,7 +159,7 @@ def weights(table: pd.DataFrame) -> str:
         row.append("" if band is None else f"{band['w']:.2f} ({band['lower']:.2f} to {band['upper']:.2f})")
         cells.append(row)
     head = ["weight w of", f"{TACIT}: median (5% to 95% of splits)", "without marks", "posterior mean (90% band)"]
-    return markdown_table(head, cells) + "\n\nWeights are a step's share of risk: a sign that is rare can weigh much."
+    return markdown_table(head, cells)
 
 
 def ablation(facts: Mapping[str, Any], table: pd.DataFrame) -> str:
@@ -208,67 +173,33 @@ def ablation(facts: Mapping[str, Any], table: pd.DataFrame) -> str:
         by_policy = lost[lost["share"] == 0.5].groupby("policy")["lost"]
         mean, spread = by_policy.mean(), by_policy.sem()
         rows.append([f"`{name}`", *(f"{100 * mean[one]:+.1f} ± {196 * spread[one]:.1f}" for one in policies)])
-    words = "Success under 50% without a diagnostic minus with all of them, points, paired by split:"
-    return f"{words}\n\n{markdown_table(['without', *policies], rows)}"
+    return markdown_table(["without", *policies], rows)
 
 
-def marks(tally: Tally, shares: Sequence[float]) -> str:
-    """Compare marks by rule with none."""
-    return (
-        differences(tally, NO_MARKS, [TACIT], shares)
-        + "\n\nWithout marks, every task that only Strong solves is read as due by the end of Cheap's rollout "
-        '(`unmarked="due"`); with them, the rule marks the first run of turns that were unproductive twice on end.'
-    )
-
-
-def calibration(table: pd.DataFrame) -> str:
-    """Compare q with how often only Strong succeeds."""
+def calibration(table: pd.DataFrame, when: str) -> str:
+    """Compare q with how often only Strong succeeds, at the end of Cheap's rollout or after the third turn."""
     rows = table[table["kind"] == "calibration"]
-    found = []
-    for when, words in (
-        ("end", "At the end of Cheap's rollout q is the model's probability that Strong alone succeeds:"),
-        (
-            "third",
-            "After the third turn, of the tasks that go on; here q says how much was due by now, so it may be lower:",
-        ),
-    ):
-        sums = rows[rows["when"] == when].groupby(["policy", "bin"])[["n", "q", "due"]].sum().to_dict("index")
-        cells = []
-        for which in sorted({int(key[1]) for key in sums}):  # type: ignore[index]
-            row = [f"{which / 10:.1f} to {(which + 1) / 10:.1f}"]
-            for policy in (TACIT, NO_MARKS):
-                if (policy, which) not in sums:
-                    row.append("")
-                    continue
-                n, q, due = (float(sums[policy, which][name]) for name in ("n", "q", "due"))
-                row.append(f"{q / n:.2f} / {due / n:.2f} ({n / rows['replicate'].nunique():.0f})")
-            cells.append(row)
-        head = ["q", f"{TACIT}: mean q / share where only Strong succeeds (tasks a split)", "without marks"]
-        found.append(f"{words}\n\n{markdown_table(head, cells)}")
-    return "\n\n".join(found)
+    sums = rows[rows["when"] == when].groupby(["policy", "bin"])[["n", "q", "due"]].sum().to_dict("index")
+    cells = []
+    for which in sorted({int(key[1]) for key in sums}):  # type: ignore[index]
+        row = [f"{which / 10:.1f} to {(which + 1) / 10:.1f}"]
+        for policy in (TACIT, NO_MARKS):
+            if (policy, which) not in sums:
+                row.append("")
+                continue
+            n, q, due = (float(sums[policy, which][name]) for name in ("n", "q", "due"))
+            row.append(f"{q / n:.2f} / {due / n:.2f} ({n / rows['replicate'].nunique():.0f})")
+        cells.append(row)
+    return markdown_table(
+        ["q", f"{TACIT}: mean q / share where only Strong succeeds (tasks a split)", "without marks"], cells
+    )
 
 
 def estimates(table: pd.DataFrame) -> str:
     """Compare estimates on a few splits."""
     rows = curves(table, "estimates")
     rows = rows[rows["policy"] != CHOSEN]
-    names = list(dict.fromkeys(rows["policy"]))
-    splits = rows["replicate"].nunique()
-    return (
-        means(rows, names, sorted(rows["share"].unique()))
-        + f"\n\nMeans over {splits} splits only, since sampling takes its time, with the standard deviation among "
-        f"them. {FORGETTING}: the memory that the likelihood of the marks prefers."
-    )
-
-
-def failures(table: pd.DataFrame) -> str:
-    """Count the fits that could not be made."""
-    failed = table[table["kind"] == "failure"]
-    if failed.empty:
-        return "Every fit could be made."
-    counts = failed.groupby(["setting", "policy"], sort=False).size().reset_index(name="fits")
-    words = [f"{row.policy}, {row.setting}: {row.fits}" for row in counts.itertuples()]
-    return f"Fits that could not be made, and are left out of the means: {'; '.join(words)}."
+    return means(rows, list(dict.fromkeys(rows["policy"])), sorted(rows["share"].unique()))
 
 
 CURVES = "curves.png"
@@ -307,8 +238,6 @@ def plot_curves(table: pd.DataFrame, tally: Tally, names: list[str], path: Path)
 
 HEADLINE = (0.4, 0.5, 0.6)
 DRAWN = ("Task Router", "Prefix router", "Cascade", "Count", "Landmark", TACIT, "Tuned switch", RECOMMENDED)
-CLOSE = 0.005
-"""How far below the best single policy what is recommended may be."""
 
 
 def summarize(table: pd.DataFrame, folder: Path) -> str:
@@ -320,76 +249,31 @@ def summarize(table: pd.DataFrame, folder: Path) -> str:
     single = [name for name in names if name not in (CHEAP, STRONG, CHOSEN, RECOMMENDED)]
     shares = sorted({share for name, share in tally.keys if name in single})
     plot_curves(table, tally, [*(name for name in DRAWN if name in names), CHEAP, STRONG], folder / CURVES)
-    parts = [
-        _reading(facts, table, tally, single),
-        _success(tally, [*single, RECOMMENDED], HEADLINE, head="success at a share of Pure Strong's cost, %"),
-        f"![Success against cost]({CURVES})",
-        "## The logs",
-        _logs(facts, table),
-        "## Success under each budget, %",
-        _success(tally, [*single, RECOMMENDED, CHOSEN], shares),
-        "Budgets are shares of Pure Strong's mean cost on the development tasks, where each policy's setting is "
-        "chosen; success is that on test tasks. 95% intervals in brackets are from drawing tasks anew, 2,000 times, "
-        "over all splits at once: splits overlap, so the spread among them would say too little. "
-        f"`recommend` was asked on {rows.loc[rows['policy'] == RECOMMENDED, 'replicate'].nunique()} of the splits, and "
-        "is compared with the others on those alone further down.",
-        "## Cost and interventions on test tasks",
-        _costs(table, [*single, RECOMMENDED], shares),
-        "Mean cost in % of Pure Strong's, and in brackets the % of tasks in which Strong was called at all.",
-        f"## {TACIT} minus each, points, paired by task",
-        differences(tally, TACIT, [name for name in single if name != TACIT], shares),
-        "## What is recommended",
-        _recommended(rows, int(facts["tasks"]), single, shares),
-        *databases(facts, table, [*single, RECOMMENDED], shares),
-        "## Other prices",
-        prices(table, [*single, RECOMMENDED]),
-        "## How many training tasks are needed",
-        sizes(table),
-        "## What was learned, and which diagnostics matter",
-        weights(table),
-        ablation(facts, table),
-        "## Marks by rule, or none",
-        marks(tally, shares),
-        "## Is q(t) calibrated?",
-        calibration(table),
-        "## Point estimate, memory, posterior",
-        estimates(table),
-        "## What logs cannot evaluate",
-        f"{NOT_IN_LOGS}: what comes of them is not in paired rollouts. For a handoff that resumes there are bounds, "
-        "`bayes-tacit select` without counterfactuals.",
-        failures(table),
-        _where(facts),
-    ]
-    return "\n\n".join(part for part in parts if part)
-
-
-def _reading(facts: Mapping[str, Any], table: pd.DataFrame, tally: Tally, single: Sequence[str]) -> str:
-    best = _best(tally, single, 0.6)
-    low, high = tally.interval((best, 0.6), (STRONG, 1.0))
-    gain = tally.success((best, 0.6)) - tally.success((STRONG, 1.0))
-    rule = _best(tally, [name for name in single if name not in (TACIT, NO_MARKS)], 0.5)
-    ours = tally.success((TACIT, 0.5)) - tally.success((rule, 0.5))
-    ends = tally.interval((TACIT, 0.5), (rule, 0.5))
-    splits = table.loc[table["setting"] == "random", "replicate"].nunique()
-    return (
-        f"**Reading.** Alone, Cheap solves {facts['cheap_success']:.1%} of {facts['tasks']:,} tasks and Strong "
-        f"{facts['strong_success']:.1%}. Over {splits} random splits, {best} under 60% of Pure Strong's cost solves "
-        f"{100 * tally.success((best, 0.6)):.1f}%, {points(gain, low, high)} from Pure Strong. Under 50% {TACIT} minus "
-        f"the best of the others ({rule}) is {points(ours, *ends)}. A handoff here restarts the task with Strong, so "
-        "every number is exact: nothing was simulated or assumed, but that both models do as they did in the logs."
+    named = [*single, RECOMMENDED]
+    new = curves(table, "database")
+    return fill(
+        "intercode",
+        headline=_success(tally, named, HEADLINE, head="success at a share of Pure Strong's cost, %"),
+        success=_success(tally, [*named, CHOSEN], shares),
+        costs=_costs(table, named, shares),
+        gains=differences(tally, TACIT, [name for name in single if name != TACIT], shares),
+        recommended=_recommended(rows, int(facts["tasks"]), single, shares),
+        databases="" if new.empty else means(new, named, shares),
+        price_3=price(table, named, "price 3"),
+        price_30=price(table, named, "price 30"),
+        sizes=sizes(table),
+        weights=weights(table),
+        ablation=ablation(facts, table),
+        marks=differences(tally, NO_MARKS, [TACIT], shares),
+        calibrated=calibration(table, "end"),
+        calibrated_third=calibration(table, "third"),
+        estimates=estimates(table),
     )
-
-
-def _best(tally: Tally, names: Sequence[str], share: float) -> str:
-    """Name the policy with the most success under a budget; some have no setting within it."""
-    return max((name for name in names if tally.has((name, share))), key=lambda name: tally.success((name, share)))
 
 
 def _success(tally: Tally, names: Sequence[str], shares: Sequence[float], head: str = "policy") -> str:
     rows = [[name, *(_cell(tally, (name, share)) for share in shares)] for name in names]
-    table = markdown_table([head, *(f"{share:.0%}" for share in shares)], rows)
-    pure = "; ".join(f"{name} {_cell(tally, (name, 1.0))}" for name in (CHEAP, STRONG))
-    return f"{table}\n\nFor comparison: {pure}." if head == "policy" else table
+    return markdown_table([head, *(f"{share:.0%}" for share in shares)], rows)
 
 
 def _cell(tally: Tally, key: tuple[str, float]) -> str:
@@ -423,7 +307,7 @@ def _recommended(table: pd.DataFrame, n_tasks: int, single: Sequence[str], share
     picks = table[table["policy"] == RECOMMENDED]
     # Compared on the splits on which something was recommended.
     tally = Tally.of(table[table["replicate"].isin(picks["replicate"])], n_tasks)
-    rows, far = [], []
+    rows = []
     for share in shares:
         best = max((name for name in single if tally.has((name, share))), key=lambda name: tally.success((name, share)))
         gaps = {name: tally.success((name, share)) - tally.success((best, share)) for name in (RECOMMENDED, CHOSEN)}
@@ -438,45 +322,6 @@ def _recommended(table: pd.DataFrame, n_tasks: int, single: Sequence[str], share
                 often,
             ]
         )
-        if gaps[RECOMMENDED] < -CLOSE:
-            far.append(f"{share:.0%}")
-    verdict = (
-        f"What is recommended is within {100 * CLOSE:g} points of the best single policy under every budget."
-        if not far
-        else f"What is recommended is more than {100 * CLOSE:g} points below the best single policy under "
-        f"{', '.join(far)}: with {int(0.3 * tally.solved.shape[1])} development tasks most differences are smaller "
-        "than their standard error, and then `recommend` names the simplest policy within one."
-    )
-    words = (
-        f"On {picks['replicate'].nunique()} splits `recommend` was asked, which sees training and development tasks "
-        f"only. The best single policy is known only afterwards, from the mean over splits. {verdict} What it expects "
-        "beforehand is held-out success, and can be compared with what came. The EvoRoute analogue is ours of a system "
-        "that the paper names as related; its docstring says what it keeps and drops."
-    )
     head = ["budget", "best single policy", "recommended minus that", f"{CHOSEN} minus that"]
     head += ["expected minus what came, points", "recommended most often, of the splits"]
-    return f"{words}\n\n{markdown_table(head, rows)}"
-
-
-def _logs(facts: Mapping[str, Any], table: pd.DataFrame) -> str:
-    outcomes = ", ".join(f"{name}: {count}" for name, count in facts["outcomes"].items())
-    splits = table.loc[table["setting"] == "random", "replicate"].nunique()
-    return (
-        f"{facts['tasks']:,} SQL tasks of InterCode (questions of Spider), up to 10 turns each: Cheap is "
-        f"`{facts['cheap']}`, Strong is `{facts['strong']}`, as published. Outcomes AB = {outcomes}; Cheap takes "
-        f"{facts['cheap_steps']:.1f} turns in the mean, Strong {facts['strong_steps']:.1f}. A Strong turn is priced as "
-        f"10 Cheap turns unless said otherwise. Diagnostics are the importer's ({names_of(facts['diagnostics'])}); "
-        f"features are counted in the question's words ({names_of(facts['features'])}). Spider's `hardness` comes from "
-        f"the reference query, which a router does not see, so it is not used. The rule marked {facts['marked']} "
-        f"tasks. {splits} random splits into 40% training, 30% development and 30% test tasks."
-    )
-
-
-def _where(facts: Mapping[str, Any]) -> str:
-    return (
-        "## Where to get the logs\n\nThey are in the repository princeton-nlp/intercode, folder `data/results/sql` "
-        f"(MIT; Spider's questions are CC BY-SA 4.0): `{facts['cheap']}` and `{facts['strong']}`. Put both into one "
-        "folder and give it as `--data`; with a table `databases.csv` (columns `task_id`, `database`) there, the split "
-        "by database is made too. Other results of InterCode are taken with `--cheap NAME` and `--strong NAME`. "
-        "Nothing of the logs is copied into the results but which tasks were solved."
-    )
+    return markdown_table(head, rows)
