@@ -138,7 +138,7 @@ def summarize(table: pd.DataFrame, folder: Path) -> str:
     gains = {name: success[TACIT.name] - success[name] for name in success}
 
     def compared(
-        papers: Mapping[str, float | tuple[float, float]], label: str, ours: Mapping[Any, pd.Series]
+        papers: Mapping[str, float | tuple[float, float]], label: str, ours: pd.DataFrame
     ) -> list[Comparison]:
         found = []
         for key, paper in papers.items():
