@@ -20,9 +20,6 @@ RECOMMENDED = "recommended"
 CHOSEN = "best on development"
 """For each budget, whichever policy has the most success on the development tasks."""
 
-NOT_IN_LOGS = "Step Deferral, TRIM's analogue, and every handoff that resumes from Cheap's state"
-"""What paired rollouts cannot evaluate: neither is in them."""
-
 
 def recommendable(development: World) -> tuple[Policy, ...]:
     """Return every policy that `recommend` tries on these logs."""

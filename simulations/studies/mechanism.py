@@ -138,7 +138,7 @@ def summarize(table: pd.DataFrame, folder: Path) -> str:
     gains = {name: success[TACIT.name] - success[name] for name in success}
 
     def compared(
-        papers: Mapping[str, float | tuple[float, float]], label: str, ours: pd.DataFrame
+        papers: Mapping[str, float | tuple[float, float]], label: str, ours: Mapping[Any, pd.Series] | pd.DataFrame
     ) -> list[Comparison]:
         found = []
         for key, paper in papers.items():
@@ -178,7 +178,7 @@ def summarize(table: pd.DataFrame, folder: Path) -> str:
         "mechanism",
         success=comparison_table(
             [
-                *compared(published.MECHANISM_SUCCESS_PERCENT, "{}", success),
+                *compared(published.MECHANISM_SUCCESS_PERCENT, "{}", dict(success.items())),
                 *(Comparison(name, None, success[name]) for name in beyond),
             ],
             POINTS,
@@ -198,7 +198,7 @@ def summarize(table: pd.DataFrame, folder: Path) -> str:
         handoffs=_handoffs(table),
         ablation=comparison_table(
             [
-                *compared(published.ABLATION_SUCCESS_PERCENT, "{}, %", success),
+                *compared(published.ABLATION_SUCCESS_PERCENT, "{}, %", dict(success.items())),
                 *compared(published.ABLATION_GAIN_POINTS, "full over {}, points", gains),
             ],
             POINTS,

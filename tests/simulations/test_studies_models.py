@@ -13,7 +13,7 @@ from scipy import integrate, special, stats
 
 from bayes_tacit import handoff_score
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.policies import FirstAlarm, PrefixRouter
+from bayes_tacit.policies import PrefixRouter
 from models.recovery import RECOVERY
 from simulations import published
 from simulations.mechanism import calibration
@@ -350,18 +350,6 @@ def test_what_an_alarm_gives_away_is_counted_by_hand(worlds):
     assert found["elsewhere_with_alarm"] == pytest.approx(np.mean([alarm for alarm, off in seen if not off]))
 
 
-@pytest.mark.parametrize(
-    ("gains", "words"),
-    [
-        ([-1.0, -1.2, -1.1], "**1.10 ± 0.25 points above TACIT-Switch**, ahead in 3 of 3"),
-        ([1.0, 1.2, 1.1], "**1.10 ± 0.25 points below TACIT-Switch**, ahead in 0 of 3"),
-        ([1.0, -1.0, 0.3], "level with TACIT-Switch (its gain 0.10 ± 2.52 points), ahead in 1 of 3"),
-    ],
-)
-def test_whoever_is_ahead_is_said_to_be(gains, words):
-    assert words in mechanism._beside_alarm(pd.Series(gains))
-
-
 def test_the_gain_over_first_alarm_is_paired_by_replicate():
     rows = [
         {"setting": "baseline", "policy": policy, "replicate": number, "success": value, "cap": 16.0}
@@ -370,7 +358,6 @@ def test_the_gain_over_first_alarm_is_paired_by_replicate():
     ]
     table = pd.DataFrame(rows)
     assert sensitivity._over_alarm(table, "baseline").sort_index().tolist() == pytest.approx([20, 10])
-    assert curves._over_alarm(table).startswith("15.00 ± ")
 
 
 def test_both_axes_leave_the_outcomes_of_both_actors_alone():
@@ -430,34 +417,3 @@ def test_the_interval_of_a_median_is_near_that_of_order_statistics(rng):
     # Of 200 values, the 86th and the 115th are the ends of the classical 95% interval.
     assert ordered[80] <= low <= ordered[92]
     assert ordered[107] <= high <= ordered[119]
-
-
-def test_a_margin_that_can_be_known_is_predicted(rng):
-    known = pd.DataFrame(rng.random((120, 3)), columns=["a", "b", "c"])
-    margin = 10 * known["a"]
-    predicted = random_mechanisms.predict(known, margin)
-    assert np.corrcoef(predicted, margin)[0, 1] > 0.95
-    noise = pd.Series(rng.normal(size=120))
-    assert abs(np.corrcoef(random_mechanisms.predict(known, noise), noise)[0, 1]) < 0.3
-
-
-@pytest.mark.parametrize(
-    ("caps", "words"),
-    [([], "none"), ([12.0], "12"), ([12.0, 13.0, 14.0], "12 to 14"), ([11.0, 13.0, 14.0], "11 and 13 to 14")],
-)
-def test_caps_are_written_as_spans(caps, words):
-    assert curves._spans(caps) == words
-
-
-def test_the_leader_leaves_ablations_aside():
-    success = {"Task Router": 0.6, "First Alarm": 0.65, "TACIT-Switch": 0.7, "risk-only": 0.9}
-    table = pd.DataFrame([{"policy": name, "cap": 16.0, "success": value} for name, value in success.items()])
-    assert curves.leader(table, 16.0) == TACIT.name
-    assert curves.leader(table[table["policy"] != TACIT.name], 16.0) == FirstAlarm().name
-
-
-def test_fits_that_could_not_be_made_are_told():
-    rows = [{"setting": "100", "policy": "maximum likelihood", "success": np.nan}] * 2
-    rows.append({"setting": "100", "policy": "posterior mean", "success": 0.7})
-    assert "maximum likelihood at n = 100: 2" in small_samples._failures(pd.DataFrame(rows))
-    assert small_samples._failures(pd.DataFrame(rows[2:])) == "Every fit could be made."

@@ -18,6 +18,7 @@ from toy_study import FAILING, broken_replicate, counting_replicate, failing_rep
 
 from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingDependencyError
 from simulations.__main__ import main
+from simulations.studies import tables
 from simulations.studies.run import SchedulerError, StudyError, Task, perform, run_study
 from simulations.studies.storage import TABLE, Kept, read_identity, read_table
 from simulations.studies.study import STUDIES, Setting, load
@@ -500,3 +501,17 @@ def test_relative_tolerance_is_a_share_of_the_papers_number():
 @pytest.mark.parametrize(("difference", "within"), [(0.7, True), (-0.7, True), (0.701, False), (-0.701, False)])
 def test_the_limit_itself_is_within(difference, within):
     assert Tolerance(0.7, "points").admits(difference, 62.4) is within
+
+
+def test_a_page_whose_tables_are_not_those_that_it_was_written_for_says_so(monkeypatch, tmp_path):
+    monkeypatch.setattr(tables, "PAGES", tmp_path)
+    written = {"first": "| a |", "second": "| b |"}
+    (tmp_path / "toy.md").write_text(
+        f"<!-- {tables.digest(written)} -->\nIt rises.\n\n{{{{ first }}}}\n\n{{{{ second }}}}\n"
+    )
+    assert tables.fill("toy", **written) == "It rises.\n\n| a |\n\n| b |\n"
+    other = tables.fill("toy", first="| a |", second="| c |")
+    assert other.startswith(tables.OTHER_TABLES)
+    assert "| c |" in other
+    with pytest.raises(InvalidDataError, match=r"a place .* for the table"):
+        tables.fill("toy", third="| d |")
