@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple, NotRequired, Unpack
 
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.frameworks.shared import Borrowed, Options, holding, record_end, sessions_of, without
+from bayes_tacit.frameworks import Borrowed, Options, holding, record_end, sessions_of, without
 from bayes_tacit.gateway import (
     Identity,
     SessionState,
@@ -64,7 +64,7 @@ class TacitMiddleware(AgentMiddleware[TacitState, Any, Any]):
     cheap
         The model before; by default the agent's own.
     **options
-        As for `bayes_tacit.frameworks.shared.Options`: shadow, canary, handoff, log, prices, plan.
+        As for `bayes_tacit.frameworks.Options`: shadow, canary, handoff, log, prices, plan.
     features
         Gives the features of a task that messages do not show, by name, from a request.
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar, Unpack, cast
 from uuid import uuid4
 
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.frameworks.shared import Options, record_end, sessions_of, without
+from bayes_tacit.frameworks import Options, record_end, sessions_of, without
 from bayes_tacit.gateway import RedisStore, Reply, Ticket, forwarded, identify
 from bayes_tacit.gateway.protocols import CHAT, MESSAGES, RESPONSES, Protocol
 from bayes_tacit.gateway.sessions import TASK, features_in, items_in
@@ -64,7 +64,7 @@ class TacitLiteLLM(CustomLogger):
     through
         What makes the calls of `completion` and `acompletion`: a `litellm.Router`; by default LiteLLM itself.
     **options
-        As for `bayes_tacit.frameworks.shared.Options`: shadow, canary, handoff, store, log, prices, plan.
+        As for `bayes_tacit.frameworks.Options`: shadow, canary, handoff, store, log, prices, plan.
 
     Attributes
     ----------

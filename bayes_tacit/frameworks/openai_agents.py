@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, NamedTuple, Unpack
 
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.frameworks.shared import Options, record_end, sessions_of, without
+from bayes_tacit.frameworks import Options, record_end, sessions_of, without
 from bayes_tacit.gateway import (
     Identity,
     Reply,
@@ -44,7 +44,7 @@ class TacitModel(Model):
     session
         A name for the session, for a model that serves one task.
     **options
-        As for `bayes_tacit.frameworks.shared.Options`: shadow, canary, handoff, store, log, prices, plan.
+        As for `bayes_tacit.frameworks.Options`: shadow, canary, handoff, store, log, prices, plan.
 
     Attributes
     ----------

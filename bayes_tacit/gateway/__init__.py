@@ -4,38 +4,12 @@ The core (`Engine`, `Sessions`) knows no transport: the server `bayes-tacit serv
 """
 
 from bayes_tacit.data.costs import Price
-from bayes_tacit.gateway.engine import Assignment, Engine, default_router
-from bayes_tacit.gateway.forwarding import forwarded
-from bayes_tacit.gateway.log import SessionLog
+from bayes_tacit.gateway.engine import Engine, default_router, forwarded
 from bayes_tacit.gateway.protocols import read_reply, read_stream
-from bayes_tacit.gateway.replies import Prices, Reply, Usage, record
-from bayes_tacit.gateway.session_state import SessionState
+from bayes_tacit.gateway.session_state import Assignment, Prices, Reply, SessionState, Usage, record
 from bayes_tacit.gateway.sessions import Identity, Plan, Sessions, Ticket, identify
-from bayes_tacit.gateway.store import FileStore, MemoryStore, RedisStore, Store, StoreDownError, open_store
+from bayes_tacit.gateway.store import FileStore, MemoryStore, RedisStore, SessionLog, Store, StoreDownError, open_store
 
-__all__ = [
-    "Assignment",
-    "Engine",
-    "FileStore",
-    "Identity",
-    "MemoryStore",
-    "Plan",
-    "Price",
-    "Prices",
-    "RedisStore",
-    "Reply",
-    "SessionLog",
-    "SessionState",
-    "Sessions",
-    "Store",
-    "StoreDownError",
-    "Ticket",
-    "Usage",
-    "default_router",
-    "forwarded",
-    "identify",
-    "open_store",
-    "read_reply",
-    "read_stream",
-    "record",
-]
+__all__ = ["Assignment", "Engine", "FileStore", "Identity", "MemoryStore", "Plan", "Price", "Prices", "RedisStore"]
+__all__ += ["Reply", "SessionLog", "SessionState", "Sessions", "Store", "StoreDownError", "Ticket", "Usage"]
+__all__ += ["default_router", "forwarded", "identify", "open_store", "read_reply", "read_stream", "record"]

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import json
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from types import MappingProxyType
-from typing import NamedTuple
+from dataclasses import replace
+from hashlib import blake2b
+from typing import Any
 
 import numpy as np
 
 from bayes_tacit import validate
 from bayes_tacit.data.timing import DEFAULT_HANDOFF, HANDOFFS, Handoff
 from bayes_tacit.errors import InvalidDataError, TacitError
-from bayes_tacit.gateway.session_state import SessionState, Side, TurnMarks, root_of
-from bayes_tacit.gateway.words import Readers, Said, Words
-from bayes_tacit.logs.extractor import FLAGS, IDLE, LONGEST_MESSAGE, UNCERTAINTY, StepExtractor
-from bayes_tacit.logs.messages import Message, spelled_out
+from bayes_tacit.gateway.conversation import RequestView, read_conversation
+from bayes_tacit.gateway.session_state import Assignment, SessionState, Side
+from bayes_tacit.logs.extractor import FLAGS, IDLE, LONGEST_MESSAGE, UNCERTAINTY
+from bayes_tacit.logs.messages import Message
 from bayes_tacit.logs.reader import DIAGNOSTICS, FEATURES
 from bayes_tacit.router import Decision, HandoffState, Router
 from bayes_tacit.router.rule import CALL_OF
@@ -55,13 +55,7 @@ KNOWN = (*FLAGS, UNCERTAINTY, NLL, *DIAGNOSTICS)
 
 
 class NotKnownError(InvalidDataError):
-    """Something that the router looks at is not known of this session.
-
-    Attributes
-    ----------
-    names
-        What is missing, such as "features['entities']".
-    """
+    """Something that the router looks at, `names`, is not known of this session."""
 
     def __init__(self, names: Sequence[str]) -> None:
         super().__init__(f"{', '.join(names)}, which the router looks at")
@@ -71,15 +65,7 @@ class NotKnownError(InvalidDataError):
 class Checkpoints:
     """A router as a gateway asks it: features and steps of a session in, the decision after the last step out.
 
-    Parameters
-    ----------
-    router
-        Any router.
-
-    Raises
-    ------
-    InvalidDataError
-        If it looks at a diagnostic that messages do not give.
+    One that looks at a diagnostic that messages do not give is refused.
     """
 
     def __init__(self, router: Router) -> None:
@@ -113,15 +99,8 @@ class Checkpoints:
     def latest(self, kept: SessionState) -> Decision | None:
         """Return the decision after the last of Cheap's steps; that before the first one if there is none.
 
-        Parameters
-        ----------
-        kept
-            The session. What the router has seen stays with it, in `kept.live`, and is not shown again.
-
-        Raises
-        ------
-        NotKnownError
-            If the session lacks something that the router looks at.
+        What the router has seen stays with the session, in `kept.live`, and is not shown again. If the session lacks
+        something that the router looks at, that is a `NotKnownError`.
         """
         seen, features = self._steps(kept), self._features(kept)
         live: _Live | None = kept.live.get(self.fingerprint)
@@ -208,59 +187,6 @@ EXPLORED = {"cheap": "explored: Cheap to the end", "strong": "explored: Strong f
 """Ways to serve a session in which no router hands off."""
 
 
-@dataclass(frozen=True, slots=True)
-class Assignment:
-    """Who serves a request, and why.
-
-    Attributes
-    ----------
-    side
-        "cheap" or "strong".
-    step
-        How many steps the session has had; the reply is the next.
-    call
-        The number of this request in the session, from 1 on.
-    latched
-        Whether the session was handed off, now or before.
-    new_handoff
-        Whether it was handed off now.
-    restart
-        Whether Strong begins the task anew, so that Cheap's turns are cut from the conversation.
-    why
-        The reason in a few words.
-    decision, shadow
-        What the router and the one in shadow say; None where nothing is said yet.
-    missing
-        What the router looks at and the session does not have.
-    fault
-        What went wrong in router or extractor; the request is served all the same.
-    skipped
-        How many messages could not be read, and were passed over.
-    seen
-        The steps that this request shows for the first time, or now in full.
-    by_strong
-        Which of the conversation's turns Strong made, counted from 0 in this request.
-    cut
-        With `restart`, how many of the conversation's turns are cut.
-    """
-
-    side: Side
-    step: int
-    call: int
-    latched: bool
-    new_handoff: bool
-    restart: bool
-    why: str
-    decision: Decision | None = None
-    shadow: Decision | None = None
-    missing: tuple[str, ...] = ()
-    fault: str | None = None
-    skipped: int = 0
-    seen: tuple[int, ...] = ()
-    by_strong: frozenset[int] = frozenset()
-    cut: int = 0
-
-
 class Engine:
     """Decides for one request at a time.
 
@@ -269,11 +195,9 @@ class Engine:
     framework needs three calls, around its own way to keep and to send:
 
     1. `ruling = engine.consider(kept, messages, tools)` says who serves. `kept` is what was kept after the last
-       request, a new `SessionState()` in the first, and is changed in place; keep it with the task
-       (`SessionState.to_json`).
-    2. `forwarded(messages, ruling)` of `bayes_tacit.gateway.forwarding` returns the messages to send.
-    3. `record(kept, ruling, side, reply)` of `bayes_tacit.gateway.replies` says who did serve, and what the reply tells
-       (log-probabilities, its mark).
+       request, a new `SessionState()` in the first, and is changed in place; keep it (`SessionState.to_json`).
+    2. `forwarded(messages, ruling)` returns the messages to send.
+    3. `record(kept, ruling, side, reply)` says who did serve, and what the reply tells (log-probabilities, its mark).
 
     `bayes_tacit.gateway.Sessions` does all of it for many sessions at once, with a store and a log.
 
@@ -319,21 +243,17 @@ class Engine:
         self.shadow = shadow
         self.canary = canary
         self.handoff: Handoff = router.handoff if handoff is None else validate.choice("handoff", handoff, HANDOFFS)
-        self.checkpoints = Checkpoints(router)
-        self._shadowing = None if shadow is None else Checkpoints(shadow)
-        self._canary = self.checkpoints if canary is None else Checkpoints(canary)
-        every = (self.checkpoints, self._canary, *(() if self._shadowing is None else (self._shadowing,)))
-        self.readers = {one.key: one.router.reader for one in every if one.router.reader is not None}
+        routers = {"router": router, "shadow": shadow, "canary": canary}
+        self._every = {name: Checkpoints(one) for name, one in routers.items() if one is not None}
+        self.checkpoints = self._every["router"]
+        self.readers = {one.key: one.router.reader for one in self._every.values() if one.router.reader is not None}
         self._longest = longest
 
     @property
     def remarks(self) -> list[str]:
         """What is to be said before the first request: what routers need that requests do not have by themselves."""
         said = []
-        canary = None if self.canary is None else self._canary
-        for name, one in (("router", self.checkpoints), ("shadow", self._shadowing), ("canary", canary)):
-            if one is None:
-                continue
+        for name, one in self._every.items():
             if one.asked:
                 said.append(f"the {name} needs the features {', '.join(one.asked)}, which the caller has to give")
             if one.needs_logprobs:
@@ -377,11 +297,10 @@ class Engine:
             steps, new = self._read(kept, seen, features or {})
         except Exception as error:
             return _undecided(kept, fault=f"messages could not be read: {_told(error)}")
-        ruling = self._decide(kept, steps)
-        fault = f"{seen.skipped} messages could not be read and were passed over" if seen.skipped else None
+        ruling = self._decide(kept, steps, new, seen.skipped)
         # Until the reply is known: the next request may be read elsewhere before that.
         kept.replies[""] = (kept.asked, ruling.side, 0.0, 0)
-        return replace(ruling, seen=new, skipped=seen.skipped, fault=ruling.fault or fault)
+        return ruling
 
     def finish(self, kept: SessionState) -> Assignment:
         """Judge an episode that has ended: a cascade may restart it with Strong, in the session's next request."""
@@ -398,7 +317,7 @@ class Engine:
 
     def deciding(self, kept: SessionState) -> Checkpoints:
         """Return the router that decides for a session."""
-        return self._canary if kept.arm == "canary" else self.checkpoints
+        return self._every.get("canary", self.checkpoints) if kept.arm == "canary" else self.checkpoints
 
     def diagnostics(self, kept: SessionState, step: int) -> dict[str, float]:
         """Name all that is known of a step."""
@@ -418,11 +337,12 @@ class Engine:
         kept.features = {**kept.features, **given}
         return _count(kept, seen)
 
-    def _decide(self, kept: SessionState, steps: list[int]) -> Assignment:
-        before, fault, decision, why = kept.latched, None, None, ""
+    def _decide(self, kept: SessionState, steps: list[int], new: tuple[int, ...], skipped: int) -> Assignment:
+        before, decision, why, shadow = kept.latched, None, "", None
+        fault = f"{skipped} messages could not be read and were passed over" if skipped else None
         missing: tuple[str, ...] = ()
-        shadow = None if before else self._shadow(kept)
         if not before:
+            shadow = self._shadow(kept)
             try:
                 decision = self.deciding(kept).latest(kept)
                 why = "nothing to judge before the first step" if decision is None else decision.reason
@@ -440,7 +360,7 @@ class Engine:
         once = not explored and decision is not None and decision.call == "strong_once"
         if once and kept.n_steps - 1 in kept.by_strong:
             once, why = False, "Strong has made its one step"
-        cut = 0 if kept.restarted is None else sum(step < kept.restarted for step in steps)
+        strong = kept.by_strong
         return Assignment(
             side="strong" if kept.latched or once else "cheap",
             step=kept.n_steps,
@@ -453,168 +373,27 @@ class Engine:
             shadow=shadow,
             missing=missing,
             fault=fault,
-            by_strong=frozenset(turn for turn, step in enumerate(steps) if step in kept.by_strong),
-            cut=cut,
+            skipped=skipped,
+            seen=new,
+            by_strong=frozenset(turn for turn, step in enumerate(steps) if step in strong) if strong else frozenset(),
+            cut=0 if kept.restarted is None else sum(step < kept.restarted for step in steps),
         )
 
     def _latch(self, kept: SessionState, decision: Decision) -> None:
         kept.handoff_step = decision.step if decision.handoff_step is None else decision.handoff_step
-        handoff = self.handoff if kept.arm != "canary" else self._canary.router.handoff
+        handoff = self.handoff if kept.arm != "canary" else self.deciding(kept).router.handoff
         kept.restarted = kept.n_steps if handoff == "restart" else None
 
     def _shadow(self, kept: SessionState) -> Decision | None:
-        if self._shadowing is None:
+        if "shadow" not in self._every:
             return None
         try:
-            decision = self._shadowing.latest(kept)
+            decision = self._every["shadow"].latest(kept)
         except Exception:
             return None  # what the one in shadow lacks must not touch what is served
         if decision is not None and kept.shadow_step is None:
             kept.shadow_step = decision.handoff_step
         return decision
-
-
-def names_of(tools: object) -> list[str] | None:
-    """Name the tools of a request; None where it offers none, so that no call is of an unknown tool.
-
-    Examples
-    --------
-    >>> names_of([{"type": "function", "function": {"name": "sql"}}, "look", {"type": "web_search"}])
-    ['sql', 'look']
-    """
-    if not isinstance(tools, Sequence) or isinstance(tools, str) or not tools:
-        return None
-    names = []
-    for tool in tools:
-        inner = tool.get("function") or tool.get("custom") or tool if isinstance(tool, Mapping) else {"name": tool}
-        name = inner.get("name") if isinstance(inner, Mapping) else None
-        if isinstance(name, str) and name:
-            names.append(name)
-    return names or None
-
-
-class Reading:
-    """A conversation as it is read: its turns and their diagnostics, and what a request adds to it.
-
-    Parameters
-    ----------
-    tools
-        Names of the tools that are offered.
-    longest
-        Most characters of one message that are read.
-    readers
-        Readers of its words.
-
-    Examples
-    --------
-    Each turn of the assistant is a step whatever is in it, so that turns and steps go together.
-
-    >>> reading = Reading(None)
-    >>> reading.extend([{"role": "robot", "content": "Hi"}, {"role": "assistant", "tool_calls": [1]}])
-    >>> len(reading.seen().flags), reading.seen().skipped
-    (1, 2)
-    """
-
-    def __init__(
-        self, tools: list[str] | None, longest: int = LONGEST_MESSAGE, readers: Readers = MappingProxyType({})
-    ) -> None:
-        self.words = Words(readers)
-        self._extractor = StepExtractor(tools, longest=longest)
-        self._marks = TurnMarks()
-        self._root: str | None = None
-        self._skipped = 0
-
-    def seen(self) -> RequestView:
-        """Return what was read so far."""
-        read = self._extractor
-        about = (self._root, read.features(), list(self._marks.found), bytes(read.flags), dict(read.nll))
-        return RequestView(*about, self._skipped, read.tools is not None, self.words.said(read.flags))
-
-    def extend(self, messages: Sequence[Message]) -> None:
-        """Read messages that have come since."""
-        if self._root is None:
-            self._root = root_of(messages)
-        self._marks.extend(messages)
-        plain = spelled_out(messages)
-        self.words.extend(plain)
-        known = self._extractor.n_messages
-        try:
-            self._extractor.extend(plain)
-        except InvalidDataError:
-            # Those before it were read; it and those after it are read one by one.
-            for message in plain[self._extractor.n_messages - known - 1 :]:
-                self._read_one(message)
-
-    def _read_one(self, message: Message) -> None:
-        try:
-            self._extractor.extend((_with_functions(message),))
-        except InvalidDataError:
-            self._skipped += 1
-            if message.get("role") == "assistant":
-                self._extractor.extend(({"role": "assistant", "content": "?"},))
-
-
-class RequestView(NamedTuple):
-    """What a request shows.
-
-    Attributes
-    ----------
-    root
-        What the task is known by where nobody named it.
-    features
-        Those that every conversation has.
-    marks
-        Of each turn, what it says and by what it is known again, see `TurnMarks`.
-    flags, nll
-        The diagnostics of each turn, one byte each, and mean negative log-likelihoods where messages have them.
-    skipped
-        How many messages could not be read, and were passed over.
-    tools
-        Whether tools are offered.
-    words
-        What readers say of the task and of each turn.
-    """
-
-    root: str | None
-    features: dict[str, float]
-    marks: list[tuple[str, bytes]]
-    flags: bytes
-    nll: dict[int, float]
-    skipped: int
-    tools: bool
-    words: Said
-
-
-def is_begun(messages: Sequence[Message]) -> bool:
-    """Return whether the client began the model's next answer, which is no turn yet."""
-    return bool(messages) and messages[-1].get("role") == "assistant" and not messages[-1].get("tool_calls")
-
-
-def read_conversation(
-    messages: Sequence[Message],
-    tools: object,
-    longest: int = LONGEST_MESSAGE,
-    readers: Readers = MappingProxyType({}),
-) -> RequestView:
-    """Read a whole conversation."""
-    reading = Reading(names_of(tools), longest, readers)
-    reading.extend(messages[:-1] if is_begun(messages) else messages)
-    return reading.seen()
-
-
-def _with_functions(message: Message) -> Message:
-    """Return a message whose calls of `type: custom`, with a text for input, are calls of functions."""
-    calls = message.get("tool_calls")
-    if not isinstance(calls, list):
-        return message
-    plain = []
-    for call in calls:
-        custom = call.get("custom") if isinstance(call, Mapping) else None
-        if isinstance(custom, Mapping):
-            arguments = json.dumps({"input": custom.get("input")})
-            call = {"id": call.get("id"), "function": {"name": custom.get("name"), "arguments": arguments}}
-        plain.append(call)
-    return {**message, "tool_calls": plain}
 
 
 def _count(kept: SessionState, seen: RequestView) -> tuple[list[int], tuple[int, ...]]:
@@ -631,7 +410,7 @@ def _count(kept: SessionState, seen: RequestView) -> tuple[list[int], tuple[int,
             _made(kept, step, said, last=turn == len(seen.marks) - 1)
             if turn in seen.nll:
                 kept.nll.setdefault(step, (seen.nll[turn], 1))
-            _read_words(kept, seen, turn, step)
+            _is_new(kept, seen, turn, step)
         elif step == latest and (turn == 0) == (step == 0) and _is_new(kept, seen, turn, step):
             # It has had more answers since; earlier ones are over.
             kept.flags[step] = seen.flags[turn]
@@ -641,19 +420,14 @@ def _count(kept: SessionState, seen: RequestView) -> tuple[list[int], tuple[int,
     return steps, tuple(new)
 
 
-def _read_words(kept: SessionState, seen: RequestView, turn: int, step: int) -> bool:
-    """Keep what readers say of a turn; return whether it is another thing than before."""
+def _is_new(kept: SessionState, seen: RequestView, turn: int, step: int) -> bool:
+    """Keep what readers say of a turn; return whether it shows more than before."""
     changed = False
     for key, rows in seen.words.items():
         known = kept.words.setdefault(key, {})
         changed |= known.get(str(step)) != rows[turn + 1]
         known[str(step)] = rows[turn + 1]
-    return changed
-
-
-def _is_new(kept: SessionState, seen: RequestView, turn: int, step: int) -> bool:
-    """Return whether a turn that is known shows more than before."""
-    return _read_words(kept, seen, turn, step) or kept.flags[step] != seen.flags[turn]
+    return changed or kept.flags[step] != seen.flags[turn]
 
 
 def _made(kept: SessionState, step: int, said: str, *, last: bool) -> None:
@@ -692,3 +466,109 @@ def _handed_off(kept: SessionState) -> str:
 def _told(error: Exception) -> str:
     text = str(error) if isinstance(error, TacitError) else f"{type(error).__name__}: {error}"
     return " ".join(text.split())[:300]
+
+
+FOREIGN_KEYS = frozenset(
+    {
+        *("reasoning", "reasoning_content", "reasoning_details", "reasoning_signature", "reasoning_items"),
+        *("thinking", "thinking_blocks", "signature", "thought_signature", "encrypted_content"),
+        *("provider_specific_fields", "extra_content"),
+    }
+)
+"""Keys of a message, a part or a call that only the model that wrote them can read."""
+
+FOREIGN_PARTS = frozenset({"thinking", "redacted_thinking", "reasoning", "reasoning_content", "encrypted_reasoning"})
+"""Types of parts that likewise go."""
+
+_USUAL_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+def forwarded(messages: Sequence[Message], ruling: Assignment, side: Side | None = None) -> Sequence[Message]:
+    """Return the messages for the side that serves; the very same list where nothing has to be changed.
+
+    What the other side thought is taken out of its turns: reasoning and signatures. Its calls and the answers to them
+    stay, under ids that any server takes and that still belong together. Where a handoff restarts the task, the turns
+    before it are cut, with the answers to their calls.
+
+    Parameters
+    ----------
+    messages
+        The conversation, as the client sent it.
+    ruling
+        What `Engine.consider` said of it.
+    side
+        Who serves, if it is not the ruling's side.
+
+    Examples
+    --------
+    >>> from bayes_tacit.gateway import Engine, SessionState, default_router
+    >>> messages = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yes?", "reasoning": "Hm."}]
+    >>> ruling = Engine(default_router()).consider(SessionState(), [*messages, {"role": "user", "content": "Go on"}])
+    >>> forwarded(messages, ruling) is messages, forwarded(messages, ruling, "strong")[1]
+    (True, {'role': 'assistant', 'content': 'Yes?'})
+    """
+    side = ruling.side if side is None else side
+    turns = [place for place, message in enumerate(messages) if message.get("role") == "assistant"]
+    first = 0
+    if side == "strong" and ruling.latched and ruling.cut:
+        first = ruling.cut
+        # Where the answer is still to come, all turns are cut and nothing follows the task.
+        rest = messages[turns[first] :] if first < len(turns) else ()
+        messages = [*messages[: turns[0]], *rest]
+        turns = [place for place, message in enumerate(messages) if message.get("role") == "assistant"]
+    foreign = {
+        place for turn, place in enumerate(turns, start=first) if (turn in ruling.by_strong) != (side == "strong")
+    }
+    return _without(messages, foreign) if foreign else messages
+
+
+def _without(messages: Sequence[Message], foreign: set[int]) -> list[Message]:
+    sent: list[Message] = []
+    names: dict[str, str] = {}
+    used: set[str] = set()
+    for place, message in enumerate(messages):
+        role = message.get("role")
+        if role == "assistant":
+            calls = message.get("tool_calls")
+            calls = calls if isinstance(calls, list) else []
+            if place in foreign:
+                message, names = _plain(message, calls, used)
+            else:
+                names = {}
+            used.update(str(call.get("id")) for call in calls if isinstance(call, Mapping))
+            used.update(names.values())
+        elif role == "tool" and message.get("tool_call_id") in names:
+            message = {**message, "tool_call_id": names[message["tool_call_id"]]}
+        sent.append(message)
+    return sent
+
+
+def _plain(message: Message, calls: list[Any], used: set[str]) -> tuple[Message, dict[str, str]]:
+    """Return a turn without thoughts, and the new ids of its calls where the old ones could not stay."""
+    plain = {key: value for key, value in message.items() if key not in FOREIGN_KEYS}
+    content = plain.get("content")
+    if isinstance(content, list):
+        parts = [_part(part) for part in content if not _is_thought(part)]
+        plain["content"] = parts or (None if calls else "")
+    names: dict[str, str] = {}
+    if calls:
+        named = []
+        for call in calls:
+            if isinstance(call, Mapping):
+                call = {key: value for key, value in call.items() if key not in FOREIGN_KEYS}
+                old = call.get("id")
+                if isinstance(old, str) and (old in used or not _USUAL_ID.fullmatch(old)):
+                    # The same in every later request, so that a server's cache of the prompt holds.
+                    text = f"{len(used)}/{old}".encode("utf-8", "surrogatepass")
+                    names[old] = call["id"] = f"call_{blake2b(text, digest_size=12).hexdigest()}"
+            named.append(call)
+        plain["tool_calls"] = named
+    return plain, names
+
+
+def _is_thought(part: object) -> bool:
+    return isinstance(part, Mapping) and part.get("type") in FOREIGN_PARTS
+
+
+def _part(part: object) -> object:
+    return {key: value for key, value in part.items() if key not in FOREIGN_KEYS} if isinstance(part, Mapping) else part

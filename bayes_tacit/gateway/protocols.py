@@ -15,12 +15,14 @@ and `forwarded` know that form only. What is sent on is in the client's protocol
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any
 
-from bayes_tacit.gateway.replies import Reply, Usage, count_in, reply_of, text_in
+from bayes_tacit.gateway.conversation import reply_mark
+from bayes_tacit.gateway.session_state import Reply, Usage
 from bayes_tacit.logs.messages import Message
 
 NATIVE = "native"
@@ -28,21 +30,11 @@ NATIVE = "native"
 
 @dataclass(frozen=True)
 class Protocol:
-    """One protocol.
+    """One protocol: its name and its path below /v1.
 
-    Attributes
-    ----------
-    name, path
-        What it is called, and where it is served below /v1.
-    read
-        Returns the conversation of a request; None where there is none.
-    write
-        Returns the fields of a request that hold a conversation which `forwarded` has changed: what is sent, and what
-        was read.
-    reply, stream
-        Read a whole reply, parsed, and the bytes of one that came as events.
-    end
-        What stands in the last event of a stream.
+    `read` returns the conversation of a request, None where there is none; `write` the fields of a request that hold a
+    conversation which `forwarded` has changed, from what is sent and what was read. `reply` and `stream` read a whole
+    reply, parsed, and the bytes of one that came as events; `end` stands in the last event of a stream.
     """
 
     name: str
@@ -90,18 +82,55 @@ def _mapping(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _count(value: object) -> int | None:
+    fits = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 2**53
+    return int(value) if fits else None  # type: ignore[call-overload]
+
+
+def _reply_of(
+    message: Message | None,
+    *,
+    model: object = None,
+    finish_reason: object = None,
+    usage: Usage | None = None,
+    tokens: Sequence[object] = (),
+    error: str | None = None,
+) -> Reply:
+    """Return what is kept of a reply, from the turn in OpenAI's chat format and its tokens' log-probabilities.
+
+    Of what is not as it should be, nothing is kept.
+    """
+    values = [token.get("logprob") if isinstance(token, Mapping) else token for token in tokens]
+    numbers = [value for value in values if isinstance(value, int | float) and -math.inf < value <= 1e-6]
+    return Reply(
+        mark=None if message is None else reply_mark(message),
+        model=_text(model),
+        finish_reason=_text(finish_reason),
+        usage=usage,
+        nll=(max(0.0, -math.fsum(numbers)), len(numbers)) if numbers else None,
+        letters=0 if message is None else _letters(message),
+        error=error,
+    )
+
+
+def _letters(message: Message) -> int:
+    content = message.get("content")
+    parts = [part.get("text") for part in _list(content) if isinstance(part, Mapping)]
+    functions = [_mapping(_mapping(call).get("function")) for call in _list(message.get("tool_calls"))]
+    return sum(len(_text(one) or "") for one in (content, *parts, *(one.get("arguments") for one in functions)))
+
+
 # OpenAI's chat.
 
 
 def _read_chat(body: Mapping[str, Any]) -> list[Message] | None:
     messages = body.get("messages")
-    if not isinstance(messages, list) or not messages or not all(isinstance(one, dict) for one in messages):
-        return None
-    return messages
-
-
-def _write_chat(sent: Sequence[Message], before: Sequence[Message]) -> dict[str, Any]:  # noqa: ARG001
-    return {"messages": list(sent)}
+    fits = isinstance(messages, list) and messages and all(isinstance(one, dict) for one in messages)
+    return messages if fits else None
 
 
 def read_reply(content: object) -> Reply:
@@ -119,7 +148,7 @@ def read_reply(content: object) -> Reply:
     choices = _list(content.get("choices"))
     choice = _mapping(choices[0] if choices else None)
     message = choice.get("message")
-    return reply_of(
+    return _reply_of(
         message if isinstance(message, Mapping) else None,
         model=content.get("model"),
         finish_reason=choice.get("finish_reason"),
@@ -156,15 +185,15 @@ def read_stream(raw: bytes) -> Reply:
         delta = choice.get("delta")
         if isinstance(delta, Mapping):
             seen = True
-            text.append(text_in(delta.get("content")) or "")
+            text.append(_text(delta.get("content")) or "")
             for piece in filter(None, map(_mapping, _list(delta.get("tool_calls")))):
                 # The first piece of a call has id and name, the rest more of the arguments.
                 new = {"id": None, "function": {"name": "", "arguments": ""}}
                 call = calls.setdefault(str(piece.get("index", 0)), new)
                 call["id"] = call["id"] or piece.get("id")
                 for key in ("name", "arguments"):
-                    call["function"][key] += text_in(_mapping(piece.get("function")).get(key)) or ""
-    return reply_of(
+                    call["function"][key] += _text(_mapping(piece.get("function")).get(key)) or ""
+    return _reply_of(
         {"content": "".join(text), "tool_calls": list(calls.values())} if seen else None,
         model=said.get("model"),
         finish_reason=said.get("finish_reason"),
@@ -181,9 +210,9 @@ def _chat_tokens(choice: Mapping[str, Any]) -> list[object]:
 
 def _chat_usage(usage: object) -> Usage | None:
     found = _mapping(usage)
-    cached = count_in(_mapping(found.get("prompt_tokens_details")).get("cached_tokens"))
-    prompt = count_in(found.get("prompt_tokens"))
-    return None if prompt is None else Usage(prompt, count_in(found.get("completion_tokens")) or 0, cached)
+    cached = _count(_mapping(found.get("prompt_tokens_details")).get("cached_tokens"))
+    prompt = _count(found.get("prompt_tokens"))
+    return None if prompt is None else Usage(prompt, _count(found.get("completion_tokens")) or 0, cached)
 
 
 # OpenAI's responses: items, of which those that the model put out in a row are one turn.
@@ -197,7 +226,7 @@ _ABOUT = ("id", "call_id", "type", "name", "status", *_STORED)
 def _read_responses(body: Mapping[str, Any]) -> list[Message] | None:
     given = body.get("input")
     fits = isinstance(given, str) or (isinstance(given, list) and all(isinstance(one, dict) for one in given))
-    return pack_items(text_in(body.get("instructions")), given) if given and fits else None
+    return pack_items(_text(body.get("instructions")), given) if given and fits else None
 
 
 def pack_items(instructions: str | None, items: str | Sequence[Mapping[str, Any]]) -> list[Message]:
@@ -280,10 +309,6 @@ def _item_text(content: object) -> str:
     return "" if content is None else json.dumps(content, sort_keys=True, default=str)
 
 
-def _write_responses(sent: Sequence[Message], before: Sequence[Message]) -> dict[str, Any]:
-    return {"input": unpack_items(sent, before)}
-
-
 def read_response(content: object) -> Reply:
     """Read a whole reply of OpenAI's responses.
 
@@ -300,12 +325,12 @@ def read_response(content: object) -> Reply:
     turn = turns[0] if turns else None
     parts = [part for item in items if item.get("type") == "message" for part in _list(item.get("content"))]
     usage = _mapping(content.get("usage"))
-    prompt = count_in(usage.get("input_tokens"))
-    cached = count_in(_mapping(usage.get("input_tokens_details")).get("cached_tokens"))
-    counted = None if prompt is None else Usage(prompt, count_in(usage.get("output_tokens")) or 0, cached)
+    prompt = _count(usage.get("input_tokens"))
+    cached = _count(_mapping(usage.get("input_tokens_details")).get("cached_tokens"))
+    counted = None if prompt is None else Usage(prompt, _count(usage.get("output_tokens")) or 0, cached)
     ended = "tool_calls" if turn is not None and turn.get("tool_calls") else "stop"
     name = content.get("id")
-    reply = reply_of(
+    reply = _reply_of(
         turn,
         model=content.get("model"),
         finish_reason={"completed": ended, "incomplete": "length"}.get(str(content.get("status"))),
@@ -324,7 +349,7 @@ def read_response_stream(raw: bytes) -> Reply:
         if kind in ("response.completed", "response.incomplete", "response.failed"):
             return read_response(event.get("response"))
         if kind == "error":
-            error = _fault(event) or text_in(event.get("message")) or "an error"
+            error = _fault(event) or _text(event.get("message")) or "an error"
         if kind == "response.output_item.done":
             items.append(event.get("item"))
     return read_response({"output": items, "error": error})
@@ -334,8 +359,8 @@ def read_response_stream(raw: bytes) -> Reply:
 
 
 def _read_messages(body: Mapping[str, Any]) -> list[Message] | None:
-    messages = body.get("messages")
-    if not isinstance(messages, list) or not messages or not all(isinstance(one, dict) for one in messages):
+    messages = _read_chat(body)
+    if messages is None:
         return None
     system = body.get("system")
     packed: list[Message] = [] if system is None else [{"role": "system", "content": system, NATIVE: None}]
@@ -418,10 +443,10 @@ def read_message(content: object) -> Reply:
     if not isinstance(content, Mapping):
         return Reply()
     usage = _mapping(content.get("usage"))
-    fresh, output = count_in(usage.get("input_tokens")), count_in(usage.get("output_tokens"))
-    cached, made = (count_in(usage.get(f"cache_{what}_input_tokens")) or 0 for what in ("read", "creation"))
-    stop = text_in(content.get("stop_reason"))
-    return reply_of(
+    fresh, output = _count(usage.get("input_tokens")), _count(usage.get("output_tokens"))
+    cached, made = (_count(usage.get(f"cache_{what}_input_tokens")) or 0 for what in ("read", "creation"))
+    stop = _text(content.get("stop_reason"))
+    return _reply_of(
         pack_turn(content) if isinstance(content.get("content"), list) else None,
         model=content.get("model"),
         finish_reason=_ENDED.get(stop or "", stop),
@@ -444,7 +469,7 @@ def read_message_stream(raw: bytes) -> Reply:
             pieces[place] = []
         elif kind == "content_block_delta" and place in blocks:
             delta = _mapping(event.get("delta"))
-            pieces[place].append(text_in(delta.get("text")) or text_in(delta.get("partial_json")) or "")
+            pieces[place].append(_text(delta.get("text")) or _text(delta.get("partial_json")) or "")
         elif kind == "message_delta":
             whole |= _mapping(event.get("delta"))
             whole["usage"] = {**_mapping(whole.get("usage")), **_mapping(event.get("usage"))}
@@ -455,19 +480,27 @@ def read_message_stream(raw: bytes) -> Reply:
         if block.get("type") == "tool_use" and said:
             block["input"] = said
         elif block.get("type") == "text":
-            block["text"] = (text_in(block.get("text")) or "") + said
+            block["text"] = (_text(block.get("text")) or "") + said
     return read_message({**whole, "content": list(blocks.values())} if blocks else whole)
 
 
-CHAT = Protocol("chat", "/chat/completions", _read_chat, _write_chat, read_reply, read_stream, b"[DONE]")
+CHAT = Protocol(
+    "chat",
+    "/chat/completions",
+    _read_chat,
+    lambda sent, _: {"messages": list(sent)},
+    read_reply,
+    read_stream,
+    b"[DONE]",
+)
 RESPONSES = Protocol(
-    "responses",
-    "/responses",
-    _read_responses,
-    _write_responses,
-    read_response,
-    read_response_stream,
-    b"response.completed",
+    name="responses",
+    path="/responses",
+    read=_read_responses,
+    write=lambda sent, before: {"input": unpack_items(sent, before)},
+    reply=read_response,
+    stream=read_response_stream,
+    end=b"response.completed",
 )
 MESSAGES = Protocol(
     "messages", "/messages", _read_messages, _write_messages, read_message, read_message_stream, b"event: message_stop"

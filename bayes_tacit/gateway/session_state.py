@@ -3,169 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
-from hashlib import blake2b
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
+from bayes_tacit.data.costs import MILLION, Price
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.logs.messages import Message
-
-MARK = 8
-"""Bytes of a mark: enough to tell the turns of one session apart."""
-
-SHORT_ID = 9
-"""Letters below which the id of a call may be one that a server counts anew, such as call_0."""
-
-_encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), check_circular=False).encode
-
-
-class TurnMarks:
-    """Of each turn of the assistant, the mark of what it says, and one by which the turn is known again.
-
-    The second is the same in whatever conversation the turn stands. Of turns that say the same, each has its own.
-
-    Attributes
-    ----------
-    found
-        Both, by turn.
-
-    Examples
-    --------
-    >>> first = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}]
-    >>> one, other = TurnMarks(), TurnMarks()
-    >>> one.extend([*first, *first])
-    >>> other.extend([{"role": "user", "content": "Summary: none."}, first[1]])
-    >>> one.found[0] == other.found[0], len(set(one.found))
-    (True, 2)
-    """
-
-    def __init__(self) -> None:
-        self.found: list[tuple[str, bytes]] = []
-        self._times: Counter[str] = Counter()
-
-    def extend(self, messages: Sequence[Message]) -> None:
-        """Take messages that have come since."""
-        for message in messages:
-            if message.get("role") == "assistant":
-                said = reply_mark(message)
-                self._times[said] += 1
-                mark, times = bytes.fromhex(said), self._times[said]
-                again = mark if times == 1 else blake2b(mark + str(times).encode(), digest_size=MARK).digest()
-                self.found.append((said, again))
-
-
-def conversation_marks(messages: Sequence[Message]) -> tuple[str, str]:
-    """Return marks of what stands before the last turn of the assistant, and of the whole conversation.
-
-    Marks are of what was said and called. What moves from request to request without changing the conversation, such as
-    a mark where a prompt is to be cached, does not count.
-
-    Examples
-    --------
-    >>> first = [{"role": "user", "content": "Hi"}]
-    >>> later = [*first, {"role": "assistant", "content": "Hello."}, {"role": "user", "content": "Bye"}]
-    >>> conversation_marks(first)[1] == conversation_marks(later)[0]
-    True
-    """
-    running, before = blake2b(digest_size=MARK), ""
-    for message in messages:
-        if message.get("role") == "assistant":
-            before = running.hexdigest()
-        running.update(_said(message))
-    return before, running.hexdigest()
-
-
-def root_of(messages: Sequence[Message]) -> str:
-    """Return what a task is known by where nobody named it: its system prompts and its first message of the user.
-
-    Examples
-    --------
-    >>> ask = {"role": "user", "content": "Fix it."}
-    >>> root_of([ask]) == root_of([ask, {"role": "assistant", "content": "Done."}])
-    True
-    """
-    running = blake2b(digest_size=12)
-    for message in messages:
-        role = message.get("role")
-        if role in ("system", "developer", "user"):
-            running.update(_said(message))
-        if role not in ("system", "developer"):
-            break
-    return running.hexdigest()
-
-
-def reply_mark(message: Message) -> str:
-    """Return what an answer of the assistant is known by when it comes back in a later request.
-
-    Clients may trim its text and write a call's arguments anew; the ids of calls stay. An id that is so short that it
-    may come again goes with what it calls.
-    """
-    running = blake2b(digest_size=MARK)
-    calls = message.get("tool_calls")
-    named = [call for call in calls if isinstance(call, Mapping)] if isinstance(calls, list) else []
-    for call in named:
-        identity = call.get("id")
-        running.update(_bytes(identity))
-        if not isinstance(identity, str) or len(identity) < SHORT_ID:
-            running.update(_bytes(_canonical(call.get("function"))))
-    if not named:
-        running.update(_bytes("".join(_texts(message.get("content"))).strip()))
-    return running.hexdigest()
-
-
-def _canonical(function: object) -> str:
-    if not isinstance(function, Mapping):
-        return _encode(function)
-    arguments = function.get("arguments")
-    with suppress(ValueError, RecursionError):
-        arguments = json.loads(arguments) if isinstance(arguments, str) else arguments
-    return _encode([function.get("name"), arguments])
-
-
-def _said(message: Message) -> bytes:
-    """Return what a message says and calls as bytes, such that different ones differ."""
-    content = message.get("content")
-    if content.__class__ is not str:
-        content = "" if content is None else "".join(_texts(content))
-    text = f"\x00{message.get('role')}\x00{content}"
-    calls, answered = message.get("tool_calls"), message.get("tool_call_id")
-    if calls:
-        text += "".join(map(_called, calls)) if isinstance(calls, list) else _encode(calls)
-    if answered is not None:
-        text += f"\x01{answered}"
-    return _bytes(text)
-
-
-def _called(call: object) -> str:
-    if not isinstance(call, Mapping):
-        return _encode(call)
-    function = call.get("function")
-    if isinstance(function, Mapping) and isinstance(function.get("arguments"), str):
-        return f"\x02{call.get('id')}\x02{function.get('name')}\x02{function['arguments']}"
-    return f"\x02{call.get('id')}\x02{_encode(function)}"
-
-
-def _texts(content: object) -> Iterator[str]:
-    if not isinstance(content, list):
-        yield content if isinstance(content, str) else _encode(content)
-        return
-    for part in content:
-        if isinstance(part, str):
-            yield part
-        elif isinstance(part, Mapping) and isinstance(part.get("text"), str):
-            yield part["text"]
-        elif isinstance(part, Mapping):
-            yield _encode({key: value for key, value in part.items() if key not in ("cache_control", "native")})
-        else:
-            yield _encode(part)
-
-
-def _bytes(text: Any) -> bytes:  # noqa: ANN401  what should be a text
-    return str(text).encode("utf-8", "surrogatepass")
-
+from bayes_tacit.gateway.conversation import MARK
+from bayes_tacit.router import Decision
 
 Side = Literal["cheap", "strong"]
 """Who makes a turn."""
@@ -188,7 +32,7 @@ class SessionState:
         One byte a step with the bits of `bayes_tacit.logs.extractor.FLAGS`; its length is the number of steps, which
         never falls.
     turns
-        The mark of each step's turn, see `TurnMarks`: whatever conversation shows it, it is one step.
+        The mark of each step's turn: whatever conversation shows it, it is one step.
     made_by
         By step, the number of the call that made it; None where nobody knows.
     nll
@@ -197,10 +41,9 @@ class SessionState:
         The steps that Strong made.
     replies
         Calls whose turn was not seen yet, by the mark of the reply ("" while there is none): number, side, nll.
-    features
-        The task's features, as far as they are known.
-    settled
-        Whether features and root are those of a conversation that went on; a first request may be a side call.
+    features, settled
+        The task's features, as far as they are known; whether they and the root are those of a conversation that went
+        on, as a first request may be a side call.
     handoff_step
         The latch: the checkpoint at which it was handed off, -1 for before the first step, None for not at all.
     restarted
@@ -211,18 +54,14 @@ class SessionState:
         Which of the ways to serve was drawn for it: "router", "canary", "cheap" or "strong".
     asked
         How many requests were decided: the number of the last call.
-    prompts
-        By side, the tokens of the last prompt it was sent: what its cache may hold.
-    calls
-        By side, how many calls it answered.
+    prompts, calls
+        By side, the tokens of the last prompt it was sent, which its cache may hold; and how many calls it answered.
     cost, strong_cost
         What was spent, and what the same calls would have cost with Strong alone.
     outcome
         What was posted back of it.
-    task
-        The task's name, if it was given one.
-    root
-        What the task is known by else: a digest of how its conversation begins.
+    task, root
+        The task's name, if it was given one; what it is known by else, a digest of how its conversation begins.
     said
         Of an answer that a client may name in place of the conversation (`previous_response_id`), and of nothing else:
         `items`, those that were new in it, and `before`, the answer that it went on from.
@@ -275,15 +114,16 @@ class SessionState:
 
     def to_json(self) -> str:
         """Return all of it as one line of JSON."""
-        plain = {name: getattr(self, name) for name in _PLAIN}
+        own = self.__dict__
         steps = {
+            "version": VERSION,
             "flags": self.flags.hex(),
             "turns": b"".join(self.turns).hex(),
             "made_by": list(self.made_by.items()),
             "nll": [[step, *sums] for step, sums in self.nll.items()],
             "by_strong": sorted(self.by_strong),
         }
-        return json.dumps({"version": VERSION, **steps, **plain}, separators=(",", ":"), check_circular=False)
+        return _encode({**steps, **{name: own[name] for name in _PLAIN}})
 
     @classmethod
     def from_json(cls, text: str) -> SessionState:
@@ -306,8 +146,174 @@ class SessionState:
             expected = f"a session of version {VERSION}, as `SessionState.to_json` writes it"
             raise InvalidDataError(expected, field="session", value=text) from None
 
+    def described(self) -> dict[str, Any]:
+        """Return what a client may know of it, as JSON has it."""
+        names = ("latched", "handoff_step", "shadow_step", "arm", "calls", "cost", "strong_cost", "features", "outcome")
+        return {"steps": self.n_steps, "task": self.task or self.root} | {name: getattr(self, name) for name in names}
 
-_PLAIN = (
-    *("replies", "features", "settled", "handoff_step", "restarted", "shadow_step", "arm", "asked", "prompts", "calls"),
-    *("cost", "strong_cost", "outcome", "task", "root", "said", "words"),
+
+_PLAIN = tuple(
+    name
+    for name in SessionState.__dataclass_fields__
+    if name not in ("flags", "turns", "made_by", "nll", "by_strong", "live")
 )
+_encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """Who serves a request, and why.
+
+    Attributes
+    ----------
+    side
+        "cheap" or "strong".
+    step, call
+        How many steps the session has had, the reply being the next; the number of this request in it, from 1 on.
+    latched, new_handoff
+        Whether the session was handed off, now or before; whether it was now.
+    restart
+        Whether Strong begins the task anew, so that Cheap's turns are cut from the conversation.
+    why
+        The reason in a few words.
+    decision, shadow
+        What the router and the one in shadow say; None where nothing is said yet.
+    missing
+        What the router looks at and the session does not have.
+    fault
+        What went wrong in router or extractor; the request is served all the same.
+    skipped
+        How many messages could not be read, and were passed over.
+    seen
+        The steps that this request shows for the first time, or now in full.
+    by_strong
+        Which of the conversation's turns Strong made, counted from 0 in this request.
+    cut
+        With `restart`, how many of the conversation's turns are cut.
+    """
+
+    side: Side
+    step: int
+    call: int
+    latched: bool
+    new_handoff: bool
+    restart: bool
+    why: str
+    decision: Decision | None = None
+    shadow: Decision | None = None
+    missing: tuple[str, ...] = ()
+    fault: str | None = None
+    skipped: int = 0
+    seen: tuple[int, ...] = ()
+    by_strong: frozenset[int] = frozenset()
+    cut: int = 0
+
+    @property
+    def handoff(self) -> str | None:
+        """What Strong does after the handoff, "restart" or "resume"; None where there was none."""
+        return None if not self.latched else "restart" if self.restart else "resume"
+
+
+class Usage(NamedTuple):
+    """The tokens of one call.
+
+    Attributes
+    ----------
+    prompt, completion
+        Tokens in and out.
+    cached
+        How many of those in were cached; None where the server does not say.
+    estimated
+        Whether nobody counted, and they were taken from the letters.
+    """
+
+    prompt: int
+    completion: int
+    cached: int | None = None
+    estimated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What is kept of a reply.
+
+    Attributes
+    ----------
+    mark
+        What it is known by when the client sends it back; None if it could not be read.
+    model, finish_reason
+        As the server says them.
+    usage
+        Its tokens, if the server says.
+    nll
+        Sum of negative log-likelihoods and number of tokens that have one; None without log-probabilities.
+    letters
+        How long its text and the arguments of its calls are.
+    error
+        What the server says went wrong after it had begun to answer.
+    stored
+        Of OpenAI's responses, the id and the items by which a later request may go on from it.
+    """
+
+    mark: str | None = None
+    model: str | None = None
+    finish_reason: str | None = None
+    usage: Usage | None = None
+    nll: tuple[float, int] | None = None
+    letters: int = 0
+    error: str | None = None
+    stored: tuple[str, list[Any]] | None = None
+
+
+def record(kept: SessionState, ruling: Assignment, side: Side, reply: Reply) -> None:
+    """Keep who made a call, and what the request that shows its turn will not say."""
+    waiting = kept.replies
+    if "" in waiting and waiting[""][0] == ruling.call:
+        del waiting[""]
+    total, count = reply.nll or (0.0, 0)
+    waiting[reply.mark or ""] = (ruling.call, side, total, count)
+    while len(waiting) > MOST_REPLIES:
+        del waiting[next(iter(waiting))]
+
+
+@dataclass(frozen=True)
+class Prices:
+    """What both models cost; by default 1 and 10 a call.
+
+    A handoff sends Strong a conversation that its cache does not hold: the first call after it pays for one whole
+    prefix. Where a server does not say what was cached, it is the prompt that the same model was sent before.
+
+    Examples
+    --------
+    >>> prices, kept = Prices(Price(input=1.0, cached=0.1), Price(input=10.0, cached=1.0)), SessionState()
+    >>> long = Usage(prompt=1_000_000, completion=0)
+    >>> [prices.charge(kept, side, long)[0] for side in ("cheap", "cheap", "strong", "strong")]
+    [1.0, 0.1, 10.0, 1.0]
+    >>> kept.strong_cost
+    13.0
+    """
+
+    cheap: Price = Price(call=1.0)  # noqa: RUF009 - a frozen value
+    strong: Price = Price(call=10.0)  # noqa: RUF009 - a frozen value
+
+    def charge(self, kept: SessionState, side: Side, usage: Usage | None) -> tuple[float, float]:
+        """Add a call to what the session has cost; return its cost, and what it would have cost with Strong alone."""
+        assumed = kept.prompts.get(side, 0) if usage is None or usage.cached is None else usage.cached
+        cost = _cost(self.strong if side == "strong" else self.cheap, usage, assumed)
+        # Strong alone would have had all that was sent before in its cache, whoever it was sent to.
+        alone = _cost(self.strong, usage, max(kept.prompts.values(), default=0))
+        if usage is not None:
+            kept.prompts[side] = usage.prompt
+        kept.cost += cost
+        kept.strong_cost += alone
+        kept.calls[side] = kept.calls.get(side, 0) + 1
+        return cost, alone
+
+
+def _cost(price: Price, usage: Usage | None, cached: int) -> float:
+    """Return the cost of a call, as `Price.tokens` has it; without tokens, that of the call alone."""
+    if usage is None:
+        return price.call
+    known = min(cached, usage.prompt)
+    total = (usage.prompt - known) * price.input + known * price.cached + usage.completion * price.output
+    return price.call + total / MILLION

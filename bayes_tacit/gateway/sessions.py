@@ -7,7 +7,7 @@ import math
 import secrets
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from hashlib import blake2b
 from random import Random, SystemRandom
 from threading import RLock
@@ -15,25 +15,16 @@ from typing import Any, NamedTuple, TypeVar
 
 from bayes_tacit import validate
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.gateway.engine import Assignment, Engine, RequestView
-from bayes_tacit.gateway.log import SessionLog
-from bayes_tacit.gateway.replies import Prices, Reply, record
-from bayes_tacit.gateway.session_state import SessionState, Side, conversation_marks, reply_mark, root_of
-from bayes_tacit.gateway.store import MemoryStore, Store, StoreDownError
+from bayes_tacit.gateway.conversation import RequestView, conversation_marks, reply_mark, root_of
+from bayes_tacit.gateway.engine import Engine
+from bayes_tacit.gateway.session_state import Assignment, Prices, Reply, SessionState, Side, record
+from bayes_tacit.gateway.store import MemoryStore, SessionLog, Store, StoreDownError
 from bayes_tacit.logs.messages import Message
 from bayes_tacit.router import Decision
 
 HEADERS = (
-    "x-tacit-session-id",
-    "x-session-id",
-    "x-litellm-session-id",
-    "helicone-session-id",
-    "x-bf-session-id",
-    "x-switchyard-session-id",
-    "x-claude-code-session-id",
-    "x-session-affinity",
-    "session-id",
-    "session_id",
+    *("x-tacit-session-id", "x-session-id", "x-litellm-session-id", "helicone-session-id", "x-bf-session-id"),
+    *("x-switchyard-session-id", "x-claude-code-session-id", "x-session-affinity", "session-id", "session_id"),
     "x-dynamo-session-id",
 )
 """Headers that name the session, the first that is there counts. `x-session-id` is meant for our own clients."""
@@ -81,17 +72,8 @@ def scope_of(headers: Mapping[str, str]) -> str:
 def identify(headers: Mapping[str, str], body: Mapping[str, Any]) -> Identity:
     """Find the session that a request names.
 
-    Parameters
-    ----------
-    headers
-        By name in lower case.
-    body
-        The request, parsed.
-
-    Raises
-    ------
-    InvalidDataError
-        If the id is longer than 256 characters, or has characters that cannot be printed.
+    Headers are by name in lower case. An id that is longer than 256 characters, or has some that cannot be printed, is
+    refused.
 
     Examples
     --------
@@ -143,18 +125,16 @@ def features_in(headers: Mapping[str, str]) -> dict[str, float]:
         return {}
     try:
         content = json.loads(given)
-        if not isinstance(content, dict):
-            raise TypeError
-        features = {name: float(value) for name, value in content.items() if _is_number(value)}
-    except (ValueError, TypeError, RecursionError, OverflowError):
-        content, features = None, {}
-    if content is None or len(features) != len(content):
-        expected = 'a JSON object of finite numbers, such as {"entities": 12}'
-        raise InvalidDataError(expected, field=FEATURES, value=given)
-    return features
+        if isinstance(content, dict) and all(map(is_number, content.values())):
+            return {name: float(value) for name, value in content.items()}
+    except (ValueError, RecursionError, OverflowError):
+        pass
+    expected = 'a JSON object of finite numbers, such as {"entities": 12}'
+    raise InvalidDataError(expected, field=FEATURES, value=given)
 
 
-def _is_number(value: object) -> bool:
+def is_number(value: object) -> bool:
+    """Return whether a value of JSON is a finite number."""
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
@@ -183,12 +163,8 @@ class Ticket(NamedTuple):
 class Plan:
     """How sessions are drawn to be served: most by the router, some otherwise, with a probability that is logged.
 
-    Attributes
-    ----------
-    explore
-        Share of sessions that are served by Cheap to the end, or by Strong from the start, half of them each.
-    canary
-        Share of sessions that another router decides.
+    `explore` is the share of sessions that are served by Cheap to the end, or by Strong from the start, half of them
+    each; `canary` the share of those that another router decides.
 
     Examples
     --------
@@ -380,7 +356,7 @@ class Sessions:
             "status": status,
             "model": said.model,
             "finish_reason": said.finish_reason,
-            "usage": None if said.usage is None else asdict(said.usage),
+            "usage": None if said.usage is None else said.usage._asdict(),
             "nll": said.nll,
             "cost": cost,
             "strong_cost": alone,
@@ -411,7 +387,7 @@ class Sessions:
             if known:
                 kept.outcome = known
                 kept.task = known.get("task") or kept.task
-            return described(kept), closing
+            return kept.described(), closing
 
         seen, closing = self._change(scope, session, close)
         lines: list[_Line] = []
@@ -425,27 +401,16 @@ class Sessions:
     def look(self, scope: str, session: str) -> dict[str, Any] | None:
         """Return what is known of a session; None if there is no such session."""
         found = self.store.get(scope, session)
-        return None if found is None else described(found[1])
+        return None if found is None else found[1].described()
 
     def remember(self, ticket: Ticket, asked: Mapping[str, Any], reply: Reply) -> None:
-        """Keep an answer of OpenAI's responses, from which a later request may go on, unless none is to be kept.
-
-        Parameters
-        ----------
-        ticket
-            What `begin` returned.
-        asked
-            The request as it came.
-        reply
-            What is kept of its reply.
-        """
+        """Keep an answer of OpenAI's responses, by which a later request may go on, unless `asked` says not to."""
         if reply.stored is None or asked.get("store") is False:
             return
         name, output = reply.stored
         said = {"items": [*items_in(asked.get("input")), *output], "before": asked.get("previous_response_id")}
-        self.store.put(
-            ticket.identity.scope, f"response {name}", SessionState(task=ticket.identity.session, said=said), 0
-        )
+        identity = ticket.identity
+        self.store.put(identity.scope, f"response {name}", SessionState(task=identity.session, said=said), 0)
 
     def recalled(self, scope: str, name: str) -> tuple[list[Any], str] | None:
         """Return all items up to an answer, and its session; None if there is none of this name."""
@@ -543,19 +508,10 @@ class Sessions:
             for step in ruling.seen
         ]
         return {
-            "step": ruling.step,
-            "call": ruling.call,
             "router": engine.deciding(kept).fingerprint,
-            "side": ruling.side,
-            "latched": ruling.latched,
-            "new_handoff": ruling.new_handoff,
-            "restart": ruling.restart,
-            "why": ruling.why,
+            **{name: getattr(ruling, name) for name in LOGGED},
             "decision": _fields(ruling.decision),
             "shadow": _fields(ruling.shadow),
-            "missing": ruling.missing,
-            "fault": ruling.fault,
-            "skipped": ruling.skipped,
             "steps": steps,
             "about": {"task": kept.task or kept.root, "features": kept.features} if about else None,
         }
@@ -563,30 +519,13 @@ class Sessions:
 
 def items_in(given: object) -> list[Any]:
     """Return the items of a request of OpenAI's responses, of which one text is one."""
-    return (
-        [{"role": "user", "content": given}]
-        if isinstance(given, str)
-        else list(given)
-        if isinstance(given, list)
-        else []
-    )
+    if isinstance(given, str):
+        return [{"role": "user", "content": given}]
+    return list(given) if isinstance(given, list) else []
 
 
-def described(kept: SessionState) -> dict[str, Any]:
-    """Tell what is known of a session, as JSON has it."""
-    return {
-        "steps": kept.n_steps,
-        "latched": kept.latched,
-        "handoff_step": kept.handoff_step,
-        "shadow_step": kept.shadow_step,
-        "arm": kept.arm,
-        "calls": kept.calls,
-        "cost": kept.cost,
-        "strong_cost": kept.strong_cost,
-        "features": kept.features,
-        "task": kept.task or kept.root,
-        "outcome": kept.outcome,
-    }
+LOGGED = ("step", "call", "side", "latched", "new_handoff", "restart", "why", "missing", "fault", "skipped")
+"""What a line has of an assignment as it is."""
 
 
 def _fields(decision: Decision | None) -> dict[str, object] | None:
@@ -602,7 +541,7 @@ def _outcome(content: object) -> dict[str, Any]:
         if key in ("success", "finished"):
             fits = isinstance(value, bool) and (key == "success" or value)
         elif key == "score":
-            fits = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+            fits = is_number(value)
         else:
             fits = key == "task" and isinstance(value, str) and 0 < len(value) <= 256 and value.isprintable()
         if not fits:

@@ -1,4 +1,4 @@
-"""Where sessions are kept: in memory, in a file that processes share, or in a data base that hosts share.
+"""Where sessions are kept, in memory, a file that processes share, or a data base that hosts share; and their log.
 
 A store is five verbs. What makes it safe is one of them: `put` writes a session only if it still is what was read, so
 that of two hosts that change it at once, the second reads it anew, and no handoff is ever lost.
@@ -6,11 +6,13 @@ that of two hosts that change it at once, the second reads it anew, and no hando
 
 from __future__ import annotations
 
+import math
+import os
 import sqlite3
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
@@ -18,6 +20,7 @@ from urllib.parse import urlsplit
 
 from bayes_tacit import validate
 from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingDependencyError, MissingFileError, TacitError
+from bayes_tacit.events import EventLog, LogFormat
 from bayes_tacit.gateway.session_state import SessionState
 
 IDLE = 24 * 3600.0
@@ -51,28 +54,22 @@ class Store(Protocol):
     remote: bool
 
     def get(self, scope: str, session: str) -> tuple[int, SessionState] | None:
-        """Return what is kept of a session, and how often it was written; None if nothing is."""
-        ...
+        """Return how often a session was written, and what is kept of it; None if nothing is."""
 
     def put(self, scope: str, session: str, kept: SessionState, version: int) -> bool:
         """Write a session if it was written `version` times so far, and return whether it was."""
-        ...
 
     def offer(self, scope: str, mark: str, session: str) -> None:
         """Say by which mark a later request of a session without a name will be known."""
-        ...
 
     def claim(self, scope: str, mark: str, *, take: bool) -> str | None:
         """Return the session that waits longest for a mark and take it off; or, without taking, the latest."""
-        ...
 
     def count(self) -> int:
         """Count the sessions."""
-        ...
 
     def close(self) -> None:
         """Let go of what is held open."""
-        ...
 
 
 def open_store(place: str | None, most: int = MOST, idle: float = IDLE, patience: float = PATIENCE) -> Store:
@@ -97,14 +94,7 @@ def open_store(place: str | None, most: int = MOST, idle: float = IDLE, patience
 
 
 class MemoryStore:
-    """Sessions of one process, for as long as it runs.
-
-    Parameters
-    ----------
-    most, idle
-        How many sessions are kept of one key, and for how many idle seconds.
-    clock
-        Returns the time.
+    """Sessions of one process, for as long as it runs: the `most` latest of each key, for so many `idle` seconds.
 
     Examples
     --------
@@ -171,16 +161,8 @@ class MemoryStore:
 class SQLStore:
     """Sessions in a data base, of which each thread has a connection of its own.
 
-    Parameters
-    ----------
-    connect
-        Opens a connection that commits each statement.
-    sign
-        How a statement marks a value: "?" or "%s".
-    most, idle, clock
-        As for `MemoryStore`.
-    table
-        Name of the table of sessions; that of marks is called after it.
+    `connect` opens one that commits each statement, `sign` is how a statement marks a value ("?" or "%s"); `most`,
+    `idle` and `clock` are as for `MemoryStore`. The table of marks is called after that of sessions.
     """
 
     remote = True
@@ -199,10 +181,9 @@ class SQLStore:
         self._held = threading.local()
         self._open: list[Any] = []
         self._written = 0
-        postgres = sign == "%s"
-        number = "BIGSERIAL" if postgres else "INTEGER"
-        self._skip = " FOR UPDATE SKIP LOCKED" if postgres else ""
-        self._all = "" if postgres else "LIMIT -1"
+        number, self._skip, self._all = "INTEGER", "", "LIMIT -1"
+        if sign == "%s":
+            number, self._skip, self._all = "BIGSERIAL", " FOR UPDATE SKIP LOCKED", ""
         self._run(
             "CREATE TABLE IF NOT EXISTS {t} (scope TEXT, session TEXT, version BIGINT, seen DOUBLE PRECISION,"
             " kept TEXT, PRIMARY KEY (scope, session))"
@@ -292,16 +273,8 @@ class FileStore(SQLStore):
     """Sessions in an SQLite file (WAL): of several processes, and after a restart still there.
 
     What a request changes is in the file before it is served: a process that is killed between two requests loses
-    nothing.
-
-    Parameters
-    ----------
-    path
-        The file; made if it does not exist. It belongs on a local disk.
-    most, idle, clock
-        As for `MemoryStore`.
-    patience
-        Seconds to wait for another process that writes.
+    nothing. `most`, `idle` and `clock` are as for `MemoryStore`; for another process that writes, it waits for
+    `patience` seconds at most.
 
     Examples
     --------
@@ -354,13 +327,9 @@ def _postgres(place: str, patience: float) -> Callable[[], Any]:
         import psycopg
     except ModuleNotFoundError:
         raise MissingDependencyError("sessions in PostgreSQL need bayes_tacit[postgres]") from None
+    limits = f"-c statement_timeout={round(1000 * patience)} -c lock_timeout={round(1000 * patience)}"
     wait = max(1, round(patience))
-    options = f"-c statement_timeout={round(1000 * patience)} -c lock_timeout={round(1000 * patience)}"
-
-    def connect() -> Any:  # noqa: ANN401
-        return psycopg.connect(place, autocommit=True, connect_timeout=wait, options=options)
-
-    return connect
+    return lambda: psycopg.connect(place, autocommit=True, connect_timeout=wait, options=limits)
 
 
 _PUT = """
@@ -381,18 +350,8 @@ return 1
 class RedisStore:
     """Sessions in Redis, which several hosts share; they are as safe as its file is (`appendonly yes`).
 
-    Parameters
-    ----------
-    place
-        Its address, such as redis://host:6379/0, or the path of its socket, unix:///path.
-    most, idle
-        As for `MemoryStore`.
-    patience
-        Seconds to wait for an answer.
-    clock
-        Returns the time.
-    client
-        What speaks to it in place of a client made from the address.
+    `place` is its address, such as redis://host:6379/0, or the path of its socket, unix:///path; a `client` speaks to
+    it in place of one made from the address. The others are as for `FileStore`.
     """
 
     remote = True
@@ -458,3 +417,83 @@ class RedisStore:
             return ask(*values)
         except self._error as error:
             raise StoreDownError(f"{type(error).__name__}: {' '.join(str(error).split())[:120]}") from error
+
+
+EVENTS = ("start", "step", "reply", "outcome", "end")
+LOG = LogFormat("bayes_tacit.gateway", "a log of sessions", EVENTS, first=EVENTS)
+
+
+class SessionLog:
+    r"""Appends what happens in sessions to a log of events; nothing of what was said is in it, and no key.
+
+    Every line has `event`, `episode` (the session), `time` (seconds since 1970) and `scope` (a digest of the API key).
+    Any number of processes can share the file.
+
+    =========  =========================================================================================================
+    event      what the line holds besides
+    =========  =========================================================================================================
+    start      the first request: format, schema_version, source of the id, task (its name, or a digest of how the
+               conversation begins), features by name; router, shadow and canary (fingerprint, policy, alpha, rule,
+               timing, handoff; null without one), handoff; arm (the way to serve that was drawn) and arms (the
+               probability of each)
+    step       a decision: step (how many steps there have been), call (the number of the request), router (the
+               fingerprint of the one that decided), side, latched, new_handoff, restart, why, decision and shadow (as a
+               `Decision` has them, or null), missing, fault, skipped (messages that could not be read), steps (those
+               that this request shows for the first time: step, call and side that made it, diagnostics by name),
+               about (task and features where they are others than at the start)
+    reply      what came of it: call, side (who did serve), status, model, finish_reason, usage (prompt, completion,
+               cached, estimated), nll (sum and tokens), cost, strong_cost (the same with Strong alone), seconds, fault
+    outcome    success, score, task: what was posted back
+    end        closing: what a policy says that judges the whole episode
+    =========  =========================================================================================================
+
+    Parameters
+    ----------
+    path
+        The file; made if it does not exist, for this user alone.
+    clock
+        Returns the time.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> path = Path(tempfile.mkdtemp()) / "gateway.jsonl"
+    >>> SessionLog(path, clock=lambda: 0.0).append("d1", "task-1", [("outcome", {"success": True})])
+    >>> path.read_text()
+    '{"event": "outcome", "episode": "task-1", "time": 0.0, "scope": "d1", "success": true}\n'
+    """
+
+    def __init__(self, path: str | os.PathLike[str], clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._events = EventLog(path, LOG, shared=True, mode=0o600)
+        self.path = self._events.path
+
+    def append(self, scope: str, session: str, lines: Sequence[tuple[str, Mapping[str, object]]]) -> None:
+        """Write lines of one session at once, each an event and what it holds.
+
+        Raises
+        ------
+        OSError
+            If there is no room for them.
+        """
+        named = {"time": self._clock(), "scope": scope}
+        try:
+            self._events.extend((event, session, {**named, **content}) for event, content in lines)
+        except ValueError:  # NaN and infinity, which JSON does not have
+            self._events.extend((event, session, {**named, **_finite(content)}) for event, content in lines)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._events.close()
+
+
+def _finite(value: Any) -> Any:  # noqa: ANN401
+    """Return a value as JSON has it: NaN and infinity are null."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(key): _finite(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(one) for one in value]
+    return value

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from bayes_tacit.errors import FileFormatError, InvalidDataError, short
 from bayes_tacit.events import LONGEST, is_cut, parse_event
 from bayes_tacit.files import regular_file
-from bayes_tacit.gateway.log import LOG
+from bayes_tacit.gateway.store import LOG
 from bayes_tacit.router import Router
 from bayes_tacit.router.ranges import PROBABILITIES, Ranges
 

@@ -4,7 +4,7 @@ import pytest
 from talks import TASK, counting, talk, turn
 
 from bayes_tacit.gateway import Engine, Reply, SessionState, forwarded, record
-from bayes_tacit.gateway.session_state import reply_mark
+from bayes_tacit.gateway.conversation import reply_mark
 
 THOUGHT = {
     "reasoning_content": "Hm.",

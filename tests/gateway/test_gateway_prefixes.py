@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from talks import TASK, TOOLS, counting, turn
 from test_gateway_server import KEY
 
-from bayes_tacit.gateway.engine import read_conversation
-from bayes_tacit.gateway.server.prefixes import SMALLEST, Prefixes
+from bayes_tacit.gateway.conversation import read_conversation
+from bayes_tacit.gateway.server.requests import SMALLEST, Prefixes
 
 FILLER = [{"role": "user", "content": 'ä \u2028 \\ " ] } , 日本 ' + "x" * SMALLEST}]
 ODD = [{"role": "robot", "content": "?"}], [{"role": "assistant", "content": None, "tool_calls": [7]}], []

@@ -11,7 +11,7 @@ from talks import TASK, talk, turn
 from bayes_tacit import Router
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.gateway import Engine
-from bayes_tacit.gateway.engine import Reading
+from bayes_tacit.gateway.conversation import Reading
 from bayes_tacit.gateway.session_state import SessionState
 from bayes_tacit.logs.extractor import StepExtractor
 from bayes_tacit.logs.reader import DIAGNOSTICS, FEATURES, Reader, Script

@@ -29,25 +29,14 @@ from uvicorn.protocols.http.auto import AutoHTTPProtocol
 from bayes_tacit.data.costs import Price
 from bayes_tacit.errors import InvalidDataError, MissingDependencyError, TacitError
 from bayes_tacit.gateway.engine import Engine, default_router
-from bayes_tacit.gateway.log import SessionLog
 from bayes_tacit.gateway.protocols import CHAT, PROTOCOLS, Protocol
-from bayes_tacit.gateway.replies import Prices
-from bayes_tacit.gateway.server.exchange import (
-    ClientGoneError,
-    Exchange,
-    RefusedError,
-    Service,
-    parse_object,
-    read_body,
-    send_json,
-)
-from bayes_tacit.gateway.server.metrics import Metrics, SharedMetrics
+from bayes_tacit.gateway.server.exchange import Exchange, Service, Upstreams
+from bayes_tacit.gateway.server.requests import ClientGoneError, RefusedError, parse_object, read_body, send_json
 from bayes_tacit.gateway.server.settings import Settings
-from bayes_tacit.gateway.server.storage import Storage
-from bayes_tacit.gateway.server.upstreams import Upstreams
-from bayes_tacit.gateway.session_state import Side
+from bayes_tacit.gateway.server.worker import Metrics, Storage
+from bayes_tacit.gateway.session_state import Prices, Side
 from bayes_tacit.gateway.sessions import Sessions, checked_id, scope_of
-from bayes_tacit.gateway.store import FileStore, MemoryStore, StoreDownError, open_store
+from bayes_tacit.gateway.store import FileStore, MemoryStore, SessionLog, StoreDownError, open_store
 from bayes_tacit.keys import key_from
 from bayes_tacit.router import Router
 
@@ -126,13 +115,7 @@ def _key(headers: Any) -> bytes:  # noqa: ANN401
 
 
 def create_app(settings: Settings) -> Starlette:
-    """Make the application that serves with these settings; routers and files are opened now, connections later.
-
-    Parameters
-    ----------
-    settings
-        How it is set up.
-    """
+    """Return the application that serves with these settings; routers and files are opened now, connections later."""
     limits = settings.limits
     engine, guard = engine_of(settings), Guard(settings)
     log = None if settings.log is None else SessionLog(settings.log)
@@ -142,15 +125,14 @@ def create_app(settings: Settings) -> Starlette:
     except StoreDownError as error:
         raise InvalidDataError(f"a store that answers ({error})", field="state", value=settings.state) from None
     sessions = Sessions(engine, store, log, prices, settings.plan)
-    metrics = Metrics() if settings.counters is None else SharedMetrics(Path(settings.counters))
+    metrics = Metrics(settings.counters)
     threads = {MemoryStore: 0, FileStore: 1}.get(type(store), THREADS)
     storage = Storage(threads, limits.store, quick=isinstance(store, FileStore))
     Patient.reading = limits.reading
 
     def close() -> None:
         storage.close()
-        if isinstance(metrics, SharedMetrics):
-            metrics.close()
+        metrics.close()
         sessions.store.close()
         if log is not None:
             log.close()
@@ -214,13 +196,10 @@ class Conversation:
             raw = await read_body(receive, named.get("content-length"), limits.body, limits.reading)
             asked, session = await desk.asked(self.protocol, raw, key, named)
             ticket = await desk.begin(named, asked, key, session)
-        except RefusedError as error:
-            desk.metrics.add("tacit_requests_total", side="none", status=error.status)
-            await send_json(send, error.status, self.protocol.error(error.status, str(error)))
-            return
-        except StoreDownError as error:
-            desk.metrics.add("tacit_requests_total", side="none", status=503)
-            await send_json(send, 503, self.protocol.error(503, f"sessions cannot be read ({error})"))
+        except (RefusedError, StoreDownError) as error:
+            status, said = _refusal(error)
+            desk.metrics.add("tacit_requests_total", "side", "none", "status", status)
+            await send_json(send, status, self.protocol.error(status, said))
             return
         except ClientGoneError:
             desk.metrics.add("tacit_disconnects_total")
@@ -271,12 +250,8 @@ def _answered(handler: Handler) -> Callable[[Request], Awaitable[Response]]:
         desk: Service = request.app.state.desk
         try:
             return await handler(request, desk)
-        except RefusedError as error:
-            status, said = error.status, str(error)
-        except (StoreDownError, sqlite3.Error) as error:
-            status, said = 503, f"sessions cannot be read ({error})"
-        except TacitError as error:
-            status, said = 400, str(error)
+        except (RefusedError, TacitError, sqlite3.Error) as error:
+            status, said = _refusal(error)
         except ClientGoneError:
             status, said = 400, "the request was cut short"
         if status in (401, 403):
@@ -286,6 +261,12 @@ def _answered(handler: Handler) -> Callable[[Request], Awaitable[Response]]:
     return answer
 
 
+def _refusal(error: Exception) -> tuple[int, str]:
+    if isinstance(error, StoreDownError | sqlite3.Error):
+        return 503, f"sessions cannot be read ({error})"
+    return getattr(error, "status", 400), str(error)
+
+
 async def _decision(request: Request, desk: Service) -> Response:
     """Decide on messages without sending them anywhere."""
     scope = request.app.state.guard.scope(request.headers)
@@ -293,8 +274,7 @@ async def _decision(request: Request, desk: Service) -> Response:
     if asked.messages is None and asked.seen is None:
         raise RefusedError(400, "messages are missing; expected a list of at least one message")
     ticket = await desk.begin(request.headers, asked, scope, session)
-    if ticket is None:  # messages are there
-        raise RefusedError(400, "messages are missing")
+    assert ticket is not None  # messages are there
     ruling = ticket.ruling
     told = {
         "session": ticket.identity.session,
@@ -430,11 +410,11 @@ async def _reload(request: Request, desk: Service) -> Response:
         engine = engine_of(desk.settings)  # refused here, before all workers are replaced
         os.kill(os.getppid(), signal.SIGHUP)
     else:
-        engine = reload(desk)
+        engine = _loaded(desk)
     return JSONResponse({"router": engine.router.fingerprint, "workers": desk.settings.workers})
 
 
-def reload(desk: Service) -> Engine:
+def _loaded(desk: Service) -> Engine:
     """Load the routers anew, from the files that they were loaded from."""
     desk.sessions.engine = engine_of(desk.settings)
     desk.metrics.add("tacit_reloads_total")
@@ -443,7 +423,7 @@ def reload(desk: Service) -> Engine:
 
 def _reload_quietly(desk: Service) -> None:
     try:
-        logger.warning("loaded router %s", reload(desk).router.fingerprint[:12])
+        logger.warning("loaded router %s", _loaded(desk).router.fingerprint[:12])
     except TacitError as error:
         logger.warning("the router stays as it was: %s", error)
 
@@ -467,12 +447,11 @@ async def _raw_body(request: Request, desk: Service) -> bytes:
 
 async def _keep_writing(desk: Service) -> None:
     """Now and then do what takes as long as the disk does."""
-    store, metrics = desk.sessions.store, desk.metrics
-    while isinstance(metrics, SharedMetrics) or isinstance(store, FileStore):
+    store = desk.sessions.store
+    while True:
         await asyncio.sleep(BETWEEN)
         with suppress(sqlite3.Error, StoreDownError):
-            if isinstance(metrics, SharedMetrics):
-                metrics.write()
+            desk.metrics.write()
             if isinstance(store, FileStore):
                 await desk.storage.aside(store.settle)
 

@@ -1,14 +1,14 @@
-"""One request on its way: read, decided, sent on, and passed back as it comes."""
+"""One request on its way: decided, sent on to one of the two servers, and passed back as it comes."""
 
 from __future__ import annotations
 
 import asyncio
-import json
+import io
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
@@ -17,16 +17,20 @@ import orjson
 from starlette.types import Receive, Scope, Send
 
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.gateway.engine import Assignment, RequestView
-from bayes_tacit.gateway.forwarding import forwarded
+from bayes_tacit.gateway.engine import forwarded
 from bayes_tacit.gateway.protocols import CHAT, RESPONSES, Protocol
-from bayes_tacit.gateway.replies import Reply, Usage
-from bayes_tacit.gateway.server.metrics import Metrics
-from bayes_tacit.gateway.server.prefixes import Prefixes
-from bayes_tacit.gateway.server.settings import Settings
-from bayes_tacit.gateway.server.storage import Storage
-from bayes_tacit.gateway.server.upstreams import PREFIX, Headers, Upstreams
-from bayes_tacit.gateway.session_state import Side
+from bayes_tacit.gateway.server.requests import (
+    Asked,
+    Headers,
+    Prefixes,
+    RefusedError,
+    outgoing,
+    parse_object,
+    send_json,
+)
+from bayes_tacit.gateway.server.settings import Settings, Upstream
+from bayes_tacit.gateway.server.worker import Metrics, Storage
+from bayes_tacit.gateway.session_state import Assignment, Reply, Side, Usage
 from bayes_tacit.gateway.sessions import (
     TASK,
     Identity,
@@ -39,28 +43,92 @@ from bayes_tacit.gateway.sessions import (
     named_in,
 )
 from bayes_tacit.gateway.store import StoreDownError
+from bayes_tacit.keys import key_from, masked
 from bayes_tacit.logs.messages import Message
 
+PREFIX = b"x-tacit-"
+"""How the headers that are ours begin."""
 
-class RefusedError(Exception):
-    """A request that is answered here, with a status and a sentence.
+SECRETS = frozenset(
+    {b"authorization", b"x-api-key", b"api-key", b"openai-organization", b"openai-project", b"anthropic-api-key"}
+)
+"""Headers that say who pays."""
 
-    Attributes
-    ----------
-    status
-        As HTTP has it.
-    """
+HERE = frozenset(
+    {
+        *(b"host", b"content-length", b"connection", b"keep-alive", b"transfer-encoding", b"te", b"trailer"),
+        *(b"proxy-authorization", b"proxy-authenticate", b"proxy-connection", b"cookie", b"set-cookie", b"expect"),
+        *(b"upgrade", b"accept-encoding", b"forwarded", b"x-forwarded-for", b"x-real-ip"),
+    }
+)
+"""Headers that belong to one connection, or to nobody else's business, and are not passed on."""
 
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
+LONG = 2**20
+"""Bytes from which on a body is sent in pieces."""
+
+KEPT_OPEN = 4.0
+"""Seconds that a connection to a server waits for the next request: less than servers wait before they close it."""
 
 
-async def send_json(send: Send, status: int, content: bytes, headers: Headers | None = None) -> None:
-    """Answer with JSON."""
-    about = [(b"content-type", b"application/json"), (b"content-length", str(len(content)).encode())]
-    await send({"type": "http.response.start", "status": status, "headers": [*about, *(headers or ())]})
-    await send({"type": "http.response.body", "body": content})
+class Upstreams:
+    """Connections to both servers, kept open between requests; made inside a running loop."""
+
+    def __init__(self, settings: Settings) -> None:
+        limits = settings.limits
+        self._sides: dict[Side, Upstream] = {"cheap": settings.cheap, "strong": settings.strong}
+        self._keys = {side: key_from(one.key_variable) for side, one in self._sides.items()}
+        # The client's key was given for Cheap's server, if it is not one of ours; another must never see it.
+        self._ours = settings.doors.client_keys is not None
+        self._shares = settings.cheap.origin == settings.strong.origin
+        self._client = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEPT_OPEN, ttl_dns_cache=60),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=aiohttp.ClientTimeout(
+                total=None, sock_connect=limits.connecting, connect=limits.connecting, sock_read=limits.silence
+            ),
+            auto_decompress=False,
+            skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding", "Content-Type"),
+        )
+
+    def side(self, side: Side) -> Upstream:
+        """Return how a side is set up."""
+        return self._sides[side]
+
+    async def send(
+        self, side: Side, method: str, path: str, query: bytes, headers: Headers, body: bytes = b""
+    ) -> aiohttp.ClientResponse:
+        """Send a request on, once, and wait for the beginning of the answer."""
+        url = f"{self._sides[side].url}{path}{'?' if query else ''}{query.decode('latin-1')}"
+        data = None if method == "GET" else body if len(body) < LONG else io.BytesIO(body)
+        sent = self._headers(side, headers, by_name=path.startswith("/messages"))
+        return await self._client.request(method, url, data=data, headers=sent, allow_redirects=False)
+
+    def without_key(self, side: Side, content: bytes) -> bytes:
+        """Mask, in an error or a header of a server, the key that was sent for the client."""
+        key = self._keys[side]
+        return content if key is None else masked(content.decode("latin-1"), key).encode("latin-1")
+
+    def passed_back(self, side: Side, headers: Iterable[tuple[bytes, bytes]]) -> Headers:
+        """Return the headers of an answer that the client is to see."""
+        lower = [(name.lower(), self.without_key(side, value)) for name, value in headers]
+        return [(name, value) for name, value in lower if name not in HERE and not name.startswith(PREFIX)]
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._client.close()
+
+    def _headers(self, side: Side, headers: Headers, *, by_name: bool) -> list[tuple[str, str]]:
+        key = self._keys[side]
+        own = key is None and not self._ours and (side == "cheap" or self._shares)
+        passed = [
+            (name.decode("latin-1"), value.decode("utf-8", "replace"))
+            for name, value in headers
+            if name not in HERE and not name.startswith(PREFIX) and (own or name not in SECRETS)
+        ]
+        passed.append(("accept-encoding", "identity"))
+        if key is None:
+            return passed
+        return [*passed, ("x-api-key", key) if by_name else ("authorization", f"Bearer {key}")]
 
 
 def ruling_headers(
@@ -83,8 +151,7 @@ def ruling_headers(
         if decision.lower is not None and decision.upper is not None:
             told["band"] = f"{decision.lower:.6g},{decision.upper:.6g}"
     told |= {"why": ruling.why, "missing": ", ".join(ruling.missing) or None, "fault": fault or ruling.fault}
-    if ruling.latched:
-        told["handoff"] = "restart" if ruling.restart else "resume"
+    told["handoff"] = ruling.handoff
     return [(PREFIX + name.encode(), _visible(value)) for name, value in told.items() if value is not None]
 
 
@@ -95,102 +162,6 @@ def _visible(value: object) -> bytes:
 
 LOGPROBS = {"logprobs": True, "top_logprobs": 0}
 """What asks for log-probabilities: some servers give none without the second, which asks for no alternatives."""
-
-_MODEL = re.compile(rb'"model"\s*:\s*"(?:[^"\\]|\\.)*"')
-
-
-class ClientGoneError(Exception):
-    """The client left before its request was whole."""
-
-
-async def read_body(receive: Receive, declared: str | None, most: int, patience: float) -> bytes:
-    """Read a request's body; one that is too long, or too slow, is refused as soon as that is known."""
-    too_long = RefusedError(413, f"the request has too many bytes; expected at most {most:,}")
-    if declared is not None and declared.isdigit() and len(declared) < 20 and int(declared) > most:
-        raise too_long
-    pieces: list[bytes] = []
-    size = 0
-    while True:
-        try:
-            async with asyncio.timeout(patience):
-                message = await receive()
-        except TimeoutError:
-            raise RefusedError(408, f"the request did not go on for {patience:g} seconds") from None
-        if message["type"] == "http.disconnect":
-            raise ClientGoneError
-        piece = message.get("body", b"")
-        size += len(piece)
-        if size > most:
-            raise too_long
-        if not message.get("more_body", False):
-            return b"".join([*pieces, piece]) if pieces else piece
-        pieces.append(piece)
-
-
-PATIENT = 8 * 2**20
-"""Bytes up to which a body is read a second time, by a parser that takes more and is slower."""
-
-
-def parse_object(raw: bytes) -> dict[str, Any]:
-    """Parse a request, which is an object; anything else is an error in words.
-
-    Examples
-    --------
-    >>> parse_object(b"[1]")
-    Traceback (most recent call last):
-        ...
-    bayes_tacit.gateway.server.exchange.RefusedError: the body is a list; expected a JSON object
-    """
-    try:
-        try:
-            content = orjson.loads(raw)
-        except orjson.JSONDecodeError:
-            if len(raw) > PATIENT:
-                raise
-            content = json.loads(raw)  # which knows half a pair of surrogates
-    except RecursionError:
-        raise RefusedError(400, "the body is nested too deeply; expected a JSON object") from None
-    except ValueError as error:
-        raise RefusedError(400, f"the body is not JSON ({str(error)[:120]}); expected a JSON object") from None
-    if not isinstance(content, dict):
-        raise RefusedError(400, f"the body is a {type(content).__name__}; expected a JSON object")
-    return content
-
-
-def outgoing(raw: bytes, body: Mapping[str, Any], changes: Mapping[str, Any], model: str | None) -> bytes:
-    r"""Return the body to send on: the very bytes that came, unless something has to be another.
-
-    Parameters
-    ----------
-    raw, body
-        What came, and the same parsed.
-    changes
-        Fields that are others; one that is None is left out.
-    model
-        The model's name there; None for what the client says.
-
-    Examples
-    --------
-    >>> raw = b'{"model": "any", "messages": [ ]}'
-    >>> outgoing(raw, json.loads(raw), {}, "small")
-    b'{"model":"small", "messages": [ ]}'
-    """
-    rename = model is not None and body.get("model") != model
-    if not changes:
-        if not rename:
-            return raw
-        # Inside a JSON text a quotation mark is escaped, so these bytes are a key or a value, and once means the key.
-        if isinstance(body.get("model"), str) and raw.count(b'"model"') == 1:
-            found = _MODEL.match(raw, raw.index(b'"model"'))
-            if found is not None:
-                return raw[: found.start()] + b'"model":' + json.dumps(model).encode() + raw[found.end() :]
-    content = {**body, **({"model": model} if rename else {}), **changes}
-    content = {key: value for key, value in content.items() if value is not None or key not in changes}
-    try:
-        return orjson.dumps(content)
-    except TypeError:
-        return json.dumps(content, separators=(",", ":")).encode()
-
 
 GONE = 499
 """The status that is logged where the client has left."""
@@ -207,36 +178,6 @@ _OVERFLOW = re.compile(
 )
 LARGE = 2**20
 """Bytes from which on a body is read in a thread."""
-
-
-@dataclass(frozen=True)
-class Asked:
-    """A request that was read: its bytes, the same parsed, and as a conversation.
-
-    Attributes
-    ----------
-    raw, body
-        What came.
-    messages
-        The conversation, None where there is none; with what went before, where the client left that to the server.
-    changes
-        Fields of the body that are others when it is sent on.
-    seen
-        What the conversation shows, where only what is new in it was read; then messages are not in the body.
-    """
-
-    raw: bytes
-    body: dict[str, Any]
-    messages: list[Message] | None
-    changes: dict[str, Any] = field(default_factory=dict)
-    seen: RequestView | None = None
-
-    def whole(self) -> Asked:
-        """Return it with all that came."""
-        if self.seen is None:
-            return self
-        body = parse_object(self.raw)
-        return replace(self, body=body, messages=CHAT.read(body), seen=None)
 
 
 class Service:
@@ -257,17 +198,13 @@ class Service:
     ) -> tuple[Asked, str | None]:
         """Read a request; return it, and the session that it goes on where it names an earlier answer."""
         name = named_in(headers) if protocol is CHAT else None
-        if (
-            name is not None
-            and (found := self._prefixes.read((scope, name), raw, self.sessions.engine.readers)) is not None
-        ):
+        found = None if name is None else self._prefixes.read((scope, name), raw, self.sessions.engine.readers)
+        if found is not None:
             return Asked(raw, found[0], None, seen=found[1]), None
         body = await asyncio.to_thread(parse_object, raw) if len(raw) > LARGE else parse_object(raw)
-        if protocol is not RESPONSES:
-            return Asked(raw, body, protocol.read(body)), None
-        if body.get("conversation") is not None:
+        last = body.get("previous_response_id") if protocol is RESPONSES else None
+        if protocol is RESPONSES and body.get("conversation") is not None:
             raise RefusedError(400, "conversation is kept by one server; expected the whole of it in input")
-        last = body.get("previous_response_id")
         if not isinstance(last, str):
             return Asked(raw, body, protocol.read(body)), None
         recalled = await self.storage.run(lambda: self.sessions.recalled(scope, last))
@@ -295,7 +232,7 @@ class Service:
                 lambda: self.sessions.begin(identity, messages, asked.body.get("tools"), features, task)
             )
         except (StoreDownError, InvalidDataError) as error:
-            self.metrics.add("tacit_faults_total", kind="store")
+            self.metrics.add("tacit_faults_total", "kind", "store")
             how = self.settings.store_down
             if how == "fail":
                 raise RefusedError(503, f"sessions cannot be read ({error}); nothing was sent on") from None
@@ -315,9 +252,9 @@ class Service:
         if ruling.shadow is not None and ruling.shadow.handoff_step == ruling.shadow.step:
             add("tacit_shadow_handoffs_total")
         if ruling.skipped:
-            add("tacit_skipped_messages_total", ruling.skipped)
+            add("tacit_skipped_messages_total", amount=ruling.skipped)
         if ruling.fault is not None:
-            add("tacit_faults_total", kind="router" if "router" in ruling.fault else "messages")
+            add("tacit_faults_total", "kind", "router" if "router" in ruling.fault else "messages")
         if ruling.missing:
             add("tacit_undecided_total")
         self._count_lost()
@@ -329,34 +266,24 @@ class Service:
         try:
             cost = await self.storage.run(lambda: self.sessions.replied(ticket, side, reply, **about))
         except (StoreDownError, InvalidDataError):
-            self.metrics.add("tacit_faults_total", kind="store")
+            self.metrics.add("tacit_faults_total", "kind", "store")
         else:
             if cost:
-                self.metrics.add("tacit_cost_total", cost, side=side)
+                self.metrics.add("tacit_cost_total", "side", side, amount=cost)
         if reply is not None and reply.usage is not None:
-            for kind in ("prompt", "completion"):
-                self.metrics.add("tacit_tokens_total", getattr(reply.usage, kind), side=side, kind=kind)
+            for kind, count in zip(("prompt", "completion"), reply.usage[:2], strict=True):
+                self.metrics.add("tacit_tokens_total", "side", side, "kind", kind, amount=count)
         self._count_lost()
 
     def _count_lost(self) -> None:
         """Count lines that the log had no room for."""
         if self.sessions.lost_lines:
-            self.metrics.add("tacit_faults_total", self.sessions.lost_lines, kind="log")
+            self.metrics.add("tacit_faults_total", "kind", "log", amount=self.sessions.lost_lines)
             self.sessions.lost_lines = 0
 
 
 class Exchange:
-    """One request on its way to a server and back.
-
-    Parameters
-    ----------
-    desk, protocol
-        What it is served with, and what the client speaks.
-    scope
-        The request, as ASGI has it.
-    asked, ticket
-        What it asks, and what was decided; no ticket for what is no conversation.
-    """
+    """One request on its way to a server and back; it has no ticket where it is no conversation."""
 
     def __init__(self, desk: Service, protocol: Protocol, scope: Scope, asked: Asked, ticket: Ticket | None) -> None:
         self.desk, self.protocol, self.asked, self.ticket = desk, protocol, asked, ticket
@@ -441,7 +368,7 @@ class Exchange:
             why = "has too short a context" if full else f"answered {answer.status}"
         self.fault = f"{other.title()} stood in: {self.side.title()}'s server {why}"
         self.side = other
-        self.desk.metrics.add("tacit_fallbacks_total", side=other)
+        self.desk.metrics.add("tacit_fallbacks_total", "side", other)
         return await self._post(), b""
 
     async def _post(self) -> aiohttp.ClientResponse:
@@ -475,7 +402,7 @@ class Exchange:
 
     async def _pass_back(self, answer: aiohttp.ClientResponse, beginning: bytes, send: Send) -> None:
         self.status = answer.status
-        self.desk.metrics.took("tacit_first_byte_seconds", self._seconds(), side=self.side)
+        self.desk.metrics.took("tacit_first_byte_seconds", self._seconds(), "side", self.side)
         self.is_stream = answer.content_type == "text/event-stream"
         failed = answer.status >= 400
         headers = [*self.desk.upstreams.passed_back(self.side, answer.raw_headers), *self._told()]
@@ -503,10 +430,9 @@ class Exchange:
             self.room = -1
         await self._done(None, self.status)
         rest = b"".join(held)
-        await send({"type": "http.response.body", "body": self._masked(rest) if failed else rest})
-
-    def _masked(self, content: bytes) -> bytes:
-        return self.desk.upstreams.without_key(self.side, content)
+        await send(
+            {"type": "http.response.body", "body": self.desk.upstreams.without_key(self.side, rest) if failed else rest}
+        )
 
     def _reply(self) -> Reply:
         """Read what came, whole or cut; where nobody counted tokens, four letters are taken for one."""
@@ -529,9 +455,9 @@ class Exchange:
             # What it says may repeat what was asked, or a key; the client has read it.
             fault, status = fault or "ended with an error", CUT
         if fault is not None and status != GONE:
-            self.desk.metrics.add("tacit_faults_total", kind="upstream")
-        self.desk.metrics.add("tacit_requests_total", side=self.side, status=status)
-        self.desk.metrics.took("tacit_answer_seconds", self._seconds(), side=self.side)
+            self.desk.metrics.add("tacit_faults_total", "kind", "upstream")
+        self.desk.metrics.add("tacit_requests_total", "side", self.side, "status", status)
+        self.desk.metrics.took("tacit_answer_seconds", self._seconds(), "side", self.side)
         ticket, sessions = self.ticket, self.desk.sessions
         if known is not None and known.stored is not None and fault is None and ticket is not None:
             with suppress(StoreDownError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from ipaddress import ip_address
 from urllib.parse import urlsplit
@@ -24,22 +25,11 @@ STORE_DOWN = ("fail", "cheap", "strong")
 
 @dataclass(frozen=True)
 class Upstream:
-    """One of the two models.
+    """One of the two models."""
 
-    Attributes
-    ----------
-    url
-        Base address of its server, such as http://127.0.0.1:8000/v1.
-    model
-        The model's name there; by default what the client says.
-    key_variable
-        Environment variable with the key to send; by default the client's own key.
-    price
-        As `Price.parse` reads it.
-    speaks
-        The protocols that it understands, of "chat", "responses" and "messages".
-    """
-
+    # Base address of its server, such as http://127.0.0.1:8000/v1; the model's name there, by default what the client
+    # says; the environment variable with the key to send, by default the client's own; the price, as `Price.parse`
+    # reads it; the protocols that it understands.
     url: str
     model: str | None = None
     key_variable: str | None = None
@@ -62,33 +52,19 @@ class Upstream:
 
 @dataclass(frozen=True)
 class Limits:
-    """What bounds a request.
+    """What bounds a request."""
 
-    Attributes
-    ----------
-    body
-        Bytes of a request.
-    copied
-        Bytes of a reply that are read for tokens and log-probabilities; a longer one is passed on all the same.
-    reading
-        Seconds within which a client has to send its headers, and each next piece of a body.
-    connecting, silence
-        Seconds to reach a server, and between two pieces of its reply, the first included.
-    store
-        Seconds that the store of sessions may take.
-    drain
-        Seconds that requests have to end when the gateway is stopped.
-    sessions, idle
-        Sessions that are kept of one key, and seconds until an idle one is forgotten.
-    """
-
+    # Bytes of a request, and of a reply that are read for tokens; a longer one is passed on all the same.
     body: int = 64 * 2**20
     copied: int = 16 * 2**20
+    # Seconds for a client to send its headers and each next piece, to reach a server, between two pieces of a reply.
     reading: float = 30.0
     connecting: float = 10.0
     silence: float = 600.0
+    # Seconds that the store may take, and that requests have to end when the gateway is stopped.
     store: float = PATIENCE
     drain: float = 10.0
+    # Sessions that are kept of one key, and seconds until an idle one is forgotten.
     sessions: int = MOST
     idle: float = IDLE
 
@@ -102,20 +78,11 @@ class Limits:
 
 @dataclass(frozen=True)
 class Doors:
-    """Who may come in.
-
-    Attributes
-    ----------
-    client_keys
-        Environment variable with the keys of clients, commas between them; they are ours, and go to no server.
-    admin_key
-        Environment variable with the key for /metrics, /admin and everybody's sessions.
-    open
-        Whether to listen to other machines without keys of clients.
-    """
+    """Who may come in: environment variables with clients' keys (ours, which go to no server) and the operator's."""
 
     client_keys: str | None = None
     admin_key: str | None = None
+    # Whether to listen to other machines without keys of clients.
     open: bool = False
 
     def check(self, host: str) -> None:
@@ -135,42 +102,14 @@ class Doors:
 
 def is_loopback(host: str) -> bool:
     """Return whether only this machine reaches an address."""
-    try:
+    with suppress(ValueError):
         return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
+    return False
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Everything that a worker needs to serve.
-
-    Attributes
-    ----------
-    router, shadow, canary
-        Paths of router files; without a router, `default_router()` decides.
-    cheap, strong
-        The two models.
-    plan
-        Which share of sessions is explored, or decided by `canary`.
-    handoff
-        "resume" or "restart", in place of what the router file says.
-    fallback
-        Who may stand in, see `FALLBACKS`; a header tells where it did.
-    logprobs
-        Whether Cheap is asked for log-probabilities where the client does not.
-    log, state
-        Path of the log; where sessions are kept, as `open_store` takes it.
-    store_down
-        What comes of a request whose session can be neither read nor written, see `STORE_DOWN`.
-    limits, doors
-        What bounds a request, and who may come in.
-    telemetry
-        Whether OpenTelemetry watches requests and calls.
-    workers
-        How many processes serve.
-    counters
-        A file in which workers add up their counters.
+    """Everything that a worker needs to serve; `bayes-tacit serve --help` says what each is.
 
     Examples
     --------
@@ -195,7 +134,7 @@ class Settings:
     doors: Doors = field(default_factory=Doors)
     telemetry: bool = False
     workers: int = 1
-    counters: str | None = None
+    counters: str | None = None  # a file in which workers add up what they count
 
     def __post_init__(self) -> None:
         """Check what goes together."""
@@ -206,9 +145,8 @@ class Settings:
         if self.handoff is not None:
             validate.choice("handoff", self.handoff, HANDOFFS)
         if (self.plan.canary > 0) != (self.canary is not None):
-            raise InvalidDataError(
-                "a router file and a share above 0, both or neither", field="canary", value=self.canary
-            )
+            expected = "a router file and a share above 0, both or neither"
+            raise InvalidDataError(expected, field="canary", value=self.canary)
         validate.whole("workers", self.workers, 1, 256)
         if self.workers > 1 and self.state is None:
             raise InvalidDataError("a store, with --state, that all workers share", field="state", value=None)
