@@ -114,18 +114,14 @@ def _stepped(trial: Trial, event: Event) -> None:
 
 @dataclass(frozen=True)
 class Value:
-    """What a router comes to.
+    """What a router comes to, a session: doubly robust estimates of success and cost, each with lower and upper end.
 
     Attributes
     ----------
-    name
-        Of the router.
     sessions, alike
         Sessions that say something of it, and those of them in which was done what it would do.
     supported
         The share of tasks on which somebody does, sometimes, what it would do; below 1 the log cannot tell of the rest.
-    success, cost
-        Doubly robust, a session: estimate, lower and upper end.
     weighted
         Success by inverse probabilities alone.
     """
@@ -141,16 +137,9 @@ class Value:
 
 @dataclass(frozen=True)
 class Difference:
-    """By how much the second router's success is above the first's, with its interval.
+    """By how much the second router's success and cost are above the first's: estimate, lower and upper end.
 
-    Attributes
-    ----------
-    first, second
-        Names.
-    success, cost
-        Estimate, lower and upper end.
-    more
-        How many more explored sessions it may take to tell them apart; None if they are.
+    `more` is how many more explored sessions it may take to tell them apart; None if they are.
     """
 
     first: str
@@ -162,16 +151,10 @@ class Difference:
 
 @dataclass(frozen=True)
 class RouterComparison:
-    """What `compare_routers` found.
+    """What `compare_routers` found in sessions with a known outcome, some of them explored.
 
-    Attributes
-    ----------
-    sessions, explored
-        Sessions with a known outcome, and those that were drawn to be served otherwise than by the router.
-    values
-        Of Cheap to the end, Strong from the start, and each router.
-    differences
-        Of each router from the first.
+    There are values of Cheap to the end, Strong from the start, and each router, and differences of each router from
+    the first. Explored are those that were drawn to be served otherwise than by the router.
     """
 
     sessions: int

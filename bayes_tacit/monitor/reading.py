@@ -70,19 +70,9 @@ NAMES = tuple(field.name for field in fields(Record))
 
 
 class Records:
-    """The sessions of a log, by scope and name.
+    """The sessions of a log, by scope and name: `most` in memory, the others in a file of its own, at `path`.
 
-    Parameters
-    ----------
-    path
-        A file of its own for those that are not in memory; thrown away by whoever made it.
-    most
-        How many are held in memory.
-
-    Attributes
-    ----------
-    seconds
-        By side, how many answers took so long, in bins each a tenth longer than the one before.
+    `seconds` counts by side how many answers took so long, in bins each a tenth longer than the one before.
 
     Examples
     --------
@@ -131,8 +121,7 @@ class Records:
 
     def one(self, query: str, values: tuple[object, ...] = ()) -> tuple[Any, ...]:
         """Return the one row that a query has."""
-        row: tuple[Any, ...] = self._base.execute(query, values).fetchone()
-        return row
+        return self.rows(query, values).fetchone()
 
     def close(self) -> None:
         """Close the file."""
@@ -155,12 +144,9 @@ Verdict = Literal["alike", "higher", "lower", "both"]
 
 
 class Counts:
-    """Counts of values below, at and between training quantiles; memory does not grow with the log.
+    """Counts of values below, at and between training quantiles, one for each of `router.ranges.PROBABILITIES`.
 
-    Parameters
-    ----------
-    quantiles
-        Of training, one for each of `bayes_tacit.router.ranges.PROBABILITIES`.
+    Memory does not grow with the log.
 
     Examples
     --------
@@ -227,23 +213,10 @@ class Counts:
 class Drift:
     """One feature or diagnostic beside its training quantiles.
 
-    Attributes
-    ----------
-    kind, name
-        Which.
-    n, sessions
-        How many values, of how many sessions.
-    training
-        Training quantiles.
-    shares
-        The share of values up to each of them.
-    higher, lower
-        By how much of all values they lie higher or lower than in training, at least: the gap between the two
-        distribution functions that the quantiles prove.
-    outside
-        The share outside of all that training had.
-    limit
-        What such a gap has to exceed to be more than chance.
+    `n` values of so many `sessions`, the `training` quantiles, and `shares` of values up to each of them. `higher` and
+    `lower` are by how much of all values they lie higher or lower than in training, at least: the gap between the two
+    distribution functions that the quantiles prove; `outside` the share beyond all that training had. A gap has to
+    exceed `limit` to be more than chance.
     """
 
     kind: Kind
@@ -362,15 +335,8 @@ class Event:
 class Lines:
     """The events of a log, one at a time; `cut` counts the lines that a crash or a full disk cut short.
 
-    Parameters
-    ----------
-    path
-        The log. It may still be written to: what is not a whole line yet is left out.
-
-    Raises
-    ------
-    FileFormatError
-        With file and line, where something is no event of a session.
+    It may still be written to: what is not a whole line yet is left out. Where something is no event of a session, that
+    is a `FileFormatError` with file and line.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -404,19 +370,7 @@ ERRORS = 400
 
 @dataclass
 class Training:
-    """Counts of what sessions of one router had, beside its training quantiles.
-
-    Attributes
-    ----------
-    router
-        Whose sessions count.
-    ranges
-        Its training quantiles; by default those that it carries.
-    features, diagnostics
-        Counts by name.
-    feature_sessions, diagnostic_sessions
-        How many sessions had some.
-    """
+    """Counts of what sessions of one router had, beside its training quantiles, by default those that it carries."""
 
     router: Router
     ranges: Ranges | None = None

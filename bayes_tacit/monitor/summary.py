@@ -51,18 +51,10 @@ def share_interval(count: int, of: int, probability: float = PROBABILITY) -> tup
 def ratio_interval(
     n: int, sums: tuple[float, float], squares: tuple[float, float, float], probability: float = PROBABILITY
 ) -> tuple[float, float]:
-    """Compute the interval of a ratio of two totals over independent sessions, by linearization.
+    """Compute the interval of a ratio of two totals over `n` independent sessions, by linearization.
 
-    Parameters
-    ----------
-    n
-        How many sessions.
-    sums
-        Totals above and below the line.
-    squares
-        Sums over sessions of the square above, of the product, and of the square below.
-    probability
-        Mass of the interval.
+    `sums` are the totals above and below the line; `squares` sums over sessions of the square above, of the product,
+    and of the square below.
 
     Examples
     --------
@@ -90,19 +82,7 @@ FEW_DAYS = 3
 
 @dataclass(frozen=True)
 class Spent:
-    """What was spent, in the unit of the prices.
-
-    Attributes
-    ----------
-    cheap_calls, strong_calls
-        Turns that each side made.
-    cost
-        Realized.
-    strong_cost
-        What the same turns would have cost with Strong alone.
-    ratio, lower, upper
-        One over the other, with its 95% interval over sessions.
-    """
+    """Turns that each side made, their cost, that with Strong alone, and the one over the other with its interval."""
 
     cheap_calls: int
     strong_calls: int
@@ -130,26 +110,12 @@ class Succeeded:
 
 @dataclass(frozen=True)
 class Bin:
-    """Sessions with like scores, and what came of them.
+    """Sessions with like scores, and the share that succeeded, or failed under "Cheap to the end", with its interval.
 
     q(t) is the probability that Strong succeeds and that a handoff is due by step t. So of sessions that were handed
     off at t a share of at least q(t) should succeed, and of those that Cheap served to the end at least the last q(t)
-    should fail: where a handoff was due, Cheap fails.
-
-    Attributes
-    ----------
-    group
-        "handed off" or "Cheap to the end".
-    n
-        How many sessions.
-    least, most, score
-        Their scores: from, to, and the mean.
-    pi
-        Mean incidence: how likely Strong was to succeed at all; None if the policy has none.
-    share, lower, upper
-        The share that succeeded, or failed under "Cheap to the end", with its 99% interval.
-    exceeded
-        Whether the score is a probability and above all of that interval.
+    should fail: where a handoff was due, Cheap fails. `exceeded` says that the score is a probability and above all of
+    the interval; `pi` is the mean incidence, None if the policy has none.
     """
 
     group: str
@@ -235,20 +201,18 @@ def spent(records: Records) -> Spent:
     sums = ("cheap_calls", "strong_calls", "cost", "strong_cost", "cost * cost", "cost * strong_cost")
     wanted = ", ".join(f"sum({one})" for one in (*sums, "strong_cost * strong_cost"))
     n, cheap, strong, cost, alone, *squares = records.one(f"SELECT count(*), {wanted} FROM record")
-    lower, upper = ratio_interval(n, (cost, alone), (squares[0], squares[1], squares[2]))
-    return Spent(cheap, strong, cost, alone, cost / alone if alone else math.nan, lower, upper)
+    ends = ratio_interval(n, (cost, alone), (squares[0], squares[1], squares[2]))
+    return Spent(cheap, strong, cost, alone, cost / alone if alone else math.nan, *ends)
 
 
 def success(records: Records) -> list[Succeeded]:
     """Compute success by group."""
     found = []
+    wanted = "count(*), count(success), total(success), total(cost), total(strong_cost)"
     for group, condition in GROUPS.items():
-        n, known, good, cost, alone = records.one(
-            "SELECT count(*), count(success), total(success), total(cost), total(strong_cost) FROM record "
-            f"WHERE {condition}"
-        )
+        n, known, good, *costs = records.one(f"SELECT {wanted} FROM record WHERE {condition}")
         share, ends = good / known if known else math.nan, share_interval(int(good), known)
-        found.append(Succeeded(group, n, known, int(good), share, *ends, cost=cost, strong_cost=alone))
+        found.append(Succeeded(group, n, known, int(good), share, *ends, *costs))
     return found
 
 
@@ -331,45 +295,30 @@ class Summary:
 
     Attributes
     ----------
-    log
-        The file.
-    lines, cut
-        How many lines it has, and how many of them were cut short and left out.
-    sessions, handed
-        How many sessions there were, and how many of them were handed off.
-    first, last
-        Times of the first and the last line, in seconds since 1970.
-    requests, steps
-        Totals.
+    log, lines, cut
+        The file, how many lines it has, and how many of them were cut short and left out.
+    sessions, handed, requests, steps, first, last
+        Totals; times of the first and the last line, in seconds since 1970.
     handoff_steps
         How many were handed off at each checkpoint; -1 is before the first step.
-    spent
-        What was spent, and what Strong alone would have cost.
-    success
-        Of all, of those that Cheap served to the end, and of those that were handed off.
-    calibration
-        Scores against outcomes, see `bayes_tacit.monitor.summary.Bin`.
-    drifts
-        Features and diagnostics against training; none without a router file.
-    compared
-        What the router in shadow would have done; none without one.
+    spent, success
+        What was spent, and what Strong alone would have cost; success of all, and by who served.
+    calibration, drifts, compared
+        Scores against outcomes; features and diagnostics against training (none without a router file); what the
+        router in shadow would have done.
     period, periods
         Seconds of a day or an hour, and what came of sessions that began in each, the latest last.
-    latencies
-        How long answers took, by side.
-    served
-        Sessions by router and way to serve.
-    routers_compared
-        What routers come to by the probabilities with which sessions were drawn; None where that was not asked for.
+    latencies, served
+        How long answers took, by side; sessions by router and way to serve.
     faults, missing, errors, fallbacks
         Requests with a fault of router or extractor, without something that the router needs, with an error of a
         server, and those that the other side served.
-    routers
-        What decided, by fingerprint, in words; `router` is the one that scores and drift are of.
-    others
-        Sessions of other routers than that one.
+    routers, router, others
+        What decided, by fingerprint, in words; the one that scores and drift are of; sessions of other routers.
     latest
         The sessions that were heard of last.
+    routers_compared
+        What routers come to by the probabilities with which sessions were drawn; None where that was not asked for.
     """
 
     log: str
@@ -519,17 +468,13 @@ def _summary(
         raise FileFormatError(f"{lines.path}: holds no session; expected {EXPECTED}")
     chosen = _chosen(records, lines, training)
     period, spans = periods(records)
-    others = records.one("SELECT count(*) FROM record WHERE router IS NOT ?", (chosen,))[0] if chosen else 0
+    recent = records.rows(f"SELECT * FROM record ORDER BY last DESC, session LIMIT {latest}")
+    names = ("sessions", "handed", "first", "last", "requests", "steps", "faults", "missing", "errors", "fallbacks")
     return Summary(
         log=str(lines.path),
         lines=lines.read,
         cut=lines.cut,
-        sessions=counts[0],
-        handed=counts[1],
-        first=counts[2],
-        last=counts[3],
-        requests=counts[4],
-        steps=counts[5],
+        **dict(zip(names, counts, strict=True)),
         handoff_steps=handoff_steps(records),
         spent=spent(records),
         success=success(records),
@@ -540,16 +485,10 @@ def _summary(
         periods=spans,
         latencies=latencies(records),
         served=served(records),
-        faults=counts[6],
-        missing=counts[7],
-        errors=counts[8],
-        fallbacks=counts[9],
         routers=routers,
         router=chosen,
-        others=others,
-        latest=[
-            Record(*row) for row in records.rows(f"SELECT * FROM record ORDER BY last DESC, session LIMIT {latest}")
-        ],
+        others=records.one("SELECT count(*) FROM record WHERE router IS NOT ?", (chosen,))[0] if chosen else 0,
+        latest=[Record(*row) for row in recent],
     )
 
 
