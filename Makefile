@@ -50,7 +50,7 @@ studies: .venv/test.installed
 
 # One replicate of every study, computed again; `make test` leaves out those that take long.
 test-studies: .venv/test.installed
-	$(BIN)/python -m pytest --studies tests/simulations/test_studies_committed.py
+	$(BIN)/python -m pytest --study tests/simulations/test_studies_committed.py
 
 # Plays with a real language model on this machine: builds llama.cpp, which takes some minutes.
 test-llm: .venv/llm.installed

@@ -9,7 +9,6 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import attack_tier
 import numpy as np
 import pytest
 import quick_tier
@@ -33,8 +32,8 @@ settings.register_profile("quick", deadline=None, derandomize=True, max_examples
 settings.register_profile("explore", deadline=None)
 settings.load_profile("repeatable")
 
-STUDIES = "--studies"
-"""The tier of studies: with this option what is marked `study` runs too."""
+TIERS = {"attack": "try every attack, and print figures", "study": "compute replicates of studies that take long, too"}
+"""Marks whose tests run only with the option of that name; `record_property("figure", line)` is a line of figures."""
 
 LONGEST_FILES = (
     "test_notebooks.py",
@@ -52,20 +51,26 @@ LONGEST_FILES = (
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    attack_tier.add_option(parser)
-    parser.addoption(STUDIES, action="store_true", help="compute replicates of studies that take long, too")
+    for mark, what in TIERS.items():
+        parser.addoption(f"--{mark}", action="store_true", help=what)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    attack_tier.leave_out(config, items)
-    attack_tier.leave_out(config, items, STUDIES, "study")
+    absent = {mark for mark in TIERS if not config.getoption(f"--{mark}")}
+    left_out = [item for item in items if any(item.get_closest_marker(mark) for mark in absent)]
+    config.hook.pytest_deselected(items=left_out)
     # A worker takes whole files: with the longest at the end the others would wait for it.
     place = {name: number for number, name in enumerate(LONGEST_FILES)}
-    items.sort(key=lambda item: place.get(item.path.name, len(place)))
+    kept = [item for item in items if item not in set(left_out)]
+    items[:] = sorted(kept, key=lambda item: place.get(item.path.name, len(place)))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    attack_tier.print_figures(terminalreporter)
+    reports = (report for outcome in ("passed", "failed") for report in terminalreporter.stats.get(outcome, []))
+    lines = sorted(str(line) for report in reports for kind, line in report.user_properties if kind == "figure")
+    if lines:
+        terminalreporter.section("figures")
+        terminalreporter.write("\n".join([*lines, ""]))
 
 
 def pytest_configure(config: pytest.Config) -> None:

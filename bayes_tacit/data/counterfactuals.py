@@ -1,13 +1,15 @@
 """Counterfactuals: what would have come of handing off at each step, so that any permanent handoff is a look-up.
 
-What comes of restarting a task with Strong, paired rollouts say exactly.
+What comes of restarting a task with Strong, paired rollouts say exactly. Files are tables (`.csv`, `.parquet`) or the
+dataset (`.nc`).
 """
 
 from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -15,13 +17,20 @@ import numpy.typing as npt
 import pandas as pd
 import xarray as xr
 
-from bayes_tacit.data import counterfactual_files
-from bayes_tacit.data.costs import CostModel, LoggedCost, Outcomes, TokenCost
-from bayes_tacit.data.counterfactual_files import as_floats, assemble, with_costs
+from bayes_tacit import validate
+from bayes_tacit.data.costs import CostModel, LoggedCost, Outcomes, TokenCost, cost_of_calls
 from bayes_tacit.data.episodes import Episodes
-from bayes_tacit.data.layout import as_list, carried_variables, plain
-from bayes_tacit.data.timing import NEVER, Handoff, as_steps
+from bayes_tacit.data.formats import check_netcdf, write_netcdf
+from bayes_tacit.data.layout import MISSING, as_ids, as_list, carried_variables, plain, refuse
+from bayes_tacit.data.timing import DEFAULT_HANDOFF, HANDOFFS, NEVER, Handoff, as_steps
 from bayes_tacit.errors import FileFormatError, InvalidDataError, TacitWarning
+from bayes_tacit.files import as_path, atomic_path, regular_file
+
+BY_HANDOFF = ("success", "cost", "cheap_calls", "strong_calls")
+OPTIONAL = ("proposal_cost", "played")
+BY_EPISODE = ("never_success", "never_cost", "never_calls")
+KIND = "kind"
+"""The column of a table that says what kind of handoff it is about; a dataset says it in its attribute `handoff`."""
 
 
 class Counterfactuals:
@@ -71,19 +80,10 @@ class Counterfactuals:
     array([10.,  2.])
     """
 
-    __slots__ = ("_dataset", "_n_steps", "_played", "_proposal_table", "_table")
-
-    _dataset: xr.Dataset
-    _n_steps: np.ndarray
-    _played: np.ndarray | None
-    _table: np.ndarray
-    _proposal_table: np.ndarray | None
-
     def __init__(self, dataset: xr.Dataset) -> None:
-        self._dataset = counterfactual_files.conform(dataset)
-        self._n_steps = counterfactual_files.n_steps(self._dataset)
-        self._table, self._proposal_table = counterfactual_files.lookup_tables(self._dataset)
-        self._played = self._dataset["played"].values if "played" in self._dataset else None
+        self._dataset = _conform(dataset)
+        self._n_steps = _n_steps(self._dataset)
+        self._table, self._proposal_table = _lookup_tables(self._dataset)
 
     @classmethod
     def from_calls(
@@ -115,17 +115,17 @@ class Counterfactuals:
         played
             (episode, handoff), 0 where a handoff was not played and may not be looked up; by default all were.
         """
+        inside = ~np.isnan(np.atleast_2d(_floats("success", success)))
+        if cheap_calls is None:
+            cheap_calls = np.where(inside, np.arange(inside.shape[1]), np.nan)
         arrays = {"success": success, "strong_calls": strong_calls, "never_success": never_success}
+        arrays |= {
+            "cheap_calls": cheap_calls,
+            "never_calls": inside.sum(axis=1) if never_calls is None else never_calls,
+        }
         arrays |= {} if played is None else {"played": played}
-        values = {name: counterfactual_files.as_floats(name, given) for name, given in arrays.items()}
-        inside = ~np.isnan(np.atleast_2d(values["success"]))
-        values["cheap_calls"] = counterfactual_files.as_floats(
-            "cheap_calls", np.where(inside, np.arange(inside.shape[1]), np.nan) if cheap_calls is None else cheap_calls
-        )
-        values["never_calls"] = counterfactual_files.as_floats(
-            "never_calls", inside.sum(axis=1) if never_calls is None else never_calls
-        )
-        return cls(counterfactual_files.with_costs(counterfactual_files.assemble(episode, values), cost))
+        values = {name: _floats(name, given) for name, given in arrays.items()}
+        return cls(_with_costs(_assemble(episode, values), cost))
 
     @classmethod
     def from_restarts(
@@ -163,7 +163,7 @@ class Counterfactuals:
         >>> table.table()[1, 0, [0, 1, 2, -1]]                  # cost of handing off at steps 0, 1, 2, and never
         array([30., 31., 32., 10.])
         """
-        return cls(from_pairs(episodes, strong_steps, cost).assign_attrs(handoff="restart"))
+        return cls(_from_pairs(episodes, strong_steps, cost).assign_attrs(handoff="restart"))
 
     @classmethod
     def from_frame(cls, table: pd.DataFrame, *, cost: CostModel | None = None) -> Counterfactuals:
@@ -178,17 +178,9 @@ class Counterfactuals:
         cost
             What calls cost.
 
-        Examples
-        --------
-        >>> table = pd.DataFrame({
-        ...     "episode": ["a", "a", "a"], "handoff": [0, 1, None], "success": [1, 1, 0],
-        ...     "cheap_calls": [0, 1, 2], "strong_calls": [2, 2, 0], "cost": [6, 7, 2],
-        ... })
-        >>> Counterfactuals.from_frame(table)
-        <Counterfactuals: 1 episode, handoffs at steps 0 to 1 or never; Pure Cheap 0.0%, Pure Strong 100.0%>
         """
-        dataset = counterfactual_files.from_frame(table, with_cost=cost is None)
-        return cls(dataset if cost is None else counterfactual_files.with_costs(dataset, cost))
+        dataset = _from_frame(table, with_cost=cost is None)
+        return cls(dataset if cost is None else _with_costs(dataset, cost))
 
     @classmethod
     def read(cls, path: str | os.PathLike[str], *, cost: CostModel | None = None) -> Counterfactuals:
@@ -201,7 +193,13 @@ class Counterfactuals:
         cost
             What calls cost, for a table without a column `cost`. Where the file says costs, those count.
         """
-        content = counterfactual_files.read_counterfactuals(path)
+        file, (name, reads, _) = as_path(path), _form(path)
+        regular_file(file, f"counterfactuals, {', '.join(FORMS)}")
+        try:
+            content = reads(file)
+        except Exception as error:
+            first = repr(str(error).strip().partition("\n")[0])[1:-1]
+            raise FileFormatError(f"{file}: cannot be read as {name} ({first})") from error
         try:
             if isinstance(content, pd.DataFrame):
                 return cls.from_frame(content, cost=None if "cost" in content else cost)
@@ -214,27 +212,32 @@ class Counterfactuals:
 
         Only `.csv` does not say whether ids are numbers or text: ids that look like numbers come back as numbers.
         """
-        counterfactual_files.write_counterfactuals(self._dataset, path)
+        _, _, writes = _form(path)
+        with atomic_path(as_path(path)) as temporary:
+            writes(self, temporary)
 
     def to_frame(self) -> pd.DataFrame:
-        """Return the table that `from_frame` takes: one row for each episode and handoff.
-
-        Examples
-        --------
-        >>> from bayes_tacit.data.costs import StepCost
-        >>> Counterfactuals.from_calls(
-        ...     ["a"], success=[[1, 0]], strong_calls=[[2, 1]], never_success=[0], cost=StepCost(1, 3)
-        ... ).to_frame()
-          episode  handoff  success  cost  cheap_calls  strong_calls  proposal_cost
-        0       a        0      1.0   6.0          0.0           2.0            1.0
-        1       a        1      0.0   4.0          1.0           1.0            1.0
-        2       a     <NA>      0.0   2.0          2.0           0.0            0.0
-        """
-        return counterfactual_files.to_frame(self._dataset)
+        """Return the table that `from_frame` takes: one row for each episode and handoff."""
+        data = self._dataset
+        ids = data["episode"].values
+        episode, handoff = np.nonzero(~np.isnan(data["success"].values))
+        names = [*BY_HANDOFF, *(name for name in OPTIONAL if name in data)]
+        never = dict(zip(("success", "cost", "cheap_calls"), BY_EPISODE, strict=True))
+        columns = {}
+        for name in names:
+            of_cheap = data[never[name]].values if name in never else np.zeros(len(ids))
+            columns[name] = np.concatenate([data[name].values[episode, handoff], of_cheap])
+        position = np.concatenate([episode, np.arange(len(ids))])
+        step = pd.array(np.concatenate([handoff, np.full(len(ids), -1)]), dtype="Int64")
+        step[len(handoff) :] = pd.NA
+        table = pd.DataFrame({"episode": ids[position], "handoff": step, **columns})
+        if data.attrs["handoff"] != DEFAULT_HANDOFF:
+            table[KIND] = data.attrs["handoff"]
+        return table.iloc[np.argsort(position, kind="stable")].reset_index(drop=True)
 
     def with_cost(self, cost: CostModel) -> Counterfactuals:
         """Return the same outcomes at the costs that a model puts on their calls."""
-        return Counterfactuals(counterfactual_files.with_costs(self._dataset, cost))
+        return Counterfactuals(_with_costs(self._dataset, cost))
 
     def restarted(self, cost: CostModel | None = None) -> Counterfactuals:
         """Return what would come of the same handoffs if each restarted the task with Strong.
@@ -246,18 +249,10 @@ class Counterfactuals:
         cost
             What calls cost; by default, a Cheap step costs what `proposal_cost` says of it.
 
-        Examples
-        --------
-        >>> from bayes_tacit.data.costs import StepCost
-        >>> resumed = Counterfactuals.from_calls(
-        ...     ["a"], success=[[1, 0]], strong_calls=[[4, 1]], never_success=[0], cost=StepCost(1, 3)
-        ... )
-        >>> resumed.outcomes_at([1]).cost, resumed.restarted().outcomes_at([1]).cost
-        (array([4.]), array([13.]))
         """
         if self.handoff == "restart":
             return self if cost is None else self.with_cost(cost)
-        return Counterfactuals(restarted(self._dataset, cost).assign_attrs(handoff="restart"))
+        return Counterfactuals(_restarted(self._dataset, cost).assign_attrs(handoff="restart"))
 
     @property
     def handoff(self) -> Handoff:
@@ -305,15 +300,8 @@ class Counterfactuals:
         table = self.table(discards_proposal=discards_proposal)
         if steps.shape != (len(self),):
             raise InvalidDataError(f"({len(self)},), one for each episode", field="shape of handoff", value=steps.shape)
-        late = steps > self._n_steps
-        if late.any():
-            first = int(late.argmax())
-            raise InvalidDataError(
-                f"at most {self._n_steps[first]}, the length of its Cheap rollout",
-                episode=plain(self.ids[first]),
-                field="handoff",
-                value=int(steps[first]),
-            )
+        most = "at most {}, the length of its Cheap rollout"
+        refuse(steps > self._n_steps, lambda at: most.format(self._n_steps[at]), "handoff", self.ids, steps)
         self.check_played(np.arange(len(self)), steps)
         # Never is -1, the last column.
         success, cost, cheap, strong = table[:, np.arange(len(self)), steps]
@@ -334,19 +322,13 @@ class Counterfactuals:
         InvalidDataError
             With the first episode and step that was not played.
         """
-        if self._played is None:
+        if "played" not in self._dataset:
             return
         rows, steps = np.broadcast_arrays(np.asarray(episode, dtype=int), np.asarray(handoff, dtype=int))
         inside = (steps >= 0) & (steps < self._n_steps[rows])
-        missing = inside & (self._played[rows, np.where(inside, steps, 0)] == 0)
-        if missing.any():
-            first = int(missing.argmax())
-            raise InvalidDataError(
-                "one that was played: play it, or choose among those that were",
-                episode=plain(self.ids[rows[first]]),
-                field="handoff",
-                value=int(steps[first]),
-            )
+        missing = inside & (self._dataset["played"].values[rows, np.where(inside, steps, 0)] == 0)
+        expected = "one that was played: play it, or choose among those that were"
+        refuse(missing.ravel(), expected, "handoff", self.ids[rows.ravel()], steps.ravel())
 
     def table(self, *, discards_proposal: bool = False) -> np.ndarray:
         """Return everything in one array: (variable, episode, handoff).
@@ -387,12 +369,9 @@ class Counterfactuals:
             ("n_steps", out.n_steps, episodes.n_steps),
             ("never_success", out.dataset["never_success"].values, cheap),
         ):
-            differs = ours != theirs
-            if differs.any():
-                first = int(differs.argmax())
-                expected = f"{plain(theirs[first])}, as in the episodes: both are about the same Cheap rollout"
-                value: Any = plain(ours[first])
-                raise InvalidDataError(expected, episode=plain(out.ids[first]), field=field, value=value)
+            first = plain(theirs[(ours != theirs).argmax()])
+            expected = f"{first}, as in the episodes: both are about the same Cheap rollout"
+            refuse(ours != theirs, expected, field, out.ids, ours)
         differs = out.table()[0, :, 0] != episodes.dataset["strong_success"].values
         if differs.any():
             told = f"{int(differs.sum())} of {len(out)}, first {plain(out.ids[differs.argmax()])!r}"
@@ -411,11 +390,166 @@ class Counterfactuals:
         return f"<Counterfactuals: {count}, {steps}; Pure Cheap {cheap:.1%}, Pure Strong {strong:.1%}>"
 
 
-BY_STEP = ("episode", "step")
-BY_ROLLOUT = ("episode",)
+def _conform(dataset: xr.Dataset) -> xr.Dataset:
+    """Bring a dataset into the layout that `Counterfactuals` describes, or say what keeps it from that."""
+    if not isinstance(dataset, xr.Dataset):
+        raise InvalidDataError("an xarray.Dataset", field="dataset", value=dataset)
+    values = {}
+    for name in (*BY_HANDOFF, *BY_EPISODE, *(name for name in OPTIONAL if name in dataset.data_vars)):
+        dims = ("episode",) if name in BY_EPISODE else ("episode", "handoff")
+        if name not in dataset.data_vars:
+            raise InvalidDataError(f"a variable with dims {dims}", field=name, value=MISSING)
+        if set(dataset[name].dims) != set(dims):
+            raise InvalidDataError(f"dims {dims}", field=f"dims of {name}", value=dataset[name].dims)
+        values[name] = _floats(name, dataset[name].transpose(*dims).values)
+    if "episode" not in dataset.coords:
+        raise InvalidDataError("a coordinate with the episodes' ids", field="episode", value=MISSING)
+    steps = np.arange(dataset.sizes["handoff"])
+    if "handoff" in dataset.coords and not np.array_equal(dataset["handoff"].values, steps):
+        raise InvalidDataError("0, 1, 2, ... in order", field="handoff", value=dataset["handoff"].values.tolist())
+    out = _assemble(dataset["episode"].values, values)
+    out.attrs["handoff"] = validate.choice("handoff", dataset.attrs.get("handoff", DEFAULT_HANDOFF), HANDOFFS)
+    _validate(out)
+    out = out.isel(handoff=slice(int(_n_steps(out).max()))).copy(deep=True)
+    for variable in out.variables.values():
+        variable.values.flags.writeable = False
+    return out
 
 
-def from_pairs(
+def _assemble(episode: npt.ArrayLike, values: Mapping[str, np.ndarray]) -> xr.Dataset:
+    """Put arrays that are in order into a dataset with coordinates."""
+    ids = as_ids(np.asarray(episode))
+    if ids.ndim != 1 or not ids.size:
+        raise InvalidDataError("a list of at least one id", field="episode", value=episode)
+    horizon = np.shape(values["success"])[-1] if np.ndim(values["success"]) else 0
+    for name, array in values.items():
+        shape = (len(ids),) if name in BY_EPISODE else (len(ids), horizon)
+        if array.shape != shape:
+            raise InvalidDataError(f"{shape}", field=f"shape of {name}", value=array.shape)
+    variables = {name: (("episode", "handoff")[: array.ndim], array) for name, array in values.items()}
+    return xr.Dataset(variables, coords={"episode": ids, "handoff": np.arange(horizon)})
+
+
+def _with_costs(dataset: xr.Dataset, cost: CostModel) -> xr.Dataset:
+    """Put the costs of its calls into a dataset, and those of one more Cheap call as `proposal_cost`."""
+    cheap, strong, never = (dataset[name].values for name in ("cheap_calls", "strong_calls", "never_calls"))
+    total = cost_of_calls(cost, cheap, strong)
+    costs = {"cost": total, "proposal_cost": cost_of_calls(cost, cheap + 1, strong) - total}
+    return dataset.assign(
+        {
+            **{name: (("episode", "handoff"), array) for name, array in costs.items()},
+            "never_cost": ("episode", cost_of_calls(cost, never, 0)),
+        }
+    )
+
+
+def _n_steps(dataset: xr.Dataset) -> np.ndarray:
+    """Return the length of each Cheap rollout: how many handoffs can come before its end."""
+    return np.count_nonzero(~np.isnan(dataset["success"].values), axis=1)
+
+
+def _lookup_tables(dataset: xr.Dataset) -> tuple[np.ndarray, np.ndarray | None]:
+    """Return the values (variable, episode, handoff), without and with a discarded proposal at each handoff.
+
+    Past the end of a rollout, and in an extra last column, the values are those of Pure Cheap. What comes of a handoff
+    that nobody played is NaN.
+    """
+    n, horizon = dataset["success"].shape
+    never = np.stack([*(dataset[name].values for name in BY_EPISODE), np.zeros(n)])
+    table = np.repeat(never[:, :, None], horizon + 1, axis=2)
+    inside = ~np.isnan(dataset["success"].values)
+    for row, name in enumerate(BY_HANDOFF):
+        table[row, :, :horizon][inside] = dataset[name].values[inside]
+    if "played" in dataset:
+        # How many calls Cheap has made by then is known all the same.
+        unknown = [BY_HANDOFF.index(name) for name in ("success", "cost", "strong_calls")]
+        table[unknown, :, :horizon] = np.where(dataset["played"].values == 0, np.nan, table[unknown, :, :horizon])
+    if "proposal_cost" not in dataset:
+        return table, None
+    with_proposal = table.copy()
+    with_proposal[BY_HANDOFF.index("cost"), :, :horizon][inside] += dataset["proposal_cost"].values[inside]
+    with_proposal[BY_HANDOFF.index("cheap_calls"), :, :horizon][inside] += 1
+    return table, with_proposal
+
+
+def _from_frame(table: pd.DataFrame, *, with_cost: bool) -> xr.Dataset:
+    """Turn one row for each episode and handoff into a dataset."""
+    if not isinstance(table, pd.DataFrame):
+        raise InvalidDataError("a pandas.DataFrame", field="table", value=table)
+    columns = [name for name in BY_HANDOFF if with_cost or name != "cost"]
+    columns += [name for name in OPTIONAL if name in table.columns and (with_cost or name != "proposal_cost")]
+    for name in ("episode", "handoff", *columns):
+        if name not in table.columns:
+            raise InvalidDataError(f"a column {name!r}", field="columns of the table", value=list(table.columns))
+    row, index = pd.factorize(table["episode"], use_na_sentinel=False)
+    ids = as_ids(index.to_numpy())
+    handoff = _floats("handoff", table["handoff"])
+    never = np.isnan(handoff)
+    _check_rows(ids, row, handoff, never)
+    shape = (len(ids), int(handoff[~never].max()) + 1)
+    values: dict[str, np.ndarray] = {}
+    for name in columns:
+        given = _floats(name, table[name])
+        values[name] = np.full(shape, np.nan)
+        values[name][row[~never], handoff[~never].astype(int)] = given[~never]
+        if name in ("success", "cost", "cheap_calls"):
+            of_cheap = values[f"never_{'calls' if name == 'cheap_calls' else name}"] = np.full(len(ids), np.nan)
+            of_cheap[row[never]] = given[never]
+    kinds = table[KIND].unique().tolist() if KIND in table.columns else [DEFAULT_HANDOFF]
+    if len(kinds) > 1:
+        raise InvalidDataError("one of them in all rows", field=f"column {KIND!r}", value=kinds)
+    return _assemble(ids, values).assign_attrs(handoff=kinds[0])
+
+
+def _floats(name: str, values: npt.ArrayLike | pd.Series[Any]) -> np.ndarray:
+    """Return numbers as float64, NaN where one is missing."""
+    try:
+        if isinstance(values, pd.Series):
+            return values.to_numpy(dtype=float, na_value=np.nan)
+        return np.asarray(values, dtype=float)
+    except (TypeError, ValueError):
+        shown = values.tolist() if isinstance(values, pd.Series) else values
+        raise InvalidDataError("numbers", field=name, value=shown) from None
+
+
+def _check_rows(ids: np.ndarray, row: np.ndarray, handoff: np.ndarray, never: np.ndarray) -> None:
+    # A table of every handoff up to the last is what is made of the rows.
+    whole = (handoff >= 0) & (handoff == np.floor(handoff)) & (handoff < len(handoff))
+    expected = "a whole number >= 0 and below the number of rows, or missing for the Cheap rollout"
+    refuse(~never & ~whole, expected, "handoff", ids[row], handoff)
+    repeated = pd.DataFrame({"row": row, "handoff": handoff}).duplicated().to_numpy()
+    steps = np.array([MISSING if step != step else int(step) for step in handoff], dtype=object)
+    refuse(repeated, "one row each", "handoff", ids[row], steps)
+    if never.all():
+        raise InvalidDataError("rows with a handoff step", field="handoff", value=MISSING)
+    without = np.bincount(row[never], minlength=len(ids)) == 0
+    if without.any():
+        expected = "also a row whose handoff is missing, for the Cheap rollout"
+        refuse(without, expected, "handoff in its rows", ids, steps[row == without.argmax()].tolist())
+
+
+def _validate(dataset: xr.Dataset) -> None:
+    ids = dataset["episode"].values
+    repeated = pd.Index(ids).duplicated()
+    refuse(repeated, "ids that do not repeat", "episode", ids, ids)
+    inside = np.arange(dataset.sizes["handoff"]) < np.maximum(_n_steps(dataset), 1)[:, None]
+    for name, array in dataset.data_vars.items():
+        values, field = array.values, str(name)
+        flag = field.endswith("success") or name == "played"
+        fine = np.isin(values, (0, 1)) if flag else np.isfinite(values) & (values >= 0)
+        expected = "0 or 1" if flag else "a finite number >= 0"
+        if name in BY_EPISODE:
+            refuse(~fine, expected, field, ids, values)
+            continue
+        refuse(inside & ~fine, f"{expected}; only past the Cheap rollout is it NaN", field, ids, values, "handoff")
+        past = "NaN, past the end of its Cheap rollout"
+        refuse(~inside & ~np.isnan(values), past, field, ids, values, "handoff")
+    calls = dataset["cheap_calls"].values
+    none = "0: a handoff at step 0 is Pure Strong (a discarded proposal is charged when outcomes are looked up)"
+    refuse(calls[:, :1] != 0, none, "cheap_calls", ids, calls, "handoff")
+
+
+def _from_pairs(
     episodes: Episodes, strong_steps: str | npt.ArrayLike | None, cost: CostModel | LoggedCost | TokenCost
 ) -> xr.Dataset:
     """Make the table of all restarts; see `Counterfactuals.from_restarts`."""
@@ -426,7 +560,7 @@ def from_pairs(
         cost = cost.logged(episodes.dataset)
     inside = np.arange(episodes.horizon) < episodes.n_steps[:, None]
     if strong_steps is not None:
-        calls = _numbers(episodes, "strong_steps", strong_steps, inside, above=0)
+        calls = _of_log(episodes, "strong_steps", strong_steps, inside, above=0)
         if calls.ndim != 1:
             raise InvalidDataError("(episode,), one for each", field="shape of strong_steps", value=calls.shape)
     elif isinstance(cost, LoggedCost):
@@ -442,21 +576,21 @@ def from_pairs(
         "never_calls": episodes.n_steps.astype(float),
     }
     if not isinstance(cost, LoggedCost):
-        return with_costs(assemble(episodes.ids, values), cost)
-    return assemble(episodes.ids, values | _logged_costs(episodes, cost, inside))
+        return _with_costs(_assemble(episodes.ids, values), cost)
+    return _assemble(episodes.ids, values | _logged_costs(episodes, cost, inside))
 
 
-def restarted(dataset: xr.Dataset, cost: CostModel | None) -> xr.Dataset:
+def _restarted(dataset: xr.Dataset, cost: CostModel | None) -> xr.Dataset:
     """Make the table of restarts from one of resumed handoffs; see `Counterfactuals.restarted`."""
     inside = ~np.isnan(dataset["success"].values)
     same = {name: dataset[name].values for name in ("cheap_calls", "never_success", "never_calls")}
     anew = {name: _spread(dataset[name].values[:, 0], inside) for name in ("success", "strong_calls")}
-    table = assemble(dataset["episode"].values, {**same, **anew})
+    table = _assemble(dataset["episode"].values, {**same, **anew})
     if cost is not None:
-        return with_costs(table, cost)
+        return _with_costs(table, cost)
     if "proposal_cost" not in dataset:
         raise InvalidDataError(
-            "a variable 'proposal_cost', what Cheap's call at each step costs, or a cost model: restarted(cost)",
+            "a variable 'proposal_cost', what Cheap's call at each step costs, or a cost model: _restarted(cost)",
             field="variables of the counterfactuals",
             value=list(dataset.data_vars),
         )
@@ -467,10 +601,10 @@ def restarted(dataset: xr.Dataset, cost: CostModel | None) -> xr.Dataset:
 
 
 def _logged_costs(episodes: Episodes, cost: LoggedCost, inside: np.ndarray) -> dict[str, np.ndarray]:
-    strong = _numbers(episodes, "cost of Strong's rollouts", cost.strong, inside)
+    strong = _of_log(episodes, "cost of Strong's rollouts", cost.strong, inside)
     if strong.ndim != 1:
         raise InvalidDataError("(episode,), one for each", field="shape of the cost of Strong", value=strong.shape)
-    cheap = _numbers(episodes, "cost of Cheap's steps or rollouts", cost.cheap, inside)
+    cheap = _of_log(episodes, "cost of Cheap's steps or rollouts", cost.cheap, inside)
     by_rollout = cheap.ndim == 1
     by_step = _spread(cheap / episodes.n_steps, inside) if by_rollout else cheap
     return {
@@ -491,7 +625,7 @@ def _before(by_step: np.ndarray) -> np.ndarray:
     return np.column_stack([np.zeros(len(by_step)), np.cumsum(by_step, axis=1)[:, :-1]])
 
 
-def _numbers(
+def _of_log(
     episodes: Episodes, what: str, given: str | npt.ArrayLike, inside: np.ndarray, above: float | None = None
 ) -> np.ndarray:
     """Return what was carried under a name, or an array: (episode,) or (episode, step), NaN past the end."""
@@ -501,24 +635,43 @@ def _numbers(
         if given not in carried:
             expected = f"a carried variable with {what}; there are {list(carried)}"
             raise InvalidDataError(expected, field="carried variable", value=given)
-        if episodes.dataset[given].dims not in (BY_ROLLOUT, BY_STEP):
-            expected = f"{BY_ROLLOUT} or {BY_STEP}"
-            raise InvalidDataError(expected, field=f"dims of {given}", value=episodes.dataset[given].dims)
+        dims = episodes.dataset[given].dims
+        if dims not in (("episode",), ("episode", "step")):
+            raise InvalidDataError("('episode',) or ('episode', 'step')", field=f"dims of {given}", value=dims)
         given = episodes.dataset[given].values
-    values = as_floats(field, given)
+    values = _floats(field, given)
     if values.shape not in ((len(episodes),), inside.shape):
         expected = f"({len(episodes)},), one for each episode, or {inside.shape}, one for each step"
         raise InvalidDataError(expected, field=f"shape of {field}", value=values.shape)
     values = values if values.ndim == 1 else np.where(inside, values, np.nan)
     wrong = ~np.isfinite(values) | (values < 0 if above is None else values <= above)
     wrong &= inside if values.ndim == 2 else True
-    if wrong.any():
-        at = np.unravel_index(int(wrong.argmax()), wrong.shape)
-        raise InvalidDataError(
-            "a finite number >= 0" if above is None else f"a finite number above {above:g}",
-            episode=plain(episodes.ids[at[0]]),
-            field=field,
-            value=float(values[at]),
-            where=f"step {at[1]}" if values.ndim == 2 else None,
-        )
+    expected = "a finite number >= 0" if above is None else f"a finite number above {above:g}"
+    refuse(wrong, expected, field, episodes.ids, values)
     return values
+
+
+def _read_dataset(file: Path) -> xr.Dataset:
+    check_netcdf(file)
+    with xr.open_dataset(file, engine="h5netcdf") as dataset:
+        return dataset.load()
+
+
+Form = tuple[str, Callable[[Path], "pd.DataFrame | xr.Dataset"], Callable[[Counterfactuals, Path], object]]
+FORMS: Mapping[str, Form] = {
+    ".csv": (
+        "comma-separated values",
+        lambda file: pd.read_csv(file, float_precision="round_trip"),
+        lambda table, file: table.to_frame().to_csv(file, index=False),
+    ),
+    ".parquet": ("Parquet", pd.read_parquet, lambda table, file: table.to_frame().to_parquet(file, index=False)),
+    ".nc": ("netCDF", _read_dataset, lambda table, file: write_netcdf(table.dataset, file)),
+}
+"""By suffix: the name of a format, what reads it and what writes it."""
+
+
+def _form(path: object) -> Form:
+    file = as_path(path)
+    if file.suffix not in FORMS:
+        raise FileFormatError(f"{file}: suffix is {file.suffix!r}; expected {', '.join(FORMS)}")
+    return FORMS[file.suffix]

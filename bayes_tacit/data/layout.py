@@ -69,6 +69,18 @@ RESERVED = frozenset({*DIMS, *VARIABLES, *SIDES, "window", "steps", "schema_vers
 _BLOCK = 8192
 _PADDING: dict[str, Any] = {"b": False, "i": 0, "O": "", "M": np.datetime64("NaT", "ns")}
 
+Array = npt.NDArray[Any]
+
+
+class _Missing:
+    """What an error shows in place of a value that is not there."""
+
+    def __repr__(self) -> str:
+        return "missing"
+
+
+MISSING = _Missing()
+
 
 def conform(dataset: xr.Dataset) -> xr.Dataset:
     """Bring a dataset into the layout of this module, or say what keeps it from that.
@@ -89,12 +101,11 @@ def conform(dataset: xr.Dataset) -> xr.Dataset:
         raise InvalidDataError("an xarray.Dataset", field="dataset", value=dataset)
     check_schema_version(dataset.attrs.get("schema_version", SCHEMA_VERSION))
     dataset = dataset.reset_coords()
+    blank = ("episode", np.full(dataset.sizes.get("episode", 0), np.nan))
     if set(COUNTS) <= set(dataset.data_vars) and "strong_success" not in dataset:
-        dataset = dataset.assign(
-            strong_success=dataset["strong_trials"].copy(data=np.full(dataset.sizes["episode"], np.nan))
-        )
+        dataset = dataset.assign(strong_success=blank)
     if not set(WINDOW) & set(dataset.variables) and "episode" in dataset.dims:
-        dataset = dataset.assign({name: ("episode", np.full(dataset.sizes["episode"], np.nan)) for name in WINDOW})
+        dataset = dataset.assign(dict.fromkeys(WINDOW, blank))
     _check_variables(dataset)
 
     ids = as_ids(dataset["episode"].values)
@@ -102,19 +113,22 @@ def conform(dataset: xr.Dataset) -> xr.Dataset:
     names = {dim: _names(dataset, dim) for dim in ("feature", "diagnostic")}
     if not names["diagnostic"].size:
         raise InvalidDataError("at least one diagnostic", field="diagnostics", value=[])
-    played = _cheap_played(dataset, ids)
-    n_steps = _n_steps(dataset, ids, played)
+    played, n_steps, cheap = _cheap(dataset, ids)
     strong, counts = _strong(dataset, ids)
-    _check_sides(ids, played, counts)
+    neither = "an outcome of Cheap or of Strong: neither side was played"
+    refuse(~played & (counts[1] == 0), neither, "outcomes", ids)
+    if not played.any():
+        expected = "at least one: without a Cheap rollout there are no diagnostics to learn from"
+        raise InvalidDataError(expected, field="Cheap rollouts", value=0)
     dataset = dataset.isel(step=slice(int(n_steps.max())))
 
     core: dict[str, Any] = {
         "features": _floats(dataset, "features", ids, names["feature"]),
         "diagnostics": _floats(dataset, "diagnostics", ids, names["diagnostic"]),
         "n_steps": n_steps,
-        "cheap_success": _cheap_success(dataset, ids, played),
+        "cheap_success": cheap,
         "strong_success": strong,
-        **{name: _checkpoints(dataset[name].values, ids, name) for name in WINDOW},
+        **{name: _by_episode(dataset, name, ids, "a whole checkpoint") for name in WINDOW},
     }
     variables = {name: (dims, core[name], dataset[name].attrs) for name, dims in VARIABLES.items()}
     out = xr.Dataset(variables, attrs={**dataset.attrs, "schema_version": SCHEMA_VERSION})
@@ -128,11 +142,38 @@ def conform(dataset: xr.Dataset) -> xr.Dataset:
         dim: as_carried(dataset[dim].values, str(dim)) for dim in dataset.coords if dim not in DIMS
     }
     coords |= {"episode": ids, "step": np.arange(out.sizes["step"]), **names}
-    out = out.assign(carried).assign_coords(coords)
-    out = _detached(blank_past_end(out), dataset)
+    out = blank_past_end(out.assign(carried).assign_coords(coords))
+    # Arrays that are still those of the given dataset are copied.
+    out = out.assign(
+        {
+            name: array.copy(data=array.values.copy())
+            for name, array in out.data_vars.items()
+            if name in dataset and array.chunks is None and np.may_share_memory(array.values, dataset[name].values)
+        }
+    )
     if "source" in dataset.encoding:
         out.encoding["source"] = dataset.encoding["source"]
     return out
+
+
+def refuse(
+    wrong: Array,
+    expected: str | Callable[[int], str],
+    field: str,
+    ids: Array,
+    values: object = MISSING,
+    along: str = "step",
+) -> None:
+    """Refuse the first episode at which something is wrong, with its value if they are given as `wrong` is.
+
+    `wrong` is (episode,) or (episode, along); `expected` may depend on the position of the episode.
+    """
+    if wrong.any():
+        at = np.unravel_index(int(wrong.argmax()), wrong.shape)
+        value = values[at] if isinstance(values, np.ndarray) else values
+        said = expected if isinstance(expected, str) else expected(int(at[0]))
+        where = f"{along} {at[1]}" if len(at) > 1 else None
+        raise InvalidDataError(said, episode=plain(ids[at[0]]), field=field, value=plain(value), where=where)
 
 
 def blank_past_end(dataset: xr.Dataset) -> xr.Dataset:
@@ -222,12 +263,11 @@ def check_schema_version(version: object, where: str = "this dataset") -> None:
 
 def check_name(name: object, field: str, *, episode: object = None, where: str | None = None) -> str:
     """Return the name of a feature, a diagnostic or a carried variable, if it can be one."""
-    if not isinstance(name, str) or not name:
-        expected = "a name that is a text of at least one character"
-    elif name in RESERVED:
-        expected = f"a name other than the reserved {sorted(RESERVED)}"
-    else:
+    if isinstance(name, str) and name and name not in RESERVED:
         return name
+    expected = "a name that is a text of at least one character"
+    if isinstance(name, str) and name:
+        expected = f"a name other than the reserved {sorted(RESERVED)}"
     raise InvalidDataError(expected, episode=episode, field=field, value=name, where=where)
 
 
@@ -241,8 +281,7 @@ def _check_variables(dataset: xr.Dataset) -> None:
         raise InvalidDataError("at least one episode", field="episodes", value=[])
     if "episode" not in dataset.coords:
         raise InvalidDataError("a coordinate with the episodes' ids", field="episode", value=MISSING)
-    steps = np.arange(dataset.sizes["step"])
-    if "step" in dataset.coords and not np.array_equal(dataset["step"].values, steps):
+    if "step" in dataset.coords and not np.array_equal(dataset["step"].values, np.arange(dataset.sizes["step"])):
         raise InvalidDataError("0, 1, 2, ... in order", field="step", value=dataset["step"].values.tolist())
 
 
@@ -250,14 +289,9 @@ def _check_ids(ids: Array) -> None:
     repeated = pd.Index(ids).duplicated()
     if repeated.any():
         first = ids[repeated.argmax()]
-        rows = np.flatnonzero(ids == first)
-        raise InvalidDataError(
-            "ids that do not repeat",
-            episode=plain(first),
-            field="episode",
-            value=plain(first),
-            where=f"positions {rows[0]} and {rows[1]}",
-        )
+        where = "positions {} and {}".format(*np.flatnonzero(ids == first)[:2])
+        first = plain(first)
+        raise InvalidDataError("ids that do not repeat", episode=first, field="episode", value=first, where=where)
 
 
 def _names(dataset: xr.Dataset, dim: str) -> Array:
@@ -275,113 +309,74 @@ def _names(dataset: xr.Dataset, dim: str) -> Array:
     return names
 
 
-def _cheap_played(dataset: xr.Dataset, ids: Array) -> Array:
-    """Say which episodes have a Cheap rollout: those that say so, or else all but those without outcome and steps."""
+def _by_episode(dataset: xr.Dataset, name: str, ids: Array, expected: str) -> Array:
+    at = lambda position: {"episode": plain(ids[position]), "field": name}  # noqa: E731
+    return as_numbers(dataset[name].values, at, expected)
+
+
+def _missing(values: Array) -> Array:
+    return np.array([is_missing(value) for value in values.tolist()], dtype=bool)
+
+
+def _cheap(dataset: xr.Dataset, ids: Array) -> tuple[Array, Array, Array]:
+    """Return which episodes have a Cheap rollout, how long it is, and A: False where there is none.
+
+    They say so, or else it is all but those without outcome and steps.
+    """
+    outcome, lengths = dataset["cheap_success"].values, dataset["n_steps"].values
+    absent = _missing(outcome)
     if "cheap_played" in dataset:
-        return as_flags(dataset["cheap_played"].values, ids, "cheap_played")
-    outcome = dataset["cheap_success"].values
-    if outcome.dtype.kind in "biu":
-        return np.ones(len(ids), dtype=bool)
-    absent = np.array([_is_missing(value) for value in outcome.tolist()], dtype=bool)
-    lengths = dataset["n_steps"].values
-    return ~(absent & np.array([_is_missing(value) or value == 0 for value in lengths.tolist()], dtype=bool))
-
-
-def _cheap_success(dataset: xr.Dataset, ids: Array, played: Array) -> Array:
+        played = as_flags(dataset["cheap_played"].values, ids, "cheap_played")
+    else:
+        played = ~(absent & np.array([is_missing(value) or value == 0 for value in lengths.tolist()], dtype=bool))
+    longest = dataset.sizes["step"]
+    expected = f"a whole number from 1 to {longest}, the length of the step dimension"
+    n_steps = _by_episode(dataset, "n_steps", ids, expected)
+    n_steps = np.where(~played & np.isnan(n_steps), 0.0, n_steps)
+    refuse(~played & (n_steps != 0), "0, since Cheap was not played", "n_steps", ids, lengths)
+    inside = (n_steps >= 1) & (n_steps <= longest) & (n_steps == np.floor(n_steps))
+    refuse(played & ~inside, expected, "n_steps", ids, lengths)
     flags: Array = np.zeros(len(ids), dtype=bool)
-    values = dataset["cheap_success"].values
-    flags[played] = as_flags(values[played], ids[played], "cheap_success")
-    wrong = np.array([not _is_missing(value) and bool(value) for value in values[~played].tolist()], dtype=bool)
-    if wrong.any():
-        first = np.flatnonzero(~played)[wrong.argmax()]
-        expected = "no outcome, since Cheap was not played"
-        raise InvalidDataError(expected, episode=plain(ids[first]), field="cheap_success", value=plain(values[first]))
-    return flags
+    flags[played] = as_flags(outcome[played], ids[played], "cheap_success")
+    said = np.array([bool(value) for value in np.where(absent | played, False, outcome).tolist()], dtype=bool)
+    refuse(said, "no outcome, since Cheap was not played", "cheap_success", ids, outcome)
+    return played, n_steps.astype(np.int64), flags
 
 
 def _strong(dataset: xr.Dataset, ids: Array) -> tuple[Array, tuple[Array, Array]]:
     """Return B, and the counts of successes and of trials that it stands for; without an outcome there is no trial."""
     values = dataset["strong_success"].values
+    known = ~_missing(values)
     given = [name for name in COUNTS if name in dataset]
     if len(given) == 1:
         expected = "both strong_successes and strong_trials, or neither"
         raise InvalidDataError(expected, field=next(name for name in COUNTS if name not in given), value=MISSING)
     if not given:
-        known = (
-            np.ones(len(ids), dtype=bool)
-            if values.dtype.kind in "biu"
-            else ~np.array([_is_missing(value) for value in values.tolist()], dtype=bool)
-        )
         flags = np.zeros(len(ids), dtype=bool)
         flags[known] = as_flags(values[known], ids[known], "strong_success")
         return flags, (flags.astype(np.int64), known.astype(np.int64))
-    successes, trials = (_counted(dataset[name].values, ids, name) for name in COUNTS)
-    above = successes > trials
-    if above.any():
-        first = int(above.argmax())
-        expected = f"at most strong_trials, which is {trials[first]}"
-        value = int(successes[first])
-        raise InvalidDataError(expected, episode=plain(ids[first]), field="strong_successes", value=value)
+    counts = []
+    for name in COUNTS:
+        expected = "a whole number >= 0"
+        found = _by_episode(dataset, name, ids, expected)
+        found = np.where(np.isnan(found), 0.0, found)
+        whole = (found >= 0) & (found == np.floor(found)) & (found < 2**31)
+        refuse(~whole, expected, name, ids, dataset[name].values)
+        counts.append(found.astype(np.int64))
+    successes, trials = counts
+    most = "at most strong_trials, which is {}"
+    refuse(successes > trials, lambda at: most.format(trials[at]), "strong_successes", ids, successes)
     strong: Array = 2 * successes > trials
-    for at, value in enumerate(values.tolist()):
-        if not _is_missing(value) and bool(value) != strong[at] and trials[at]:
-            expected = f"{bool(strong[at])}, or left out, since {successes[at]} of {trials[at]} rollouts succeeded"
-            raise InvalidDataError(expected, episode=plain(ids[at]), field="strong_success", value=plain(value))
+    said = np.array([bool(value) for value in np.where(known, values, False).tolist()], dtype=bool)
+    settled = "{}, or left out, since {} of {} rollouts succeeded"
+    refuse(
+        known & (said != strong) & (trials > 0),
+        lambda at: settled.format(bool(strong[at]), successes[at], trials[at]),
+        "strong_success",
+        ids,
+        values,
+    )
     return strong, (successes, trials)
-
-
-def _counted(values: Array, ids: Array, field: str) -> Array:
-    expected = "a whole number >= 0"
-    counts = as_numbers(values, lambda position: {"episode": plain(ids[position]), "field": field}, expected)
-    counts = np.where(np.isnan(counts), 0.0, counts)
-    wrong = ~((counts >= 0) & (counts == np.floor(counts)) & (counts < 2**31))
-    if wrong.any():
-        first = int(wrong.argmax())
-        raise InvalidDataError(expected, episode=plain(ids[first]), field=field, value=plain(values[first]))
-    return counts.astype(np.int64)
-
-
-def _check_sides(ids: Array, played: Array, counts: tuple[Array, Array]) -> None:
-    neither = ~played & (counts[1] == 0)
-    if neither.any():
-        expected = "an outcome of Cheap or of Strong: neither side was played"
-        raise InvalidDataError(expected, episode=plain(ids[neither.argmax()]), field="outcomes", value=MISSING)
-    if not played.any():
-        expected = "at least one: without a Cheap rollout there are no diagnostics to learn from"
-        raise InvalidDataError(expected, field="Cheap rollouts", value=0)
-
-
-def _n_steps(dataset: xr.Dataset, ids: Array, played: Array) -> Array:
-    longest = dataset.sizes["step"]
-    expected = f"a whole number from 1 to {longest}, the length of the step dimension"
-
-    def at(position: int) -> dict[str, Any]:
-        return {"episode": plain(ids[position]), "field": "n_steps"}
-
-    values = as_numbers(dataset["n_steps"].values, at, expected)
-    values = np.where(~played & np.isnan(values), 0.0, values)
-    unplayed = np.flatnonzero(~played & (values != 0))
-    if unplayed.size:
-        expected = "0, since Cheap was not played"
-        raise InvalidDataError(expected, value=plain(dataset["n_steps"].values[unplayed[0]]), **at(int(unplayed[0])))
-    wrong = np.flatnonzero(played & ~((values >= 1) & (values <= longest) & (values == np.floor(values))))
-    if wrong.size:
-        raise InvalidDataError(expected, value=plain(dataset["n_steps"].values[wrong[0]]), **at(int(wrong[0])))
-    return values.astype(np.int64)
-
-
-def _checkpoints(values: Array, ids: Array, field: str) -> Array:
-    return as_numbers(values, lambda position: {"episode": plain(ids[position]), "field": field}, "a whole checkpoint")
-
-
-def _detached(dataset: xr.Dataset, given: xr.Dataset) -> xr.Dataset:
-    """Copy the arrays that are still those of the given dataset."""
-    shared = {
-        name: array.copy(data=array.values.copy())
-        for name, array in dataset.data_vars.items()
-        if name in given and array.chunks is None and np.may_share_memory(array.values, given[name].values)
-    }
-    return dataset.assign(shared)
 
 
 def _floats(dataset: xr.Dataset, variable: str, ids: Array, names: Array) -> Any:  # noqa: ANN401  NumPy or Dask
@@ -404,25 +399,11 @@ def _carried(array: xr.DataArray) -> xr.DataArray:
     if array.chunks is None:
         return array.copy(data=as_carried(array.values, name))
     if array.dtype.kind in "biufM":
-        kind = {"b": np.bool_, "i": np.int64, "u": np.int64, "f": np.float64}.get(array.dtype.kind, array.dtype)
-        return array.astype(kind, copy=False)
+        return array.astype(_PLAIN.get(array.dtype.kind, array.dtype), copy=False)
     text: xr.DataArray = xr.apply_ufunc(
         as_text, array, name, dask="parallelized", output_dtypes=[object], keep_attrs=True
     )
     return text
-
-
-Array = npt.NDArray[Any]
-
-
-class _Missing:
-    """What an error shows in place of a value that is not there."""
-
-    def __repr__(self) -> str:
-        return "missing"
-
-
-MISSING = _Missing()
 
 
 def plain(value: object) -> object:
@@ -437,6 +418,11 @@ def plain(value: object) -> object:
     return value.item() if isinstance(value, np.generic) else value
 
 
+def is_missing(item: object) -> bool:
+    """Check whether a Python value stands for none: None, NaN, NA or NaT."""
+    return item is None or item is pd.NA or item is pd.NaT or (isinstance(item, float) and item != item)
+
+
 def as_list(values: object, field: str, expected: str) -> list[Any]:
     """Return the items of anything that has some, a text excepted."""
     if isinstance(values, Iterable) and not isinstance(values, str | bytes):
@@ -447,16 +433,14 @@ def as_list(values: object, field: str, expected: str) -> list[Any]:
 
 def column_values(series: pd.Series[Any]) -> Array:
     """Return a pandas column as a NumPy array: nullable dtypes as plain ones, with NaN or None for what is missing."""
-    dtype = series.dtype
-    if isinstance(dtype, np.dtype):
+    dtype, types = series.dtype, pd.api.types
+    if isinstance(dtype, np.dtype) or types.is_datetime64_dtype(dtype):
         return series.to_numpy()
-    if not isinstance(dtype, pd.CategoricalDtype) and pd.api.types.is_any_real_numeric_dtype(dtype):
-        if series.hasnans or pd.api.types.is_float_dtype(dtype):
+    if not isinstance(dtype, pd.CategoricalDtype) and types.is_any_real_numeric_dtype(dtype):
+        if series.hasnans or types.is_float_dtype(dtype):
             return series.to_numpy(dtype=np.float64, na_value=np.nan)
-        return series.to_numpy(dtype=np.dtype("uint64" if pd.api.types.is_unsigned_integer_dtype(dtype) else "int64"))
-    if pd.api.types.is_datetime64_dtype(dtype):
-        return series.to_numpy()
-    if not isinstance(dtype, pd.CategoricalDtype) and pd.api.types.is_bool_dtype(dtype) and not series.hasnans:
+        return series.to_numpy(dtype=np.dtype("uint64" if types.is_unsigned_integer_dtype(dtype) else "int64"))
+    if not isinstance(dtype, pd.CategoricalDtype) and types.is_bool_dtype(dtype) and not series.hasnans:
         return series.to_numpy(dtype=np.bool_)
     return series.to_numpy(dtype=object)
 
@@ -481,7 +465,11 @@ def as_text(values: Array, field: str) -> Array:
 
     NUL characters and unpaired surrogates are refused: no file format would give them back.
     """
-    items = [str(item) if isinstance(item, str) else _no_text(item, field) for item in values.ravel().tolist()]
+    items = []
+    for item in values.ravel().tolist():
+        if not isinstance(item, str) and not is_missing(item):
+            raise InvalidDataError("text", field=field, value=plain(item))
+        items.append(str(item) if isinstance(item, str) else "")
     if not _storable("".join(items)):
         offender = next(item for item in items if not _storable(item))
         raise InvalidDataError("text without NUL characters or unpaired surrogates", field=field, value=offender)
@@ -496,18 +484,16 @@ def as_numbers(values: Array, name: Callable[[int], dict[str, Any]], expected: s
         return values.astype(np.float64, copy=False)
     if values.dtype.kind not in "OUT":
         raise InvalidDataError(expected, value=plain(values.flat[0]), **name(0))
-    flat = values.ravel().tolist()
-    out = np.empty(len(flat))
-    for position, item in enumerate(flat):
-        if _is_missing(item):
-            out[position] = np.nan
-        elif isinstance(item, bool | int | float | np.bool_ | np.integer | np.floating):
-            try:
-                out[position] = float(item)
-            except OverflowError:
-                raise InvalidDataError(expected, value=item, **name(position)) from None
-        else:
-            raise InvalidDataError(expected, value=plain(item), **name(position))
+    out = np.full(values.size, np.nan)
+    for position, item in enumerate(values.ravel().tolist()):
+        if is_missing(item):
+            continue
+        try:
+            if not isinstance(item, bool | int | float | np.bool_ | np.integer | np.floating):
+                raise OverflowError
+            out[position] = float(item)
+        except OverflowError:
+            raise InvalidDataError(expected, value=plain(item), **name(position)) from None
     return out.reshape(values.shape)
 
 
@@ -526,36 +512,32 @@ def as_flags(values: Array, ids: Sequence[object] | Array, field: str) -> Array:
     return flags
 
 
+_PLAIN: dict[str, type[Any]] = {"b": np.bool_, "i": np.int64, "u": np.int64, "f": np.float64}
+
+
 def as_carried(values: Array, field: str) -> Array:
     """Return a variable that is kept but not interpreted, in one of the dtypes of the table above."""
     kind = values.dtype.kind
-    if kind in "biuf":
-        return {"b": _as_bool, "f": _as_float64}.get(kind, _as_int64)(values, field)
     if kind in "UT":
         return as_text(values, field)
     if kind == "M":
-        return _as_datetime64(values, field)
+        try:
+            return pd.DatetimeIndex(values.ravel()).as_unit("ns").to_numpy().reshape(values.shape)
+        except pd.errors.OutOfBoundsDatetime:
+            raise InvalidDataError("dates from 1678 to 2261", field=field, value=values.min()) from None
     if kind != "O":
-        return values
+        return _as_int64(values, field) if kind in "iu" else values.astype(_PLAIN.get(kind, values.dtype), copy=False)
     inferred = pd.api.types.infer_dtype(values.ravel(), skipna=True)
     if inferred == "string":
         return as_text(values, field)
     if inferred not in {"boolean", "integer", "floating", "mixed-integer-float", "empty"}:
-        items = [item for item in values.ravel().tolist() if not _is_missing(item)]
+        items = [item for item in values.ravel().tolist() if not is_missing(item)]
         odd = next((item for item in items if not isinstance(item, str | bool | int | float)), items[0])
         kinds = "numbers, booleans, text, or datetime64 without a time zone"
         raise InvalidDataError(f"values of one kind: {kinds}; these are {inferred}", field=field, value=odd)
     if inferred in {"boolean", "integer"} and not pd.isna(values).any():
-        return (_as_bool if inferred == "boolean" else _as_int64)(values, field)
+        return values.astype(np.bool_) if inferred == "boolean" else _as_int64(values, field)
     return as_numbers(values, lambda _: {"field": field}, "a number that float64 can hold")
-
-
-def _as_bool(values: Array, field: str) -> Array:  # noqa: ARG001  same signature as its siblings
-    return values.astype(np.bool_, copy=False)
-
-
-def _as_float64(values: Array, field: str) -> Array:  # noqa: ARG001  same signature as its siblings
-    return values.astype(np.float64, copy=False)
 
 
 def _as_int64(values: Array, field: str) -> Array:
@@ -567,32 +549,12 @@ def _as_int64(values: Array, field: str) -> Array:
     return values.astype(np.int64)
 
 
-def _as_datetime64(values: Array, field: str) -> Array:
-    try:
-        return pd.DatetimeIndex(values.ravel()).as_unit("ns").to_numpy().reshape(values.shape)
-    except pd.errors.OutOfBoundsDatetime:
-        raise InvalidDataError("dates from 1678 to 2261", field=field, value=values.min()) from None
-
-
 def _is_whole(item: object) -> bool:
     return isinstance(item, int | np.integer) and not isinstance(item, bool)
 
 
-def _is_missing(item: object) -> bool:
-    return item is None or item is pd.NA or item is pd.NaT or (isinstance(item, float) and item != item)
-
-
-def _no_text(item: object, field: str) -> str:
-    if _is_missing(item):
-        return ""
-    raise InvalidDataError("text", field=field, value=plain(item))
-
-
 def _storable(text: str) -> bool:
-    if text.isascii():
-        return "\0" not in text
     try:
-        text.encode("utf-8")
+        return "\0" not in text and (text.isascii() or bool(text.encode("utf-8")))
     except UnicodeEncodeError:
         return False
-    return "\0" not in text

@@ -14,45 +14,40 @@ import math
 import re
 import shutil
 import signal
-import subprocess
 import sys
-import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterable
 from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
-from typing import Literal
 from unittest.mock import patch
 
-from bayes_tacit.cli import main
-from bayes_tacit.errors import TacitError
+import numpy as np
+import pandas as pd
+import xarray as xr
+from posteriors import random_posterior
+from routers import ONE_OF, named
 
-REFUSE: Literal["refuse"] = "refuse"
-SAME: Literal["same"] = "same"
-EITHER: Literal["either"] = "either"
+from bayes_tacit import Counterfactuals, Episodes, MapFit, Router, fit_map, load_example, save_posterior
+from bayes_tacit.cli import main
+from bayes_tacit.errors import TacitError, TacitWarning
+
+REFUSE, SAME, EITHER = "refuse", "same", "either"
 
 LONGEST = 10.0
 """Seconds after which a case hangs."""
 
-Prepare = Callable[[Path], None]
+BAD_INPUT = 2
+
+Prepare = Callable[[Path], object]
 """Puts the bad input into a folder, over what is there."""
 
 
 @dataclass(frozen=True)
 class Ended:
-    """How a run of a door ended.
-
-    Attributes
-    ----------
-    kind
-        "accepted", "refused" or "crashed".
-    said
-        The refusal, or the traceback.
-    result
-        What an accepted input gave.
-    """
+    """How a run of a door ended: "accepted", "refused" or "crashed", what was said, and what an accepted input gave."""
 
     kind: str
     said: str = ""
@@ -61,19 +56,7 @@ class Ended:
 
 @dataclass(frozen=True)
 class Door:
-    """Where input comes in.
-
-    Attributes
-    ----------
-    name
-        For the table.
-    run
-        Takes the folder with the input and says how it ended.
-    base
-        The folder with valid input, which is linked into the folder of each case.
-    files
-        What a refusal must name, one of them.
-    """
+    """Where input comes in: a name, what takes a folder, a folder of valid input, and files one of which is named."""
 
     name: str
     run: Callable[[Path], Ended]
@@ -85,18 +68,7 @@ class Door:
 class Case:
     """One bad input.
 
-    Attributes
-    ----------
-    door, name
-        Where it comes in, and what is wrong with it.
-    prepare
-        Puts it there.
-    expects
-        REFUSE, SAME or EITHER.
-    names
-        Words of which a refusal must have at least one, besides the file: the field, or the line.
-    key
-        What makes it distinct from others of the same door.
+    A refusal must have at least one of `names`, besides the file; `key` makes the case distinct from others.
     """
 
     door: Door
@@ -107,41 +79,14 @@ class Case:
     key: str = ""
 
 
-@dataclass(frozen=True)
-class Failure:
-    """A case that did not end as it must."""
-
-    door: str
-    case: str
-    why: str
-    said: str
-
-
-COUNTED = {
-    "tracebacks": ("traceback",),
-    "hangs over 10 s": ("hung",),
-    "accepted wrongly": ("accepted", "harmless, with another result"),
-    "refusals that name no file or field": ("names no",),
-}
-"""What must not be, and how `Failure.why` begins then; whatever else is wrong is counted by itself."""
-
-
-def kind_of(failure: Failure) -> str:
-    """Tell by which words a failure is counted."""
-    found = (kind for kind, beginnings in COUNTED.items() if failure.why.startswith(beginnings))
-    return next(found, "wrong otherwise")
-
-
 @dataclass
 class Tally:
-    """Counts for one door."""
+    """Counts for one door; a failure is a line."""
 
     cases: set[str] = field(default_factory=set)
     refused: int = 0
     accepted: int = 0
-    failures: list[Failure] = field(default_factory=list)
-    longest: tuple[float, str] = (0.0, "")
-    """Seconds of the case that took most, and its name."""
+    failures: list[str] = field(default_factory=list)
 
 
 class _HungError(BaseException):
@@ -166,35 +111,62 @@ def limit(seconds: float):
 
 def distinct(content: bytes | str) -> str:
     """Return a short digest."""
-    return hashlib.sha256(content.encode(errors="surrogatepass") if isinstance(content, str) else content).hexdigest()[
-        :24
-    ]
+    text = content.encode(errors="surrogatepass") if isinstance(content, str) else content
+    return hashlib.sha256(text).hexdigest()[:24]
 
 
-def attempt(case: Case, folder: Path, usual: object) -> tuple[str, Failure | None]:
-    """Run a case in a folder of its own; return how it ended and what is wrong with that."""
+def run_all(cases: Iterable[Case], home: Path) -> dict[str, Tally]:
+    """Run cases one after the other, those that are the same once; return the counts by door."""
+    tallies: dict[str, Tally] = {}
+    usual: dict[str, object] = {}
+    for number, case in enumerate(cases):
+        name, key = case.door.name, case.key or case.name
+        tally = tallies.setdefault(name, Tally())
+        if key in tally.cases:
+            continue
+        tally.cases.add(key)
+        if name not in usual:
+            with linked(case.door, home / f"usual{number}") as folder:
+                ended = case.door.run(folder)
+            assert ended.kind == "accepted", f"{name}: {ended.said}"
+            assert finite(ended.result), f"{name}: {json.dumps(ended.result, default=str)[:300]}"
+            usual[name] = ended.result
+        kind, why = attempt(case, home / f"case{number}", usual[name])
+        if kind == "hung":
+            # Other work on the machine may have stood in the way: what hangs does so again.
+            kind, why = attempt(case, home / f"again{number}", usual[name])
+        tally.refused += kind == "refused"
+        tally.accepted += kind == "accepted"
+        tally.failures += [f"{name}: {case.name}: {why}"] if why else []
+    return tallies
+
+
+@contextmanager
+def linked(door: Door, folder: Path):
+    """Make a folder with links to the door's valid input, for as long as the block runs."""
     folder.mkdir()
-    for entry in case.door.base.iterdir():
+    for entry in door.base.iterdir():
         (folder / entry.name).symlink_to(entry)
     try:
-        case.prepare(folder)
-        before = _entries(folder)
-        started = time.monotonic()
-        try:
-            with limit(LONGEST):
-                ended = case.door.run(folder)
-        except _HungError:
-            return "hung", Failure(case.door.name, case.name, f"hung for {time.monotonic() - started:.0f} s", "")
-        except Exception:
-            ended = Ended("crashed", traceback.format_exc())
-        why = _wrong(case, ended, usual, _entries(folder) - before)
-        return ended.kind, Failure(case.door.name, case.name, why, ended.said[-1500:]) if why else None
+        yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _entries(folder: Path) -> set[str]:
-    return {entry.name for entry in folder.iterdir()}
+def attempt(case: Case, folder: Path, usual: object) -> tuple[str, str]:
+    """Run a case in a folder of its own; return how it ended and what is wrong with that."""
+    with linked(case.door, folder):
+        case.prepare(folder)
+        before = {entry.name for entry in folder.iterdir()}
+        try:
+            with limit(LONGEST):
+                ended = case.door.run(folder)
+        except _HungError:
+            return "hung", "hung"
+        except Exception:
+            ended = Ended("crashed", traceback.format_exc())
+        why = _wrong(case, ended, usual, {entry.name for entry in folder.iterdir()} - before)
+        return ended.kind, f"{why}: {ended.said[-300:]}" if why else ""
 
 
 def _wrong(case: Case, ended: Ended, usual: object, left: set[str]) -> str:
@@ -203,78 +175,30 @@ def _wrong(case: Case, ended: Ended, usual: object, left: set[str]) -> str:
         return "traceback"
     if re.search(r"[\x00-\x08\x0b-\x1f\x7f]", ended.said):
         return "raw control characters"
-    if ended.kind == "refused":
-        if case.expects == SAME:
-            return "harmless, and refused"
-        if left:
-            return f"refused, and left {sorted(left)}"
-        if "\n" in ended.said.strip():
-            return "more than one line"
-        if case.door.files and not any(file in ended.said for file in case.door.files):
-            return f"names no file of {case.door.files}"
-        if case.names and not any(name in ended.said for name in case.names):
-            return f"names none of {case.names}"
-        return ""
-    if case.expects == REFUSE:
-        return "accepted"
-    if case.expects == SAME and ended.result != usual:
-        return "harmless, with another result"
-    return "" if finite(ended.result) else "accepted, with numbers that are not finite"
+    if ended.kind == "accepted":
+        if case.expects == REFUSE:
+            return "accepted"
+        if case.expects == SAME and ended.result != usual:
+            return "harmless, with another result"
+        return "" if finite(ended.result) else "accepted, with numbers that are not finite"
+    said = {
+        "harmless, and refused": case.expects == SAME,
+        f"refused, and left {sorted(left)}": bool(left),
+        "more than one line": "\n" in ended.said.strip(),
+        f"names no file of {case.door.files}": not any(file in ended.said for file in case.door.files or ("",)),
+        f"names none of {case.names}": not any(name in ended.said for name in case.names or ("",)),
+    }
+    return next((what for what, is_so in said.items() if is_so), "")
 
 
 def finite(result: object) -> bool:
     """Return whether every number of a result is finite."""
     if isinstance(result, float):
         return math.isfinite(result)
-    if isinstance(result, dict):
-        return all(map(finite, result.values()))
-    if isinstance(result, list | tuple):
-        return all(map(finite, result))
-    if isinstance(result, str):
-        return re.search(r"(?<![\w-])(nan|inf|infinity)(?!\w)", result, re.IGNORECASE) is None
-    return True
-
-
-def run_all(cases: Iterable[Case], home: Path) -> dict[str, Tally]:
-    """Run cases one after the other, those that are the same once; return the counts by door."""
-    tallies: dict[str, Tally] = {}
-    usual: dict[str, object] = {}
-    for number, case in enumerate(cases):
-        tally = tallies.setdefault(case.door.name, Tally())
-        key = case.key or case.name
-        if key in tally.cases:
-            continue
-        tally.cases.add(key)
-        if case.door.name not in usual:
-            usual[case.door.name] = usual_result(case.door, home / f"usual{number}")
-        started = time.monotonic()
-        kind, failure = attempt(case, home / f"case{number}", usual[case.door.name])
-        if kind == "hung":
-            # Other work on the machine may have stood in the way: what hangs does so again.
-            started = time.monotonic()
-            kind, failure = attempt(case, home / f"again{number}", usual[case.door.name])
-        tally.longest = max(tally.longest, (time.monotonic() - started, case.name))
-        tally.refused += kind == "refused"
-        tally.accepted += kind == "accepted"
-        if failure is not None:
-            tally.failures.append(failure)
-    return tallies
-
-
-def usual_result(door: Door, folder: Path) -> object:
-    """Return what the valid input gives; it must be accepted."""
-    folder.mkdir()
-    for entry in door.base.iterdir():
-        (folder / entry.name).symlink_to(entry)
-    ended = door.run(folder)
-    shutil.rmtree(folder)
-    assert ended.kind == "accepted", f"{door.name}: {ended.said}"
-    assert finite(ended.result), f"{door.name}: {json.dumps(ended.result, default=str)[:300]}"
-    return ended.result
-
-
-PROGRAM = str(Path(sys.executable).parent / "bayes-tacit")
-BAD_INPUT = 2
+    if isinstance(result, dict | list | tuple):
+        return all(map(finite, result.values() if isinstance(result, dict) else result))
+    words = r"(?<![\w-])(nan|inf|infinity)(?!\w)"
+    return not isinstance(result, str) or re.search(words, result, re.IGNORECASE) is None
 
 
 class _Input:
@@ -305,42 +229,23 @@ def command(*words: str, out: tuple[str, ...] = (), stdin: bytes = b"") -> Calla
                 main()
             except SystemExit as ended:
                 code = ended.code
-            except Exception:
-                return Ended("crashed", traceback.format_exc())
-        return told(code, output.getvalue(), errors.getvalue(), folder, out)
+        lines = [line for line in errors.getvalue().splitlines() if not line.startswith(("note: ", "warning: "))]
+        if code == BAD_INPUT and len(lines) == 1 and lines[0].startswith("error: "):
+            return Ended("refused", lines[0])
+        if code != 0 or lines:
+            return Ended("crashed", f"exit code {code}: {errors.getvalue()}")
+        written = {name: _content(folder / name) for name in out}
+        for name in out:
+            (folder / name).unlink(missing_ok=True)
+        return Ended("accepted", output.getvalue(), [output.getvalue(), written])
 
     return run
-
-
-def process(*words: str, out: tuple[str, ...] = (), stdin: bytes = b"") -> Callable[[Path], Ended]:
-    """The same in a process of its own."""
-
-    def run(folder: Path) -> Ended:
-        done = subprocess.run([PROGRAM, *words], cwd=folder, input=stdin, capture_output=True, timeout=120, check=False)
-        streams = (stream.decode(errors="surrogateescape") for stream in (done.stdout, done.stderr))
-        return told(done.returncode, *streams, folder, out)
-
-    return run
-
-
-def told(code: object, output: str, errors: str, folder: Path, out: tuple[str, ...]) -> Ended:
-    """Say how the program ended, by its exit code, what it printed and what it wrote."""
-    lines = [line for line in errors.splitlines() if not line.startswith(("note: ", "warning: "))]
-    if code == BAD_INPUT and len(lines) == 1 and lines[0].startswith("error: "):
-        return Ended("refused", lines[0])
-    if code != 0 or lines:
-        return Ended("crashed", f"exit code {code}: {errors}")
-    written = {name: _content(folder / name) for name in out}
-    for name in out:
-        (folder / name).unlink(missing_ok=True)
-    return Ended("accepted", output, [output, written])
 
 
 def _content(path: Path) -> object:
     if path.suffix == ".json":
-        content = json.loads(path.read_text())
         # When and by what it was made is no result.
-        return {key: value for key, value in content.items() if key != "provenance"}
+        return {key: value for key, value in json.loads(path.read_text()).items() if key != "provenance"}
     return path.read_text() if path.exists() else None
 
 
@@ -348,11 +253,77 @@ def python(function: Callable[[Path], object]) -> Callable[[Path], Ended]:
     """Return what calls a function of the library with the folder."""
 
     def run(folder: Path) -> Ended:
-        with chdir(folder), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with chdir(folder), warnings.catch_warnings(action="ignore"):
             try:
                 return Ended("accepted", "", function(folder))
             except TacitError as error:
                 return Ended("refused", str(error))
 
     return run
+
+
+@cache
+def episodes(n: int = 12) -> Episodes:
+    """A few of the example's episodes, of every outcome."""
+    with warnings.catch_warnings(action="ignore", category=TacitWarning):
+        return load_example().take(range(n))
+
+
+@cache
+def fit() -> MapFit:
+    """A fit on more of them."""
+    with warnings.catch_warnings(action="ignore", category=TacitWarning):
+        return fit_map(episodes(80), restarts=1)
+
+
+@cache
+def posterior() -> xr.DataTree:
+    """Draws in the shape that the sampler gives; nothing is sampled."""
+    tree = random_posterior(np.random.default_rng(1), episodes(), draws=60)
+    for name in ("sample_stats", "observed_data"):
+        tree[name] = tree["posterior"].to_dataset()[["s"]]
+    tree.attrs |= {"format": "bayes_tacit.posterior", "schema_version": 1, "prior": "{}", "sampler": "nutpie"}
+    tree.attrs |= {"draws": 60, "tune": 5, "chains": 2, "seed": 1, "target_accept": 0.9, "data_fingerprint": "0" * 64}
+    tree.attrs |= {"created_at": "2026-01-01", "clock": 0, "memory": 1.0, "inference_method": "nuts"}
+    return tree
+
+
+@cache
+def counterfactuals() -> Counterfactuals:
+    """What comes of every handoff of these episodes: made up, and the same every time."""
+    rng = np.random.default_rng(2)
+    rows: list[dict[str, object]] = []
+    for name, steps, outcome in zip(episodes().ids, episodes().n_steps, episodes().outcomes, strict=True):
+        for step in range(int(steps)):
+            calls = {"cheap_calls": step, "strong_calls": 3, "success": int(rng.integers(2))}
+            rows.append({"episode": name, "handoff": step, "cost": float(rng.uniform(1, 9)), **calls})
+        calls = {"cheap_calls": int(steps), "strong_calls": 0, "success": int(outcome[0])}
+        rows.append({"episode": name, "handoff": None, "cost": float(rng.uniform(1, 9)), **calls})
+    return Counterfactuals.from_frame(pd.DataFrame(rows))
+
+
+@cache
+def routers() -> dict[str, Router]:
+    """A router of every rule that the library has, with random numbers, by its policy's name."""
+    rng = np.random.default_rng(3)
+    found = {}
+    for policy, made in ONE_OF.items():
+        diagnostics = 1 if policy in ("signal", "step_deferral_by_task") else 3
+        found[policy] = named(made(rng, 2, diagnostics), 2, diagnostics, alpha=0.5)
+    return found
+
+
+def written(home: Path, *names: str) -> Path:
+    """Write what a door needs into a folder."""
+    home.mkdir(parents=True, exist_ok=True)
+    makers = {
+        "few": episodes().write,
+        "e": episodes().write,
+        "more": lambda path: episodes(80).write(path),
+        "fit": lambda path: fit().save(path),
+        "p": lambda path: save_posterior(posterior(), path),
+        "c": lambda path: counterfactuals().write(path),
+    }
+    for name in names:
+        makers[name.partition(".")[0]](home / name)
+    return home

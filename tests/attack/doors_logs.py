@@ -1,306 +1,156 @@
-"""Bad logs to import, of every format, and the tables beside them."""
+"""Logs to import, of every format, the tables beside them, and the options of every command."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
-from attack.cases import EITHER, REFUSE, SAME, Case, Door, command
-from attack.junk import WRONG, Raw, case_of, dumps, foreign, no_files, repeated_keys, replaced
-from conversations import answer, asked, call, rollout, turn
+from attack import cases
+from attack.cases import EITHER, REFUSE, SAME, Case, Door, Ended, command
+from attack.doors import no_table
+from attack.junk import (
+    WRONG,
+    Raw,
+    broken_fields,
+    case_of,
+    cleared,
+    dumps,
+    foreign,
+    no_files,
+    paths,
+    replaced,
+    with_line,
+)
+from conversations import answer as replied
+from conversations import asked, call, rollout, turn
 
-Field = tuple[object, ...]
-
-
-def _tau(tasks: str) -> list[dict[str, Any]]:
-    traj = [asked("Cancel."), {**turn(call("cancel", "c1", flight=1)), "content": None}, answer("Error", "c1")]
-    return [{"task_id": task, "reward": 1.0, "info": {"task": {}}, "traj": traj, "trial": 0} for task in tasks]
-
-
-def _atif(task: str) -> dict[str, Any]:
-    steps = [
-        {"step_id": 1, "source": "user", "message": "List."},
-        {
-            "step_id": 2,
-            "source": "agent",
-            "message": "I look.",
-            "tool_calls": [{"tool_call_id": "c1", "function_name": "bash", "arguments": {"cmd": "ls"}}],
-            "observation": {"results": [{"source_call_id": "c1", "content": "a.txt"}]},
-            "metrics": {"prompt_tokens": 100, "completion_tokens": 10, "cost_usd": 0.25},
-        },
-    ]
-    agent = {"name": "t", "version": "2", "model_name": "small"}
-    extra = {"task": task, "success": True}
-    return {"schema_version": "ATIF-v1.4", "session_id": "s", "agent": agent, "steps": steps, "extra": extra}
+from bayes_tacit.cli.app import app
 
 
-def _inspect(tasks: str) -> dict[str, Any]:
-    def sample(task: str) -> dict[str, Any]:
-        messages = [
-            {"id": "m1", "content": "Add.", "role": "user"},
-            {
-                "id": "m2",
-                "content": "I add.",
-                "role": "assistant",
-                "tool_calls": [{"id": "t1", "function": "add", "arguments": {"x": 1}, "type": "function"}],
-            },
-            {"id": "m3", "content": "3", "role": "tool", "tool_call_id": "t1", "function": "add"},
-        ]
-        return {"id": task, "epoch": 1, "input": "Add.", "messages": messages, "scores": {"match": {"value": "C"}}}
-
-    return {"version": 2, "status": "success", "eval": {"model": "m"}, "samples": [sample(task) for task in tasks]}
-
-
-def _intercode(tasks: str) -> dict[str, Any]:
-    history = {
-        "actions": ["ls", "cat a"],
-        "observations": ["a", "b"],
-        "rewards": [0.0, 1.0],
-        "valid_action": [True, True],
-    }
-    summary = {"max_reward": 1.0, "turns_taken": 2, "turns_max": 10}
-    return {
-        task: {"environment": "sql", "task_id": task, "query": "Do it.", "turn_history": history, "summary": summary}
-        for task in tasks
-    }
-
-
-def _mini(task: str) -> dict[str, Any]:
+def _log(form: str, task: str) -> Any:
+    """Return what a program writes of one task, or of three, as short as it can be."""
+    traj = [asked("Cancel."), {**turn(call("cancel", "c1", flight=1)), "content": None}, replied("Error", "c1")]
+    added = {"id": "t1", "function": "add", "arguments": {"x": 1}, "type": "function"}
+    chat = [asked("Add."), {**turn(), "tool_calls": [added]}, {**replied("3", "t1"), "function": "add"}]
+    made = {"tool_call_id": "c1", "function_name": "bash", "arguments": {"cmd": "ls"}}
+    acts = {"source": "agent", "message": "I look.", "tool_calls": [made], "metrics": {"prompt_tokens": 100}}
+    acts["observation"] = {"results": [{"source_call_id": "c1", "content": "a.txt"}]}
+    history = {"actions": ["ls", "cat"], "observations": ["a", "b"], "rewards": [0.0, 1.0], "valid_action": [True] * 2}
     said = {**turn(call("bash", command="ls")), "extra": {"response": {"usage": {"prompt_tokens": 9}}, "cost": 0.5}}
-    info = {
-        "model_stats": {"instance_cost": 1.0, "api_calls": 2},
-        "config": {"model": {"model_name": "small"}},
-        "exit_status": "Submitted",
-    }
-    messages = [asked("Fix it."), said, {**answer("<returncode>1</returncode>"), "extra": {"returncode": 1}}]
-    return {"info": info, "messages": messages, "trajectory_format": "mini-swe-agent-1.1", "instance_id": task}
-
-
-def _swe(_: str) -> dict[str, Any]:
+    spent = {"model_stats": {"instance_cost": 1.0, "api_calls": 2}, "exit_status": "submitted"}
     step = {"action": "ls\n", "observation": "a.py", "response": "I look.", "thought": "I look."}
-    info = {
-        "exit_status": "submitted",
-        "model_stats": {"instance_cost": 0.4, "tokens_sent": 90, "tokens_received": 9, "api_calls": 3},
+    found = {
+        "openai": rollout(task, model="m"),
+        "tau-bench": {"task_id": task, "reward": 1.0, "info": {"task": {}}, "traj": traj, "trial": 0},
+        "atif": {
+            "schema_version": "ATIF-v1.4",
+            "session_id": "s",
+            "agent": {"name": "t", "version": "2", "model_name": "small"},
+            "steps": [{"step_id": 1, "source": "user", "message": "List."}, {"step_id": 2, **acts}],
+            "extra": {"task": task, "success": True},
+        },
+        "inspect": {"id": task, "epoch": 1, "input": "Add.", "messages": chat, "scores": {"match": {"value": "C"}}},
+        "intercode": {
+            "environment": "sql",
+            "task_id": task,
+            "query": "Do it.",
+            "turn_history": history,
+            "summary": {"max_reward": 1.0, "turns_taken": 2, "turns_max": 10},
+        },
+        "mini-swe-agent": {
+            "info": spent | {"config": {"model": {"model_name": "small"}}},
+            "messages": [asked("Fix it."), said, {**replied("<returncode>1"), "extra": {"returncode": 1}}],
+            "trajectory_format": "mini-swe-agent-1.1",
+            "instance_id": task,
+        },
+        "swe-agent": {"environment": "main", "trajectory": [step] * 2, "history": [asked("ISSUE")], "info": spent},
     }
-    history = [{"role": "system", "content": "SETTING", "agent": "main"}, {"role": "user", "content": "ISSUE"}]
-    return {"environment": "main", "trajectory": [step, step], "history": history, "info": info}
+    return found[form]
 
 
-FORMATS: Mapping[str, tuple[str, Any, Mapping[Field, str]]] = {
-    "openai": (
-        "cheap.jsonl",
-        [rollout(task, model="m") for task in "abc"],
-        {
-            (1, "task"): "id",
-            (1, "success"): "flag",
-            (1, "messages"): "list",
-            (1, "messages", 1): "object",
-            (1, "messages", 1, "role"): "choice",
-            (1, "messages", 1, "tool_calls"): "object",
-        },
-    ),
-    "tau-bench": (
-        "cheap.json",
-        _tau("abc"),
-        {
-            (1, "task_id"): "id",
-            (1, "reward"): "number",
-            (1, "traj"): "list",
-            (1, "traj", 1): "object",
-            (1, "info"): "object",
-            (1, "traj", 1, "role"): "choice",
-        },
-    ),
-    "atif": (
-        "cheap.jsonl",
-        [_atif(task) for task in "abc"],
-        {
-            (1, "steps"): "list",
-            (1, "steps", 1): "object",
-            (1, "extra", "task"): "id",
-            (1, "extra", "success"): "flag",
-            (1, "extra"): "object",
-            (1, "agent"): "object",
-            (1, "steps", 1, "metrics"): "object",
-            (1, "steps", 1, "observation"): "object",
-            (1, "steps", 1, "tool_calls"): "list",
-        },
-    ),
-    "inspect": (
-        "cheap.json",
-        _inspect("abc"),
-        {
-            ("samples",): "list",
-            ("samples", 1): "object",
-            ("samples", 1, "id"): "id",
-            ("samples", 1, "messages"): "list",
-            ("samples", 1, "messages", 1): "object",
-            ("eval",): "object",
-            ("samples", 1, "scores"): "object",
-            ("samples", 1, "scores", "match"): "object",
-        },
-    ),
-    "intercode": (
-        "cheap.json",
-        _intercode("abc"),
-        {
-            ("b",): "object",
-            ("b", "query"): "text",
-            ("b", "turn_history"): "object",
-            ("b", "turn_history", "actions"): "list",
-            ("b", "summary"): "object",
-            ("b", "summary", "max_reward"): "number",
-        },
-    ),
-    "mini-swe-agent": (
-        "cheap",
-        {f"{task}/{task}.traj.json": _mini(task) for task in "abc"},
-        {
-            ("messages",): "list",
-            ("messages", 1): "object",
-            ("info",): "object",
-            ("info", "model_stats"): "object",
-            ("info", "config"): "object",
-            ("messages", 1, "extra"): "object",
-            ("messages", 1, "role"): "choice",
-        },
-    ),
-    "swe-agent": (
-        "cheap",
-        {f"{task}.traj": _swe(task) for task in "abc"},
-        {
-            ("trajectory",): "list",
-            ("trajectory", 0): "object",
-            ("trajectory", 0, "action"): "text",
-            ("info",): "object",
-            ("info", "model_stats"): "object",
-            ("history",): "list",
-        },
-    ),
-}
-"""By format: the name of the log, what it holds (a file by name where it is a folder), and fields to break."""
+FORMATS = ("openai", "tau-bench", "atif", "inspect", "intercode", "mini-swe-agent", "swe-agent")
 
 
-def write_log(path: Path, content: Any) -> None:
-    if not path.suffix:
-        for name, each in content.items():
-            (path / name).parent.mkdir(parents=True, exist_ok=True)
-            (path / name).write_bytes(dumps(each))
-    elif path.suffix == ".jsonl":
-        path.write_bytes(b"".join(dumps(each) + b"\n" for each in content))
-    else:
-        path.write_bytes(dumps(content))
+def write_log(path: Path, form: str = "openai") -> Path:
+    """Write a log of three tasks as a program does; return the file that holds the first one."""
+    logs = {task: _log(form, task) for task in "abc"}
+    if form.endswith("swe-agent"):
+        for task, log in logs.items():
+            file = path / (f"{task}/{task}.traj.json" if form.startswith("mini") else f"{task}.traj")
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(dumps(log))
+        return path / ("a/a.traj.json" if form.startswith("mini") else "a.traj")
+    if path.suffix == ".jsonl":
+        path.write_bytes(b"".join(dumps(log) + b"\n" for log in logs.values()))
+        return path
+    whole = {"version": 2, "status": "success", "eval": {"model": "m"}, "samples": list(logs.values())}
+    path.write_bytes(dumps({"inspect": whole, "intercode": logs}.get(form, list(logs.values()))))
+    return path
 
 
-def imported(home: Path, rng: Random, formats: list[str]) -> Iterator[Case]:
-    """A log of one format is wrong."""
-    for form in formats:
-        log, content, fields = FORMATS[form]
-        folder = home / f"import_{form}"
-        folder.mkdir(parents=True)
-        write_log(folder / log, content)
-        strong = log.replace("cheap", "strong")
-        write_log(folder / strong, content)
-        words = ["import", log, strong, "--out", "out.jsonl", "--workers", "1"]
-        if log == "cheap":
-            (folder / "results.csv").write_text(
-                "task,success\n" + "".join(f"{task},{at % 2}\n" for at, task in enumerate("abc"))
-            )
+ANYTHING = (None, True, 7, -1, 2.5, "text", "", [], [1], [None], {}, {"a": 1}, [[]], 10**30, 1e300, Raw("[" * 9999))
+
+
+def imported(home: Path, rng: Random) -> Iterator[Case]:
+    """A log of one format is wrong: formats differ in what does not matter to them, but none may crash."""
+    for form in FORMATS:
+        (folder := home / f"import_{form}").mkdir(parents=True)
+        suffix = ".jsonl" if form in ("openai", "atif") else "" if form.endswith("swe-agent") else ".json"
+        path, _ = (write_log(folder / f"{side}{suffix}", form) for side in ("cheap", "strong"))
+        file = str(path.relative_to(folder))
+        words = ["import", f"cheap{suffix}", f"strong{suffix}", "--out", "out.jsonl", "--workers", "1"]
+        if not suffix:
+            (folder / "results.csv").write_text("task,success\na,0\nb,1\nc,0\n")
             words += ["--cheap-results", "results.csv", "--strong-results", "results.csv"]
         door = Door(f"import, {form}", command(*words, out=("out.jsonl",)), folder, ("cheap",))
-        yield from _fields(door, log, content, fields, rng)
-        yield from _anywhere(door, log, content, rng, 60)
-        file = log if log != "cheap" else f"cheap/{next(iter(content))}"
-        text = (folder / file).read_bytes()
-        for what, bad in _torn(text, rng):
-            yield case_of(door, file, f"{form}: {what}", bad)
-        skipped = frozenset({"an object of another kind", "a list", "an object", "a list of objects"})
-        yield from foreign(door, file, skipped)
-        if log != "cheap":
-            yield from no_files(door, log)
+        text = path.read_bytes()
+        lines = [json.loads(line) for line in text.splitlines()]
+        write, content = partial(with_line, lines, 1 if len(lines) > 1 else 0), lines[-1]
+        places = [each for each in paths(content) if each]
+        for _ in range(90):
+            place, value = rng.choice(places), rng.choice(ANYTHING)
+            expects = REFUSE if isinstance(value, Raw) else EITHER
+            what = f"{place} is {str(value)[:20]!r}"
+            yield case_of(door, file, what, write(dumps(replaced(content, place, value))), expects)
         # Others' programs write these; as with every reader of JSON the last of two counts.
-        one = content[1] if isinstance(content, list) else next(iter(content.values())) if log == "cheap" else content
-        for case in repeated_keys(door, file, one, rng, 4):
-            yield Case(case.door, case.name, case.prepare, EITHER, (), case.key)
-
-
-def _fields(door: Door, log: str, content: Any, fields: Mapping[Field, str], rng: Random) -> Iterator[Case]:
-    lines = log.endswith(".jsonl")
-    first = next(iter(content)) if log == "cheap" else ""
-    whole = content[first] if log == "cheap" else content
-    file = f"cheap/{first}" if log == "cheap" else log
-    for path, kind in fields.items():
-        for value in rng.sample(list(WRONG[kind]), min(7, len(WRONG[kind]))):
-            changed = replaced(whole, path, value)
-            text = b"".join(dumps(each) + b"\n" for each in changed) if lines else dumps(changed)
-            # Formats differ in what they let pass where it does not matter; it must not crash.
-            expects = REFUSE if isinstance(value, Raw) and str(value)[:1] in "[9" else EITHER
-            yield case_of(door, file, f"{'.'.join(map(str, path))} is {str(value)[:20]!r}", text, expects)
-
-
-def _anywhere(door: Door, log: str, content: Any, rng: Random, n: int) -> Iterator[Case]:
-    """Put a value of another kind anywhere: it may not matter, but it must not crash."""
-    lines = log.endswith(".jsonl")
-    first = next(iter(content)) if log == "cheap" else ""
-    whole = content[first] if log == "cheap" else content
-    file = f"cheap/{first}" if log == "cheap" else log
-    places = [path for path in _paths(whole) if path]
-    for _ in range(n):
-        path, value = (
-            rng.choice(places),
-            rng.choice([None, True, 7, -1, 2.5, "text", "", [], [1], [None], {}, {"a": 1}, [[]], 10**30, 1e300]),
-        )
-        changed = replaced(whole, path, value)
-        text = b"".join(dumps(each) + b"\n" for each in changed) if lines else dumps(changed)
-        yield case_of(door, file, f"{'.'.join(map(str, path))} is {value!r}", text, EITHER)
-
-
-def _paths(content: Any, path: Field = ()) -> Iterator[Field]:
-    yield path
-    items = content.items() if isinstance(content, dict) else enumerate(content) if isinstance(content, list) else ()
-    for key, value in items:
-        yield from _paths(value, (*path, key))
-
-
-def _torn(text: bytes, rng: Random) -> Iterator[tuple[str, bytes]]:
-    for _ in range(5):
-        cut = rng.randrange(1, len(text) - 2)
-        if text[:cut].rstrip()[-1:] != b"}":
-            yield f"cut after {cut}", text[:cut]
-    for _ in range(3):
-        place = rng.randrange(len(text))
-        yield f"0xff at {place}", text[:place] + b"\xff" + text[place:]
-    for encoding in ("utf-16", "utf-32"):
-        yield encoding, text.decode().encode(encoding)
+        yield from broken_fields(door, file, content, {}, rng, write=write, expects=EITHER, repeats=4)
+        for at in (rng.randrange(1, len(text) - 2) for _ in range(4)):
+            yield case_of(door, file, f"0xff at {at}", text[:at] + b"\xff" + text[at:])
+            if text[:at].rstrip()[-1:] != b"}":
+                yield case_of(door, file, f"cut after {at}", text[:at])
+        yield from foreign(door, file, lambda text: text[:1] in (b"[", b"{") and len(text) < 99)
+        yield from no_files(door, file) if suffix else ()
 
 
 def tables_beside(home: Path, rng: Random) -> Iterator[Case]:
     """The tables of tasks and of outcomes are wrong."""
-    folder = home / "beside"
-    folder.mkdir(parents=True)
-    logs = [{key: value for key, value in rollout(task, model="m").items() if key != "success"} for task in "abc"]
+    (folder := home / "beside").mkdir(parents=True)
+    logs = [{key: value for key, value in rollout(task).items() if key != "success"} for task in "abc"]
     for name in ("cheap.jsonl", "strong.jsonl"):
-        write_log(folder / name, logs)
-    outcomes = "task,success\na,1\nb,0\nc,true\n"
-    tasks = "task,size,kind\na,1,x\nb,2.5,y\nc,3,x\n"
-    (folder / "o.csv").write_text(outcomes)
-    (folder / "k.csv").write_text(tasks)
-    words, out = ("import", "cheap.jsonl", "strong.jsonl"), ("--out", "out.jsonl", "--workers", "1")
-    tables = ("--cheap-results", "o.csv", "--strong-results", "o.csv", "--tasks", "k.csv")
-    door = Door(
-        "import, outcomes and tasks",
-        command(*words, *tables, *out, out=("out.jsonl",)),
-        folder,
-        ("o.csv", "k.csv", "-results", "--tasks"),
-    )
+        (folder / name).write_bytes(b"".join(dumps(log) + b"\n" for log in logs))
+    tables = {"o.csv": "task,success\na,1\nb,0\nc,true\n", "k.csv": "task,size,kind\na,1,x\nb,2.5,y\nc,3,x\n"}
+    for name, text in tables.items():
+        (folder / name).write_text(text)
+    report = {"resolved_ids": ["a"], "unresolved_ids": ["b", "c"]}
+    (folder / "report.json").write_text(json.dumps(report))
+
+    def door(results: str, *more: str) -> Door:
+        words = ["import", "cheap.jsonl", "strong.jsonl", "--cheap-results", results, "--strong-results", "o.csv"]
+        run = command(*words, *more, "--out", "out.jsonl", "--workers", "1", out=("out.jsonl",))
+        return Door(f"import, {results}", run, folder, (results, "k.csv", "-results", "--tasks"))
+
+    beside = door("o.csv", "--tasks", "k.csv")
     for value in ("x", "2", "-1", "0.5", "", "nan", "yes!", "9" * 5000, "\x1b[31m", '"'):
-        yield case_of(door, "o.csv", f"success is {value[:10]!r}", outcomes.replace("b,0", f"b,{value}").encode())
-    for value in ("nan", "inf", "-inf", "1e999"):
-        yield case_of(door, "k.csv", f"size is {value}", tasks.replace("2.5", value).encode(), EITHER)
-    for file, text in (("o.csv", outcomes), ("k.csv", tasks)):
+        yield case_of(
+            beside, "o.csv", f"success is {value[:10]!r}", tables["o.csv"].replace("b,0", f"b,{value}").encode()
+        )
+    for value in ("nan", "inf", "1e999"):
+        yield case_of(beside, "k.csv", f"size is {value}", tables["k.csv"].replace("2.5", value).encode(), EITHER)
+    for file, text in tables.items():
         for what, bad in {
             "a task twice": text + text.splitlines()[1] + "\n",
             "a task missing": "\n".join(text.splitlines()[:-1]) + "\n",
@@ -311,23 +161,89 @@ def tables_beside(home: Path, rng: Random) -> Iterator[Case]:
             "an open quote": text + '"d,1\n',
             "a NUL": text.replace("b,", "b\0,"),
         }.items():
-            yield case_of(door, file, f"{file}: {what}", bad.encode())
-        yield case_of(door, file, f"{file}: a byte order mark", b"\xef\xbb\xbf" + text.encode(), SAME)
-        yield case_of(door, file, f"{file}: utf-16", text.encode("utf-16"))
-        yield case_of(door, file, f"{file}: 0xff", text.encode() + b"\xff,1,1\n")
-        yield from foreign(door, file)
-        yield from no_files(door, file)
-    report = {"resolved_ids": ["a"], "unresolved_ids": ["b", "c"]}
-    (folder / "report.json").write_text(json.dumps(report))
-    reported = Door(
-        "import, a report",
-        command(*words, "--cheap-results", "report.json", *tables[2:4], *out, out=("out.jsonl",)),
-        folder,
-        ("report.json", "-results"),
-    )
+            yield case_of(beside, file, f"{file}: {what}", bad.encode())
+        yield case_of(beside, file, f"{file}: a byte order mark", b"\xef\xbb\xbf" + text.encode(), SAME)
+        yield from no_table(beside, file, text, rng)
+    reported = door("report.json")
     for key in report:
         for value in WRONG["names"]:
             if value not in (["a", "a"], [""]):
-                yield case_of(reported, "report.json", f"{key} is {str(value)[:20]!r}", dumps(report | {key: value}))
-    yield from repeated_keys(reported, "report.json", report, rng, 4)
+                changed = dumps(report | {key: value})
+                yield case_of(reported, "report.json", f"{key} is {str(value)[:20]!r}", changed)
+    yield from broken_fields(reported, "report.json", report, {}, rng, repeats=4)
     yield from foreign(reported, "report.json")
+
+
+WORDS = ("abc", "", " ", "nan", "1,5", "0x10", "--", "1e", "\x1b[31m1", "½", "9" * 400 + "x", "None", "true")
+NO_OPTION: dict[object, tuple[str, ...]] = {
+    int: (*WORDS, "1.5", "1e3", "inf", "1e400", "9" * 400, "-" + "9" * 400, "-1000"),
+    float: (*WORDS, "inf", "-inf", "1e400"),
+    Literal: ("", "abc", " ", "\x1b[31m", "NONE", "1"),
+}
+"""What an option must not be, by the type that its command says."""
+
+CALLS = {
+    "fit": "fit few.jsonl --out out.json",
+    "sample": "sample few.jsonl --out out.nc",
+    "score": "score p.nc few.jsonl --out out.csv",
+    "report": "report p.nc few.jsonl --out out.html",
+    "select": "select fit.json few.jsonl --cap 50 --step-budget 40 --out out.json",
+    "recommend": "recommend few.jsonl --cap 50 --step-budget 40 --out out.json",
+    "import": "import cheap.jsonl strong.jsonl --out out.jsonl",
+    "teach": "teach few.jsonl --rule 3 --out out.jsonl",
+}
+ENDLESS = {
+    "fit": ("--restarts",),
+    "sample": ("--draws", "--tune", "--chains"),
+    "select": ("--n",),
+    "import": ("--workers",),
+}
+"""Counts that would never end."""
+
+OTHERS = {
+    "fit": {"--memory": ("1.1", "learned", "-1"), "--ridge": ("-1",), "--floor": ("-1",)},
+    "sample": {"--memory": ("1.1", "profile"), "--target-accept": ("0", "1", "2")},
+    "score": {"--probability": ("0", "1", "1.5")},
+    "report": {"--alpha": ("0", "1.5", "-1")},
+    "select": {"--cap": ("-1", "nan"), "--rule": ("x", "0", "2", "nan"), "--cheap-cost": ("-1",)},
+    "recommend": {"--cap": ("50%%", "%", "-5%", "nan%"), "--share": ("0", "1"), "--folds": ("1",)},
+    "import": {"--diagnostics": ("", "abc", ",", "repeated_call,repeated_call"), "--format": ("abc",)},
+    "teach": {"--diagnostics": ("", "abc", ","), "--rule": ("0",)},
+}
+
+UNUSED = {"teach": ("--timeout", "--stalled", "--actions", "--attempts"), "select": ("--seed",), "import": ("--seed",)}
+"""Options that these calls do not come to use."""
+
+
+def options(home: Path, _: Random) -> Iterator[Case]:
+    """One option is wrong; which there are, and of what type, the commands say."""
+    folder = cases.written(home / "options", "few.jsonl", "fit.json", "p.nc")
+    for side in ("cheap", "strong"):
+        write_log(folder / f"{side}.jsonl")
+    (folder / "words.json").write_text(json.dumps(["summary", "few.jsonl"]))
+    run: Callable[[Path], Ended] = lambda where: command(*json.loads((where / "words.json").read_bytes()))(where)  # noqa: E731
+    hints = {
+        made.name or made.callback.__name__: get_type_hints(made.callback, include_extras=True)
+        for made in app.registered_commands
+    }
+    for name, line in CALLS.items():
+        door, words = Door(f"options of {name}", run, folder), line.split()
+        wrong = {option: list(values) for option, values in OTHERS[name].items()}
+        for parameter, hint in hints[name].items():
+            kind = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+            option = "--" + parameter.replace("_", "-")
+            wrong.setdefault(option, []).extend(NO_OPTION.get(get_origin(kind) or kind, ()))
+            wrong[option] += ["1000000000000"] if option in ENDLESS.get(name, ()) else []
+        for option, values in wrong.items():
+            for value in values:
+                given = [*words[: words.index(option)], *words[words.index(option) + 2 :]] if option in words else words
+                expects = EITHER if option in UNUSED.get(name, ()) else REFUSE
+                yield _words(door, f"{option} {value[:20]!r}", [*given, option, value], expects)
+        yield _words(door, "an option that is none", [*words, "--nothing"])
+        yield _words(door, "an argument too much", [*words, "more"])
+        yield _words(door, "no output", words[:-2])
+        yield _words(door, "an output in no folder", [word.replace("out.", "nowhere/out.") for word in words])
+
+
+def _words(door: Door, what: str, words: list[str], expects: str = REFUSE) -> Case:
+    return Case(door, what, lambda folder: cleared(folder / "words.json").write_bytes(dumps(words)), expects)

@@ -6,7 +6,6 @@ A fault is a function of a `Line`, on which bytes are sent as they are, and what
 
 from __future__ import annotations
 
-import copy
 import gzip
 import html
 import json
@@ -16,9 +15,11 @@ import threading
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Literal
 from urllib.parse import quote, quote_plus
+
+from attack.junk import inside, paths, replaced
 
 KEY = "sk-Q7x/9Lm2+Zt4Vb8&Nc3\"Wd6'Hf1<Yg5>Rj0Kp"
 """With every letter that JSON, HTML or an address writes in another way."""
@@ -99,121 +100,91 @@ LARGE = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n"
 PACKED = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n"
 
 
-def silent_after(start: bytes) -> Fault:
+def sending(start: bytes, *then: Callable[[Line], None], ends: bool = False) -> Fault:
+    """Send the start of an answer, then do something; it waits for the time to be up unless it `ends`."""
+
     def does(line: Line) -> None:
         line.send(start)
-        line.wait()
-
-    return Fault(does, waits=True)
-
-
-def trickling(start: bytes, piece: bytes, pause: float = 0.01) -> Fault:
-    def does(line: Line) -> None:
-        line.send(start)
-        line.trickle(piece, pause)
-
-    return Fault(does, waits=True)
-
-
-def flooding(start: bytes, piece: bytes, *, ends: bool = False) -> Fault:
-    def does(line: Line) -> None:
-        line.send(start)
-        line.flood(piece)
+        for each in then:
+            each(line)
 
     return Fault(does, waits=not ends)
 
 
-def byte_by_byte(content: bytes) -> Fault:
-    def does(line: Line) -> None:
-        for at in range(len(content)):
-            line.send(content[at : at + 1])
-            if line.over.wait(0.05):
-                return
-
-    return Fault(does, waits=True)
+def trickling(start: bytes, piece: bytes) -> Fault:
+    """Send a piece again and again, slowly."""
+    return sending(start, lambda line: line.trickle(piece))
 
 
-def _stalling() -> dict[str, Fault]:
-    places = {
-        "at once": b"",
-        "in the status": b"HTTP/1.",
-        "after the status": b"HTTP/1.1 200 OK\r\n",
-        "in a header": b"HTTP/1.1 200 OK\r\nContent-Le",
-        "before the last line of the head": HEAD + b"\r\n",
-        "after the head": HEAD + b"\r\n\r\n",
-        "in the body": HEAD + b"\r\n\r\n" + BODY[:20],
-        "before the last byte": ANSWER[:-1],
-        "before a chunk": CHUNKED,
-        "in the size of a chunk": CHUNKED + b"1",
-        "in a chunk": CHUNKED + b"10\r\nabc",
-        "before the last chunk": CHUNKED + f"{len(BODY):x}".encode() + b"\r\n" + BODY + b"\r\n",
-        "in the trailer": CHUNKED + f"{len(BODY):x}".encode() + b"\r\n" + BODY + b"\r\n0\r\nX-More: 1\r\n",
-        "after a body without an end": OPEN_END + BODY,
-        "in a packed body": PACKED + gzip.compress(BODY)[:15],
-        "after 100 Continue": b"HTTP/1.1 100 Continue\r\n\r\n",
-    }
-    found = {f"silent {place}": silent_after(start) for place, start in places.items()}
-    found |= {
-        "trickled headers": trickling(b"HTTP/1.1 200 OK\r\n", b"X-More: 1\r\n"),
-        "trickled header": trickling(b"HTTP/1.1 200 OK\r\nX-More: ", b"x"),
-        "trickled status": trickling(b"HTTP/1.1 200 ", b"O"),
-        "trickled body": trickling(LARGE, b" "),
-        "trickled body without an end": trickling(OPEN_END, b" "),
-        "trickled chunks": trickling(CHUNKED, b"1\r\n \r\n"),
-        "trickled size of a chunk": trickling(CHUNKED, b"0"),
-        "trickled words on a chunk": trickling(CHUNKED + b"5;", b"x"),
-        "trickled trailer": trickling(CHUNKED + b"0\r\n", b"X-More: 1\r\n"),
-        "trickled packed body": trickling(PACKED, b"\0"),
-        "trickled empty lines": trickling(b"", b"\r\n"),
-        "an answer byte by byte": byte_by_byte(ANSWER),
-        "100 Continue again and again": trickling(b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
-        "102 Processing again and again": trickling(b"", b"HTTP/1.1 102 Processing\r\n\r\n"),
-        "103 Early Hints again and again": trickling(b"", b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n"),
-        "100 Continue as fast as can be": flooding(b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 100),
-        "a flood of chunks of one byte": flooding(CHUNKED, b"1\r\n \r\n" * 1000),
-        "a flood of empty packed blocks": flooding(
-            PACKED + gzip.compress(b"")[:10], b"\0\0\0\xff\xff" * 1000, ends=True
-        ),
-        "a flood of spaces": flooding(OPEN_END, b" " * 65536, ends=True),
-        "a flood of spaces in chunks": flooding(CHUNKED, b"10000\r\n" + b" " * 65536 + b"\r\n", ends=True),
-        "a flood of headers": flooding(b"HTTP/1.1 200 OK\r\n", b"X-More: 1\r\n" * 1000, ends=True),
-        "a flood of one header": flooding(b"HTTP/1.1 200 OK\r\nX-More: ", b"x" * 65536, ends=True),
-        "a flood in the trailer": flooding(CHUNKED + b"0\r\n", b"X-More: 1\r\n" * 1000, ends=True),
-        "a flood of words on a chunk": flooding(CHUNKED + b"5;", b"x" * 65536, ends=True),
-        "a flood after the packed body": flooding(PACKED + gzip.compress(b"{}"), b"x" * 65536, ends=True),
-        "a flood of an error": flooding(b"HTTP/1.1 500 No\r\n\r\n", b"no " * 9999, ends=True),
-        "a flood of what unpacks to nothing": flooding(PACKED, zlib.compress(b""), ends=True),
-    }
-    return found
+def byte_by_byte(line: Line) -> None:
+    for at in range(len(ANSWER)):
+        line.send(ANSWER[at : at + 1])
+        if line.over.wait(0.05):
+            return
 
 
-PLACES = {
+STARTS = {
     "at once": b"",
     "in the status": b"HTTP/1.",
     "after the status": b"HTTP/1.1 200 OK\r\n",
     "in a header": b"HTTP/1.1 200 OK\r\nContent-Le",
+    "before the last line of the head": HEAD + b"\r\n",
     "after the head": HEAD + b"\r\n\r\n",
-    "in the body": ANSWER[: len(HEAD) + 20],
+    "in the body": HEAD + b"\r\n\r\n" + BODY[:20],
     "before the last byte": ANSWER[:-1],
     "in the size of a chunk": CHUNKED + b"1",
     "in a chunk": CHUNKED + b"10\r\nabc",
     "between chunks": CHUNKED + b"3\r\nabc\r\n",
     "after 100 Continue": b"HTTP/1.1 100 Continue\r\n\r\n",
 }
+"""Where a server may fall silent, close or break off."""
+
+TRICKLES = {
+    "headers": (b"HTTP/1.1 200 OK\r\n", b"X-More: 1\r\n"),
+    "header": (b"HTTP/1.1 200 OK\r\nX-More: ", b"x"),
+    "status": (b"HTTP/1.1 200 ", b"O"),
+    "body": (LARGE, b" "),
+    "body without an end": (OPEN_END, b" "),
+    "chunks": (CHUNKED, b"1\r\n \r\n"),
+    "size of a chunk": (CHUNKED, b"0"),
+    "words on a chunk": (CHUNKED + b"5;", b"x"),
+    "trailer": (CHUNKED + b"0\r\n", b"X-More: 1\r\n"),
+    "packed body": (PACKED, b"\0"),
+    "empty lines": (b"", b"\r\n"),
+    "100 Continue": (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+    "103 Early Hints": (b"", b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n"),
+}
+FLOODS = {
+    "empty packed blocks": (PACKED + gzip.compress(b"")[:10], b"\0\0\0\xff\xff" * 1000),
+    "spaces": (OPEN_END, b" " * 65536),
+    "spaces in chunks": (CHUNKED, b"10000\r\n" + b" " * 65536 + b"\r\n"),
+    "headers": (b"HTTP/1.1 200 OK\r\n", b"X-More: 1\r\n" * 1000),
+    "one header": (b"HTTP/1.1 200 OK\r\nX-More: ", b"x" * 65536),
+    "the trailer": (CHUNKED + b"0\r\n", b"X-More: 1\r\n" * 1000),
+    "words on a chunk": (CHUNKED + b"5;", b"x" * 65536),
+    "what comes after the packed body": (PACKED + gzip.compress(b"{}"), b"x" * 65536),
+    "an error": (b"HTTP/1.1 500 No\r\n\r\n", b"no " * 9999),
+    "what unpacks to nothing": (PACKED, zlib.compress(b"")),
+    "100 Continue": (b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 100),
+    "chunks of one byte": (CHUNKED, b"1\r\n \r\n" * 1000),
+}
+ENDLESS = ("100 Continue", "chunks of one byte")
+"""Floods that no limit of size ends."""
 
 
-def broken(start: bytes, *, reset: bool) -> Fault:
-    def does(line: Line) -> None:
-        line.send(start)
-        if reset:
-            line.reset()
-
-    return Fault(does)
+def _stalling() -> dict[str, Fault]:
+    found = {f"silent {place}": sending(start, Line.wait) for place, start in STARTS.items()}
+    found |= {f"trickled {what}": trickling(*parts) for what, parts in TRICKLES.items()}
+    found["an answer byte by byte"] = sending(b"", byte_by_byte)
+    for what, (start, piece) in FLOODS.items():
+        flooding = partial(Line.flood, piece=piece)
+        found[f"a flood of {what}"] = sending(start, flooding, ends=what not in ENDLESS)
+    return found
 
 
 def _breaking() -> dict[str, Fault]:
-    found = {f"closed {place}": broken(start, reset=False) for place, start in PLACES.items()}
-    return found | {f"reset {place}": broken(start, reset=True) for place, start in PLACES.items()}
+    found = {f"closed {place}": sending(start, ends=True) for place, start in STARTS.items()}
+    return found | {f"reset {place}": sending(start, Line.reset, ends=True) for place, start in STARTS.items()}
 
 
 STATUS_LINES = [
@@ -345,51 +316,19 @@ GOOD = {
     ],
     "usage": {"prompt_tokens": 9, "completion_tokens": 3, "details": {"cached": 1}},
 }
-FIELDS = {
-    "choices": ("choices",),
-    "a choice": ("choices", 0),
-    "message": ("choices", 0, "message"),
-    "content": ("choices", 0, "message", "content"),
-    "logprobs": ("choices", 0, "logprobs"),
-    "their content": ("choices", 0, "logprobs", "content"),
-    "one of them": ("choices", 0, "logprobs", "content", 0),
-    "a token": ("choices", 0, "logprobs", "content", 0, "token"),
-    "a logprob": ("choices", 0, "logprobs", "content", 0, "logprob"),
-    "usage": ("usage",),
-    "a count": ("usage", "prompt_tokens"),
-    "id": ("id",),
-}
-VALUES = {
-    "null": None,
-    "true": True,
-    "zero": 0,
-    "a negative number": -1.5,
-    "a text": "text",
-    "an empty text": "",
-    "a list": [1, None, "x"],
-    "an empty list": [],
-    "an object": {"a": {"b": 1}},
-    "an empty object": {},
-    "half a letter": "\ud800",
-}
+VALUES = (None, True, 0, -1.5, "text", "", [1, None, "x"], [], {"a": {"b": 1}}, {}, "\ud800")
 
 
 def _types() -> dict[str, Fault]:
     found = {}
-    for field, path in FIELDS.items():
-        for name, value in VALUES.items():
-            answer = copy.deepcopy(GOOD)
-            place = answer
-            for step in path[:-1]:
-                place = place[step]
-            place[path[-1]] = value
-            found[f"{field} is {name}"] = sends(headed(json.dumps(answer).encode()), "either")
-        missing = copy.deepcopy(GOOD)
-        place = missing
-        for step in path[:-1]:
-            place = place[step]
-        del place[path[-1]]
-        found[f"{field} is missing"] = sends(headed(json.dumps(missing).encode()), "either")
+    for path in paths(GOOD):
+        for value in VALUES if path else ():
+            changed = json.dumps(replaced(GOOD, path, value)).encode()
+            found[f"{'.'.join(map(str, path))} is {value!r}"] = sends(headed(changed), "either")
+        if path and isinstance(path[-1], str):
+            above = {key: each for key, each in inside(GOOD, path[:-1]).items() if key != path[-1]}
+            missing = json.dumps(replaced(GOOD, path[:-1], above)).encode()
+            found[f"{'.'.join(map(str, path))} is missing"] = sends(headed(missing), "either")
     return found
 
 

@@ -23,24 +23,6 @@ from bayes_tacit.logs import import_logs
 from bayes_tacit.logs.documents import Document
 from bayes_tacit.logs.formats import FORMATS
 from bayes_tacit.model.evidence import collect_evidence
-from bayes_tacit.router import DecisionLog, replay
-
-
-def test_a_log_with_a_key_twice_is_not_replayed(tmp_path):
-    router = random_router()
-    with DecisionLog(tmp_path / "d.jsonl") as log:
-        router.start([1, 0.5], episode="a", log=log)
-    text = (tmp_path / "d.jsonl").read_text()
-    (tmp_path / "d.jsonl").write_text(text.replace('"shadow": false', '"shadow": true, "shadow": false'))
-    with pytest.raises(FileFormatError, match=r"d\.jsonl, line 1: .*'shadow' is there twice"):
-        replay(tmp_path / "d.jsonl", router)
-
-
-def test_true_is_no_version_of_a_snapshot():
-    router = random_router()
-    with pytest.raises(InvalidDataError, match="schema_version is True"):
-        router.restore(router.start([1, 0.5]).snapshot() | {"schema_version": True})
-
 
 AGENT_STEP = {"source": "agent", "message": "", "observation": {"results": [{"content": "a"}]}}
 ATIF = {"schema_version": "ATIF-v1.4", "extra": {"task": "a", "success": True}}
@@ -71,26 +53,6 @@ def test_a_log_with_another_kind_of_value_inside_is_refused(tmp_path, name):
 
     with pytest.raises(InvalidDataError, match="expected"):
         first_error()
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        '{"resolved_ids": ["a"], "unresolved_ids": 1}',
-        '{"resolved_ids": ["a"], "resolved_ids": []}',
-        '{"resolved_ids": [["a"]]}',
-    ],
-)
-def test_a_report_of_outcomes_is_lists_of_tasks_each_once(tmp_path, text):
-    (tmp_path / "report.json").write_text(text)
-    with pytest.raises(FileFormatError, match=r"report\.json: "):
-        import_logs("c.jsonl", "s.jsonl", tmp_path / "e.jsonl", cheap_results=tmp_path / "report.json")
-
-
-def test_a_table_of_outcomes_has_as_many_values_as_columns(tmp_path):
-    (tmp_path / "o.csv").write_text("task,success\na,1,2\n")
-    with pytest.raises(InvalidDataError, match=r"o\.csv:2: row is 'a'; expected as many values as columns"):
-        import_logs("c.jsonl", "s.jsonl", tmp_path / "e.jsonl", cheap_results=tmp_path / "o.csv")
 
 
 @pytest.mark.parametrize("text", ["task,size\na,nan\n", "task,size\na,1e999\n", "task,size\n"])

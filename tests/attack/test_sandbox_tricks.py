@@ -287,9 +287,8 @@ def run(outside, code, limits):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_nothing_outside_is_read_changed_or_reached(outside, family, record_property):
+def test_nothing_outside_is_read_changed_or_reached(outside, family):
     attempts = FAMILIES[family]
-    record_property("tally", ("sandbox, tricks that are an expression", len(attempts)))
     found = run(outside, PREPARATION + SCRIPT.format(attempts=attempts), Limits(output=400_000, seconds=30))
     assert found.end == "ran", found.output[-2000:]
     outcomes = json.loads(found.output)
@@ -307,8 +306,7 @@ def test_nothing_outside_is_read_changed_or_reached(outside, family, record_prop
         for at, code in enumerate(codes)
     ],
 )
-def test_limits_hold_and_no_end_harms_the_next_call(outside, kind, code, record_property):
-    record_property("tally", ("sandbox, tricks that take a call of their own", 1))
+def test_limits_hold_and_no_end_harms_the_next_call(outside, kind, code):
     limits = Limits(seconds=1.5 if kind == "time" else 6, memory=2**30, file_bytes=2**22)
     found = run(outside, code, limits)
     assert found.end in ALONE[kind][0], found

@@ -29,15 +29,14 @@ from random import Random
 
 import pandas as pd
 import patient_world
-from attack import base
-from attack.doors_agents import LABEL, QUESTION, serve
-from attack.doors_logs import FORMATS
-from attack.doors_logs import write_log as write
+from attack import cases
+from attack.doors import FILES, serve
+from attack.doors_logs import write_log
 from attack.junk import dumps
 from routers import random_router
 from toy_world import threshold_router
 
-from bayes_tacit import Episodes, load_example, load_posterior, save_posterior
+from bayes_tacit import Episodes, load_posterior, save_posterior
 from bayes_tacit.agents import Budget, Proposal, read_pairs, read_transcripts
 from bayes_tacit.agents.playing import Players
 from bayes_tacit.agents.playing import collect as play
@@ -51,38 +50,19 @@ SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 UNFINISHED = (".partial", ".tmp", ".tmp.old", ".broken")
 """How names of files end that are not whole; a run that ends well leaves none in its folders either."""
 
-WRONG = (
-    "wrong files",
-    "leftovers after the next run",
-    "re-runs that differ",
-    "runs that do not end, or say more than a line",
-)
-"""What must not be."""
-
 PATIENCE = 120.0
 """Seconds for one run, on a machine with other work."""
+
+BAD_INPUT = 2
 
 
 @dataclass(frozen=True)
 class Writer:
     """Something that writes one file or folder.
 
-    Attributes
-    ----------
-    name
-        For the table.
-    out
-        What it writes.
-    content
-        Reads the output; raises if it is not whole.
-    words
-        Those of the command line, if it is a command.
-    work
-        What is run in the folder, if it is none.
-    grows
-        Whether the output may be a part of the whole one, as a log or a folder of transcripts is.
-    beside
-        What else it writes.
+    `content` reads the output `out`, and raises if it is not whole; `words` are those of the command line, or `work` is
+    run in the folder; the output of what `grows` may be a part of the whole one, as a log is; `beside` is what else it
+    writes.
     """
 
     name: str
@@ -99,15 +79,6 @@ class Writer:
             return self.work()
         sys.argv = ["bayes-tacit", *self.words]
         return main()
-
-
-@dataclass
-class Found:
-    """What came of the signals to one writer."""
-
-    tried: int = 0
-    stopped: int = 0
-    complaints: dict[str, list[str]] = field(default_factory=lambda: {kind: [] for kind in WRONG})
 
 
 def started(work: Callable[[], object], folder: Path, said: Path) -> int:
@@ -154,9 +125,9 @@ def ended(number: int, seconds: float = PATIENCE) -> int | None:
     return None
 
 
-def attack(writer: Writer, base: Path, home: Path, rng: Random, n: int) -> Found:
-    """Stop a writer so many times."""
-    found = Found()
+def attack(writer: Writer, base: Path, home: Path, rng: Random, n: int) -> tuple[int, list[str]]:
+    """Stop a writer so many times; return how often that stopped it, and what was wrong."""
+    stopped, wrong = 0, []
     folder, said = home / "work", home / "said"
     shutil.copytree(base, folder)
     inputs = {entry.name for entry in folder.iterdir()}
@@ -164,78 +135,59 @@ def attack(writer: Writer, base: Path, home: Path, rng: Random, n: int) -> Found
     code = ended(started(writer.run, folder, said))
     length = time.monotonic() - began
     assert code in (0, 1), f"{writer.name}: {said.read_text()[-2000:]}"
-    usual = writer.content(folder / writer.out)
+    out = folder / writer.out
+    usual = writer.content(out)
     for number in range(n):
         how = SIGNALS[number % 3]
         if number % 4 < 2 or writer.grows:
-            _remove(folder / writer.out)
+            shutil.rmtree(out, ignore_errors=True) if out.is_dir() else out.unlink(missing_ok=True)
         said.write_bytes(b"")
         fork = started(writer.run, folder, said)
         # What grows has no temporary file: any moment is one at which it writes.
         _wait(fork, folder, writer.out, rng, length, writing=number % 2 == 0 and not writer.grows)
-        _signal(fork, how)
-        code = ended(fork)
-        found.tried += 1
-        found.stopped += code not in (0, 1)
-        where = f"{writer.name}, {how.name} {number}"
+        if _runs(fork):
+            os.kill(fork, how)
+        code, where = ended(fork), f"{writer.name}, {how.name} {number}"
+        stopped += code not in (0, 1)
         if code is None:
-            found.complaints[WRONG[3]].append(f"{where}: does not end")
+            wrong.append(f"{where}: does not end")
         text = said.read_text(errors="replace")
         # A function of the library lets an interruption through; a command says it in one line.
         if "Traceback" in text and (writer.words or not text.rstrip(": \n").endswith("KeyboardInterrupt")):
-            found.complaints[WRONG[3]].append(f"{where}: {text[-600:]}")
-        found.complaints[WRONG[0]] += _look(writer, folder, usual, where)
+            wrong.append(f"{where}: {text[-600:]}")
+        try:
+            if out.exists() and writer.content(out) != usual and not writer.grows:
+                wrong.append(f"{where}: what is there is neither the old file nor the new one")
+        except Exception as error:
+            wrong.append(f"{where}: what is there cannot be read ({error!r})")
         if number % 2:
             continue
         # The next run: whatever was left is gone, and the result is the same.
         code = ended(started(writer.run, folder, said))
         if code not in (0, 1):
-            found.complaints[WRONG[2]].append(f"{where}: the next run ends with {code}: {said.read_text()[-600:]}")
-        elif writer.content(folder / writer.out) != usual:
-            found.complaints[WRONG[2]].append(f"{where}: the next run gives something else")
+            wrong.append(f"{where}: the next run ends with {code}: {said.read_text()[-600:]}")
+        elif writer.content(out) != usual:
+            wrong.append(f"{where}: the next run gives something else")
         left = {entry.name for entry in folder.iterdir()} - inputs - {writer.out, *writer.beside}
         left |= {entry.name for entry in folder.rglob("*") if entry.name.endswith(UNFINISHED)}
         if left:
-            found.complaints[WRONG[1]].append(f"{where}: after the next run there is {sorted(left)}")
+            wrong.append(f"{where}: after the next run there is {sorted(left)}")
     shutil.rmtree(folder)
-    return found
+    return stopped, wrong
+
+
+def _runs(fork: int) -> bool:
+    return not os.waitid(os.P_PID, fork, os.WEXITED | os.WNOHANG | os.WNOWAIT)
 
 
 def _wait(fork: int, folder: Path, out: str, rng: Random, length: float, *, writing: bool) -> None:
     """Wait for the moment of the signal."""
-    seconds = 3 * length + 5 if writing else rng.uniform(0, length)
-    until = time.monotonic() + seconds
-    while time.monotonic() < until and not os.waitid(os.P_PID, fork, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+    until = time.monotonic() + (3 * length + 5 if writing else rng.uniform(0, length))
+    while time.monotonic() < until and _runs(fork):
         if writing and any(entry.name.startswith(f".{out}.") for entry in folder.iterdir()):
             time.sleep(rng.choice([0, rng.uniform(0, 0.002), rng.uniform(0, 0.2 * length)]))
             return
         time.sleep(0.0002)
-
-
-def _signal(fork: int, how: signal.Signals) -> None:
-    if not os.waitid(os.P_PID, fork, os.WEXITED | os.WNOHANG | os.WNOWAIT):
-        os.kill(fork, how)
-
-
-def _look(writer: Writer, folder: Path, usual: object, where: str) -> list[str]:
-    """Say what is wrong with what a stopped run has left under the output's name."""
-    path = folder / writer.out
-    if not path.exists():
-        return []
-    try:
-        content = writer.content(path)
-    except Exception as error:
-        return [f"{where}: what is there cannot be read ({error!r})"]
-    if content != usual and not writer.grows:
-        return [f"{where}: what is there is neither the old file nor the new one"]
-    return []
-
-
-def _remove(path: Path) -> None:
-    shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
-
-
-BAD_INPUT = 2
 
 
 @contextmanager
@@ -263,7 +215,7 @@ def can_mount(home: Path) -> bool:
 def full_disk(writer: Writer, base: Path, home: Path, size: int) -> list[str]:
     """Write on a disk of so many bytes."""
     with small_disk(home / f"disk{size}", size) as folder:
-        return _told(writer, base, folder, home / f"said{size}", f"{writer.name} on a disk of {size} bytes")
+        return _told(writer, base, folder, f"{writer.name} on a disk of {size} bytes")
 
 
 def read_only(writer: Writer, base: Path, home: Path) -> list[str]:
@@ -272,44 +224,40 @@ def read_only(writer: Writer, base: Path, home: Path) -> list[str]:
         for entry in base.iterdir():
             (folder / entry.name).symlink_to(entry)
         subprocess.run(["mount", "-o", "remount,ro", str(folder)], check=True)
-        return _told(writer, base, folder, home / "said-fixed", f"{writer.name} on a disk that may only be read")
+        return _told(writer, base, folder, f"{writer.name} on a disk that may only be read")
 
 
 def limited(writer: Writer, base: Path, home: Path, size: int) -> list[str]:
     """Write files of at most so many bytes."""
-    folder = home / f"limited{size}"
-    folder.mkdir()
+    (folder := home / f"limited{size}").mkdir()
 
     def run() -> object:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
         return writer.run()
 
-    return _told(writer, base, folder, home / f"said-limited{size}", f"{writer.name}, files of {size} bytes", run)
+    return _told(writer, base, folder, f"{writer.name}, files of {size} bytes", run)
 
 
-def _told(writer: Writer, base: Path, folder: Path, said: Path, where: str, run: object = None) -> list[str]:
+def _told(writer: Writer, base: Path, folder: Path, where: str, run: Callable[[], object] | None = None) -> list[str]:
     """Run it, and say what is wrong with how it ended; it may also have had room enough."""
     for entry in base.iterdir():
         if not (folder / entry.name).is_symlink():
             (folder / entry.name).symlink_to(entry)
     before = {entry.name for entry in folder.iterdir()}
     # What it says must not need the room that it has not.
-    with said.open("wb"):
-        pass
-    code = ended(started(run or writer.run, folder, said))  # type: ignore[arg-type]
+    said = folder.with_name(f"said-{folder.name}")
+    said.write_bytes(b"")
+    code = ended(started(run or writer.run, folder, said))
     left = {entry.name for entry in folder.iterdir()} - before
     lines = [line for line in said.read_text(errors="replace").splitlines() if not line.startswith("note: ")]
     if code == 0:
         whole = (folder / writer.out).exists() and writer.content(folder / writer.out) is not None
-        return (
-            [] if whole and left <= {writer.out, *writer.beside} else [f"{where}: ended well, and left {sorted(left)}"]
-        )
+        well = whole and left <= {writer.out, *writer.beside}
+        return [] if well else [f"{where}: ended well, and left {sorted(left)}"]
     wrong = []
-    if code != BAD_INPUT:
-        wrong.append(f"{where}: ended with {code}: {lines[-3:]}")
-    elif len(lines) != 1 or not lines[0].startswith("error: "):
-        wrong.append(f"{where}: said {lines[-4:]}")
+    if code != BAD_INPUT or len(lines) != 1 or not lines[0].startswith("error: "):
+        wrong.append(f"{where}: ended with {code} and said {lines[-4:]}")
     if left - {*writer.beside}:
         wrong.append(f"{where}: left {sorted(left)}")
     return wrong
@@ -319,8 +267,9 @@ def sizes(folder: Path, out: str) -> list[int]:
     """Return sizes of disks between too small for anything and nearly enough for what is written there."""
     path = folder / out
     files = [path] if path.is_file() else [each for each in path.rglob("*") if each.is_file()]
-    pages = sum(-(-file.stat().st_size // os.sysconf("SC_PAGE_SIZE")) for file in files) + 2
-    return sorted({max(1, int(pages * share)) * os.sysconf("SC_PAGE_SIZE") for share in (0.01, 0.2, 0.5, 0.8, 0.95)})
+    page = os.sysconf("SC_PAGE_SIZE")
+    pages = sum(-(-file.stat().st_size // page) for file in files) + 2
+    return sorted({max(1, int(pages * share)) * page for share in (0.01, 0.2, 0.5, 0.8, 0.95)})
 
 
 ROUTER = random_router(draws=20)
@@ -373,12 +322,11 @@ def read_table(path: Path) -> object:
 
 def needed(home: Path) -> Path:
     """Write all that the writers read."""
-    base.written(home, "few.jsonl", "fit.json", "p.nc", "c.csv")
-    with warnings.catch_warnings(action="ignore", category=TacitWarning):
-        load_example().take(range(80)).write(home / "more.jsonl")
-    for name in ("cheap.jsonl", "strong.jsonl"):
-        write(home / name, FORMATS["openai"][1])
-    due = [name for name, outcome in zip(base.episodes().ids, base.episodes().outcomes, strict=True) if outcome == "01"]
+    cases.written(home, "few.jsonl", "more.jsonl", "fit.json", "p.nc", "c.csv")
+    for side in ("cheap", "strong"):
+        write_log(home / f"{side}.jsonl")
+    known = cases.episodes()
+    due = [name for name, outcome in zip(known.ids, known.outcomes, strict=True) if outcome == "01"]
     (home / "m.csv").write_text("episode,window_start,window_end\n" + "".join(f"{name},0,1\n" for name in due))
     return home
 
@@ -498,9 +446,8 @@ def needed_to_play(home: Path) -> Path:
     """Write questions, rollouts on them that are replayed, a router for them, and a log of served sessions."""
     (home / "d" / "da-dev-tables").mkdir(parents=True)
     (home / "d" / "da-dev-tables" / "plants.csv").write_text("height\n2\n3\n")
-    for name, content in (("questions", QUESTION), ("labels", LABEL)):
-        lines = [dumps(content | {"id": number}) + b"\n" for number in (2, 7, 10)]
-        (home / "d" / f"da-dev-{name}.jsonl").write_bytes(b"".join(lines))
+    for file, content in FILES.items():
+        (home / file).write_bytes(b"".join(dumps(content | {"id": number}) + b"\n" for number in (2, 7, 10)))
     # Without pandas, which takes a second to import in each call.
     code = "```python\nprint(open('plants.csv').read())\n```"
     cheap, strong = Saying("cheap", (code, "let me think", "@mean[4.00]")), Saying("strong", (code, "@mean[2.50]"))
