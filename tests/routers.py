@@ -12,10 +12,10 @@ from simulate import quietly
 from bayes_tacit import Episodes, Router
 from bayes_tacit.data.timing import TIMINGS
 from bayes_tacit.model.families import FAMILIES
-from bayes_tacit.router import Rule, Start, rules, value
+from bayes_tacit.router import Rule, Start, rules
 from bayes_tacit.router.router import CALLS
-from bayes_tacit.router.rule import RULES
-from bayes_tacit.router.rules import Chance, Experience
+from bayes_tacit.router.rule import RULES, Chance, Line
+from bayes_tacit.router.rules import Experience
 from bayes_tacit.router.tacit import HandoffScore
 
 
@@ -89,11 +89,11 @@ def chance(rng: np.random.Generator, columns: int) -> Chance:
     )
 
 
-def outlook(rng: np.random.Generator, columns: int, features: int) -> value.Outlook:
+def outlook(rng: np.random.Generator, columns: int, features: int) -> rules.Outlook:
     """Chances and a price; half of the time what was read stands in the last two features."""
-    line = value.Line(np.zeros(columns), np.ones(columns), rng.uniform(1, 3), rng.normal(size=columns) / columns, 0.25)
+    line = Line(np.zeros(columns), np.ones(columns), rng.uniform(1, 3), rng.normal(size=columns) / columns, 0.25)
     read = (0, 1) if features == 2 and rng.integers(2) else ()
-    return value.Outlook(read, chance(rng, columns), chance(rng, columns), line)
+    return rules.Outlook(read, chance(rng, columns), chance(rng, columns), line)
 
 
 def experience(rng: np.random.Generator, columns: int, places: int = 12) -> Experience:
@@ -119,8 +119,8 @@ ONE_OF: dict[str, Factory] = {
     "count": lambda rng, _, d: rules.Signs(rng.choice([0.0, 0.25, 0.5], d)),
     "trim": lambda rng, p, d: rules.StepChance(chance(rng, p + d)),
     "landmark": lambda rng, p, d: rules.TwoChances(chance(rng, p + 3 * d + 1), chance(rng, p + 3 * d + 1)),
-    "advantage": lambda rng, p, d: value.Advantage(outlook(rng, p, p), outlook(rng, p + 3 * d + 1, p)),
-    "induction": lambda rng, p, d: value.Induction(
+    "advantage": lambda rng, p, d: rules.Advantage(outlook(rng, p, p), outlook(rng, p + 3 * d + 1, p)),
+    "induction": lambda rng, p, d: rules.Induction(
         outlook(rng, p, p), outlook(rng, p + 3 * d + 1, p), [0.0, 0.1, 0.5], rng.normal(size=(3, 4, 6)) / 10
     ),
     "prefix_router": lambda rng, p, d: rules.Prefix(k := int(rng.integers(1, 4)), chance(rng, p + k * d)),

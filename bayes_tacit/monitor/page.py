@@ -20,7 +20,7 @@ from bayes_tacit.html import Picture, Table, render, table_of
 from bayes_tacit.monitor.summary import SURE, Summary, summarize
 from bayes_tacit.review.style import CEILING, DECISION, OBSERVED, PREDICTED, SCORE, WIDE, dot_rows, embedded, lazily
 from bayes_tacit.router import Router
-from bayes_tacit.router.ranges import PROBABILITIES
+from bayes_tacit.router.files import PROBABILITIES
 
 if TYPE_CHECKING:
     from bayes_tacit.data.episodes import Episodes

@@ -17,7 +17,7 @@ from bayes_tacit.events import LONGEST, is_cut, parse_event
 from bayes_tacit.files import regular_file
 from bayes_tacit.gateway.store import LOG
 from bayes_tacit.router import Router
-from bayes_tacit.router.ranges import PROBABILITIES, Ranges
+from bayes_tacit.router.files import PROBABILITIES, Ranges
 
 MOST_IN_MEMORY = 5_000
 """Sessions that are held while their lines are read; the one that was silent longest goes to disk."""
@@ -144,7 +144,7 @@ Verdict = Literal["alike", "higher", "lower", "both"]
 
 
 class Counts:
-    """Counts of values below, at and between training quantiles, one for each of `router.ranges.PROBABILITIES`.
+    """Counts of values below, at and between training quantiles, one for each of `router.files.PROBABILITIES`.
 
     Memory does not grow with the log.
 

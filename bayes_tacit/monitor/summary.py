@@ -26,7 +26,7 @@ from bayes_tacit.monitor.reading import (
     read_into,
 )
 from bayes_tacit.router import Router
-from bayes_tacit.router.ranges import Ranges
+from bayes_tacit.router.files import Ranges
 
 if TYPE_CHECKING:
     from bayes_tacit.data.episodes import Episodes

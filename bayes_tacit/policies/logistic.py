@@ -10,7 +10,7 @@ from scipy import special
 from bayes_tacit import validate
 from bayes_tacit.errors import ConvergenceError, EvidenceError, InvalidDataError
 from bayes_tacit.model.design import Standardization
-from bayes_tacit.router.rules import Chance
+from bayes_tacit.router.rule import Chance
 
 
 @dataclass(frozen=True)

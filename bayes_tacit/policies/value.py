@@ -19,9 +19,8 @@ from bayes_tacit.logs.reader import DIAGNOSTICS, FEATURES
 from bayes_tacit.policies.base import FittedPolicy, Setting, number_in
 from bayes_tacit.policies.logistic import L2Logistic
 from bayes_tacit.router import Router
-from bayes_tacit.router.rule import CALL_OF, scan
-from bayes_tacit.router.rules import Chance
-from bayes_tacit.router.value import Advantage, Induction, Line, Outlook, inputs
+from bayes_tacit.router.rule import CALL_OF, Chance, Line, scan
+from bayes_tacit.router.rules import Advantage, Induction, Outlook, inputs
 
 Known = Counterfactuals | Callable[[Episodes], Counterfactuals]
 """What comes of handoffs: a table that holds the training episodes, or a function that makes one of them."""
@@ -247,7 +246,7 @@ def _ridge(columns: np.ndarray, values: np.ndarray, penalty: float) -> np.ndarra
 
 
 def _waiting(given: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return a ridge on the inputs of `bayes_tacit.router.value.inputs`, and what it says of each row without it."""
+    """Return a ridge on the inputs of `bayes_tacit.router.rules.inputs`, and what it says of each row without it."""
     mean, scale = given[:, 1:].mean(axis=0), given[:, 1:].std(axis=0)
     scale = np.where(scale > 0, scale, 1.0)
     design = np.column_stack([np.ones(len(given)), (given[:, 1:] - mean) / scale])

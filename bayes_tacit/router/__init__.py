@@ -1,9 +1,8 @@
 """The router that an agent runs: NumPy and `scipy.special` are all it needs."""
 
 from bayes_tacit.router import rules as _rules  # noqa: F401 - registers the rules of the library
-from bayes_tacit.router import value as _value  # noqa: F401
+from bayes_tacit.router.files import Ranges
 from bayes_tacit.router.log import DecisionLog, Mismatch, Replay, replay
-from bayes_tacit.router.ranges import Ranges
 from bayes_tacit.router.router import Router, handoff_at, pure
 from bayes_tacit.router.rule import Call, Rule, State, register_rule
 from bayes_tacit.router.state import Decision, EpisodeEndedError, HandoffState

@@ -7,7 +7,8 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, Union, get_args, get_origin, get_type_hints
 
@@ -16,32 +17,41 @@ import numpy as np
 from bayes_tacit import validate
 from bayes_tacit.errors import FileFormatError, InvalidDataError
 from bayes_tacit.files import atomic_path, parse_json, regular_file
-from bayes_tacit.router.ranges import PROBABILITIES, Ranges
 from bayes_tacit.router.rule import RULES, Frozen, Rule, plain, rule_named
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
+    from bayes_tacit.data.episodes import Episodes
     from bayes_tacit.router.router import Router
 
 FORMAT = "bayes_tacit.router"
 SCHEMA_VERSION = 1
 
-KEYS = (
-    *(
-        "format",
-        "schema_version",
-        "policy",
-        "alpha",
-        "alpha_start",
-        "pace",
-        "last_handoff",
-        "call",
-        "timing",
-        "diagnostics",
-    ),
-    *("features", "design", "reader", "rule", "ranges", "provenance", "fingerprint"),
-)
+_NUMBER, _OBJECT = {"type": "number"}, {"type": ["object", "null"]}
+_NAMES = {"type": "array", "items": {"type": "string"}, "uniqueItems": True}
+PROPERTIES: dict[str, dict[str, Any]] = {
+    "format": {"const": FORMAT},
+    "schema_version": {"const": SCHEMA_VERSION},
+    "policy": {},
+    "alpha": {"type": ["number", "null"], "description": "null where nothing reaches it"},
+    "alpha_start": {"type": ["number", "null"], "description": "null for no decision before the first step"},
+    "pace": _NUMBER,
+    "last_handoff": {"type": ["integer", "null"], "description": "the last step from which Strong may take over"},
+    "call": {"enum": ["strong", "strong_once", "restart"]},
+    "timing": {"enum": ["post_action", "proposal"]},
+    "diagnostics": _NAMES,
+    "features": _NAMES,
+    "design": _OBJECT,
+    "reader": _OBJECT,
+    "rule": {"type": "object"},
+    "ranges": _OBJECT,
+    "provenance": {"type": "object"},
+    "fingerprint": {"type": "string"},
+}
+"""The keys of a file in their order, and the schema of each."""
+
+KEYS = tuple(PROPERTIES)
 
 EXPECTED = "a router written by Router.save"
 
@@ -53,8 +63,8 @@ def content_of(router: Router) -> dict[str, object]:
     """Return everything that a router holds as values that JSON has."""
     return {
         "policy": router.policy,
-        "alpha": _finite(router.alpha),
-        "alpha_start": _finite(router.alpha_start),
+        "alpha": None if router.alpha == math.inf else router.alpha,
+        "alpha_start": None if router.alpha_start == math.inf else router.alpha_start,
         "pace": router.pace,
         "last_handoff": router.last_handoff,
         "call": router.call,
@@ -64,7 +74,7 @@ def content_of(router: Router) -> dict[str, object]:
         "design": None if router.design is None else router.design.to_record(),
         "reader": None if router.reader is None else router.reader.to_dict(),
         "rule": plain(router.rule),
-        "ranges": None if router.ranges is None else _ranges_content(router.ranges),
+        "ranges": None if router.ranges is None else plain(router.ranges),
         "provenance": dict(router.provenance),
     }
 
@@ -137,8 +147,8 @@ def _router(given: object, made: type[Router]) -> Router:
     diagnostics = validate.names("diagnostics", content["diagnostics"])
     router = made(
         rule=rule,
-        alpha=_threshold(content["alpha"]),
-        alpha_start=_threshold(content["alpha_start"]),
+        alpha=math.inf if content["alpha"] is None else content["alpha"],
+        alpha_start=math.inf if content["alpha_start"] is None else content["alpha_start"],
         feature_names=names,
         diagnostic_names=diagnostics,
         design=design,
@@ -181,37 +191,13 @@ def schema() -> dict[str, Any]:
         found = _model(kind).model_json_schema(ref_template="#/$defs/{model}")
         definitions |= found.pop("$defs", {}) | {kind.__name__: found}
         choices.append({"properties": {"policy": {"const": policy}, "rule": {"$ref": f"#/$defs/{kind.__name__}"}}})
-    number, text = {"type": "number"}, {"type": "string"}
-    names = {"type": "array", "items": text, "uniqueItems": True}
-    optional = {"type": ["object", "null"]}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "A router of bayes_tacit",
         "type": "object",
         "required": list(KEYS),
         "additionalProperties": False,
-        "properties": {
-            "format": {"const": FORMAT},
-            "schema_version": {"const": SCHEMA_VERSION},
-            "policy": {"enum": list(RULES)},
-            "alpha": {"type": ["number", "null"], "description": "null where nothing reaches it"},
-            "alpha_start": {"type": ["number", "null"], "description": "null for no decision before the first step"},
-            "pace": number,
-            "last_handoff": {
-                "type": ["integer", "null"],
-                "description": "the last step from which Strong may take over",
-            },
-            "call": {"enum": ["strong", "strong_once", "restart"]},
-            "timing": {"enum": ["post_action", "proposal"]},
-            "diagnostics": names,
-            "features": names,
-            "design": optional,
-            "reader": optional,
-            "rule": {"type": "object"},
-            "ranges": optional,
-            "provenance": {"type": "object"},
-            "fingerprint": text,
-        },
+        "properties": PROPERTIES | {"policy": {"enum": list(RULES)}},
         "oneOf": choices,
         "$defs": definitions,
     }
@@ -227,7 +213,7 @@ def _model(kind: type[Frozen]) -> type[BaseModel]:
     if kind in _MODELS:
         return _MODELS[kind]
     hints = get_type_hints(kind)
-    found: dict[str, Any] = {each.name: (_as_json(hints[each.name]), ...) for each in _fields(kind)}
+    found: dict[str, Any] = {each.name: (_as_json(hints[each.name]), ...) for each in dataclasses.fields(kind)}
     config = pydantic.ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
     doc = (kind.__doc__ or "").partition("\n")[0]
     _MODELS[kind] = pydantic.create_model(kind.__name__, __config__=config, __doc__=doc, **found)
@@ -248,7 +234,7 @@ def _as_json(hint: Any) -> Any:  # noqa: ANN401
 
 def _arguments(kind: type[Frozen], checked: BaseModel) -> dict[str, Any]:
     hints = get_type_hints(kind)
-    return {each.name: _value(hints[each.name], getattr(checked, each.name)) for each in _fields(kind)}
+    return {each.name: _value(hints[each.name], getattr(checked, each.name)) for each in dataclasses.fields(kind)}
 
 
 def _value(hint: Any, value: Any) -> Any:  # noqa: ANN401
@@ -265,10 +251,6 @@ def _value(hint: Any, value: Any) -> Any:  # noqa: ANN401
     return tuple(value) if get_origin(hint) is tuple else value
 
 
-def _fields(kind: type[Frozen]) -> tuple[dataclasses.Field[Any], ...]:
-    return dataclasses.fields(kind)
-
-
 def _in_words(error: Any) -> InvalidDataError:  # noqa: ANN401
     """Say the first thing that is wrong, as all errors of files do."""
     first = error.errors()[0]
@@ -278,19 +260,6 @@ def _in_words(error: Any) -> InvalidDataError:  # noqa: ANN401
     expected = first["msg"].removeprefix("Input should be ").removeprefix("Extra inputs are ")
     expected = {"not permitted": "no such key", "finite number": "a finite number"}.get(expected, expected)
     return InvalidDataError(expected, field=place, value=first["input"])
-
-
-def _finite(threshold: float) -> float | None:
-    return None if threshold == math.inf else threshold
-
-
-def _threshold(given: object) -> Any:  # noqa: ANN401
-    return math.inf if given is None else given
-
-
-def _ranges_content(ranges: Ranges) -> dict[str, object]:
-    by_kind = {"features": ranges.features, "diagnostics": ranges.diagnostics}
-    return {kind: {name: list(values) for name, values in known.items()} for kind, known in by_kind.items()}
 
 
 def _read_ranges(given: object, features: tuple[str, ...], diagnostics: tuple[str, ...]) -> Ranges | None:
@@ -305,3 +274,87 @@ def _read_ranges(given: object, features: tuple[str, ...], diagnostics: tuple[st
             name: tuple(validate.numbers(f"ranges.{kind}.{name}", known[name], shape).tolist()) for name in known
         }
     return Ranges(**found)
+
+
+PROBABILITIES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
+"""Which quantiles are kept: the first is the smallest value, the last the largest."""
+
+
+@dataclass(frozen=True)
+class Ranges:
+    """Quantiles of each feature over training tasks, and of each diagnostic over all their steps.
+
+    Attributes
+    ----------
+    features, diagnostics
+        By name, one number for each of `PROBABILITIES`.
+
+    Examples
+    --------
+    >>> from bayes_tacit import load_example
+    >>> ranges = Ranges.of(load_example())
+    >>> ranges.features["subgoals"]
+    (1.0, 1.0, 2.0, 3.0, 4.0, 5.0, 5.0)
+    >>> ranges.outside("features", {"subgoals": 9.0, "needs_tool": 1.0})
+    ('subgoals',)
+    """
+
+    features: Mapping[str, tuple[float, ...]]
+    diagnostics: Mapping[str, tuple[float, ...]]
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        for kind in ("features", "diagnostics"):
+            given = getattr(self, kind)
+            for name, values in given.items():
+                place = f"range of {kind}[{name!r}]"
+                numbers = validate.finite(place, np.asarray(values, dtype=float), (len(PROBABILITIES),))
+                if (np.diff(numbers) < 0).any():
+                    raise InvalidDataError("numbers that do not fall", field=place, value=values)
+            own = {name: tuple(float(value) for value in values) for name, values in given.items()}
+            object.__setattr__(self, kind, own)
+
+    @classmethod
+    def of(cls, training: Episodes, columns: Sequence[str] | None = None) -> Ranges:
+        """Measure training episodes: all features or, where a formula reads others, these columns."""
+        features, diagnostics = (training.dataset[name].values for name in ("features", "diagnostics"))
+        names = training.feature_names if columns is None else tuple(columns)
+        if columns is not None:
+            from bayes_tacit.model.design import columns_of
+
+            found = columns_of(training, names)
+            features = np.column_stack([np.empty((len(training), 0)), *(found[name] for name in names)])
+        inside = np.arange(diagnostics.shape[1]) < training.n_steps[:, None]
+        return cls(_quantiles(names, features), _quantiles(training.diagnostic_names, diagnostics[inside]))
+
+    def only(self, features: Sequence[str], diagnostics: Sequence[str]) -> Ranges:
+        """Return those of a router that looks at less.
+
+        Examples
+        --------
+        >>> Ranges({"a": (0.0,) * 7, "b": (1.0,) * 7}, {}).only(["b"], []).features
+        {'b': (1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0)}
+        """
+        return Ranges(
+            {name: self.features[name] for name in features}, {name: self.diagnostics[name] for name in diagnostics}
+        )
+
+    def check(self, features: Sequence[str], diagnostics: Sequence[str]) -> None:
+        """Check that it has the names of its router."""
+        for kind, names in (("features", features), ("diagnostics", diagnostics)):
+            known = [*getattr(self, kind)]
+            if sorted(known) != sorted(names):
+                raise InvalidDataError(f"{list(names)}", field=f"names in the ranges of {kind}", value=known)
+
+    def outside(self, kind: str, values: Mapping[str, float]) -> tuple[str, ...]:
+        """Name those of some "features" or "diagnostics" that are below or above all values in training."""
+        known: Mapping[str, tuple[float, ...]] = getattr(self, kind)
+        return tuple(
+            name for name, value in values.items() if name in known and not known[name][0] <= value <= known[name][-1]
+        )
+
+
+def _quantiles(names: Sequence[str], columns: np.ndarray) -> dict[str, tuple[float, ...]]:
+    levels = np.quantile(columns, PROBABILITIES, axis=0)
+    # Interpolation may round two equal numbers to different ones.
+    return dict(zip(names, map(tuple, np.maximum.accumulate(levels).T.tolist()), strict=True))

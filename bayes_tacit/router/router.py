@@ -24,7 +24,7 @@ from bayes_tacit.data.timing import (
 )
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.router import files
-from bayes_tacit.router.ranges import Ranges
+from bayes_tacit.router.files import Ranges
 from bayes_tacit.router.rule import Call, Rule, Scores, reached_from, scan, start_reached_from
 from bayes_tacit.router.state import Fields, Given, HandoffState
 from bayes_tacit.router.tacit import HandoffScore, Start

@@ -25,6 +25,7 @@ from importlib.metadata import entry_points
 from typing import Any, ClassVar, Literal
 
 import numpy as np
+from scipy import special
 
 from bayes_tacit import validate
 from bayes_tacit.data.timing import Handoff
@@ -40,7 +41,7 @@ CALL_OF: Mapping[Handoff, Call] = {"resume": "strong", "restart": "restart"}
 """The call that hands off for good, by what Strong does then."""
 
 AT_ONCE = 1 << 19
-"""Frozen that `scan` holds at a time for each array of a state."""
+"""Numbers that `scan` holds at a time for each array of a state."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +62,74 @@ class Frozen:
 
     def __getstate__(self) -> dict[str, object]:
         return {each.name: getattr(self, each.name) for each in fields(self)}
+
+
+@dataclass(frozen=True, eq=False)
+class Linear(Frozen):
+    """A linear model of standardized columns.
+
+    Attributes
+    ----------
+    mean, scale
+        (column,), by which each is standardized, as in training.
+    intercept, slopes
+        On standardized columns.
+    """
+
+    mean: np.ndarray
+    scale: np.ndarray
+    intercept: float
+    slopes: np.ndarray
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        super().__post_init__()
+        what = type(self).__name__.lower()
+        for name in ("mean", "scale"):
+            validate.finite(f"{name} of a {what}", getattr(self, name), self.slopes.shape)
+        validate.positive(f"scale of a {what}", self.scale)
+
+    def sum(self, columns: np.ndarray) -> np.ndarray:
+        """Return the value for (..., column); one term after the other, whatever else is computed with it."""
+        value = np.full(columns.shape[:-1], self.intercept)
+        for j, slope in enumerate(self.slopes):
+            value += (columns[..., j] - self.mean[j]) / self.scale[j] * slope
+        return value
+
+    def check_columns(self, n: int) -> None:
+        """Check that it has numbers for so many columns."""
+        validate.finite(f"slopes of a {type(self).__name__.lower()}", self.slopes, (n,))
+
+
+class Chance(Linear):
+    """A logistic model's probability.
+
+    Examples
+    --------
+    >>> Chance(mean=[10.0], scale=[2.0], intercept=0.0, slopes=[-1.0])(np.array([[14.0], [10.0]])).round(3)
+    array([0.119, 0.5  ])
+    """
+
+    def __call__(self, columns: np.ndarray) -> np.ndarray:
+        """Return the probability for (..., column)."""
+        return special.expit(self.sum(columns))
+
+
+@dataclass(frozen=True, eq=False)
+class Line(Linear):
+    """A linear model of a number that is at least `least`.
+
+    Examples
+    --------
+    >>> Line(mean=[10.0], scale=[2.0], intercept=5.0, slopes=[1.0], least=4.5)(np.array([[14.0], [6.0]]))
+    array([7. , 4.5])
+    """
+
+    least: float
+
+    def __call__(self, columns: np.ndarray) -> np.ndarray:
+        """Return the number for (..., column)."""
+        return np.maximum(self.sum(columns), self.least)
 
 
 class Rule(Frozen):
@@ -113,8 +182,15 @@ class Rule(Frozen):
         """Return a threshold that scores of this rule can be compared with."""
         return validate.number("alpha", alpha)
 
+    def columns(self, features: int, diagnostics: int) -> int:  # noqa: ARG002
+        """Return how many columns the rule's models take, where a router has so many features and diagnostics."""
+        return features
+
     def check_shape(self, features: int, diagnostics: int) -> None:
         """Check that the rule has numbers for so many features and diagnostics."""
+        for each in fields(self):
+            if hasattr(model := getattr(self, each.name), "check_columns"):
+                model.check_columns(self.columns(features, diagnostics))
 
 
 RULES: dict[str, type[Rule]] = {}
@@ -300,7 +376,7 @@ def failing_below[N: (float, np.ndarray)](probability: N) -> N:
     return 1 - probability + 2 * SHARE
 
 
-def plain(rule: Frozen) -> dict[str, Any]:
+def plain(rule: Any) -> dict[str, Any]:  # noqa: ANN401  a rule, or ranges
     """Return the fields of a rule as JSON has them."""
 
     def written(value: object) -> object:

@@ -1,4 +1,10 @@
-"""The rules of the library: each policy's score, but for TACIT-Switch's (`bayes_tacit.router.tacit`)."""
+"""The rules of the library: each policy's score, but for TACIT-Switch's (`bayes_tacit.router.tacit`).
+
+Rules by value come last: they hand off where that is worth more than going on, in success minus lambda times cost. With
+what was seen so far, let a handoff now succeed with probability p_S and cost c_S more than Cheap's rest, which succeeds
+with probability p_C. Stopping is worth p_S - p_C - lambda c_S more than going on to the end. The score is the lambda up
+to which a handoff is worth it, so lambda is the threshold.
+"""
 
 from __future__ import annotations
 
@@ -12,48 +18,7 @@ from scipy import special
 
 from bayes_tacit import validate
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.router.rule import Frozen, Rule, State, register_rule
-
-
-@dataclass(frozen=True, eq=False)
-class Chance(Frozen):
-    """A logistic model's probability of columns.
-
-    Attributes
-    ----------
-    mean, scale
-        (column,), by which each is standardized, as in training.
-    intercept, slopes
-        On standardized columns.
-
-    Examples
-    --------
-    >>> Chance(mean=[10.0], scale=[2.0], intercept=0.0, slopes=[-1.0])(np.array([[14.0], [10.0]])).round(3)
-    array([0.119, 0.5  ])
-    """
-
-    mean: np.ndarray
-    scale: np.ndarray
-    intercept: float
-    slopes: np.ndarray
-
-    def __post_init__(self) -> None:
-        """Check the numbers."""
-        super().__post_init__()
-        for name in ("mean", "scale"):
-            validate.finite(f"{name} of a chance", getattr(self, name), self.slopes.shape)
-        validate.positive("scale of a chance", self.scale)
-
-    def __call__(self, columns: np.ndarray) -> np.ndarray:
-        """Return the probability for (..., column); one term after the other, whatever else is computed with it."""
-        logit = np.full(columns.shape[:-1], self.intercept)
-        for j, slope in enumerate(self.slopes):
-            logit += (columns[..., j] - self.mean[j]) / self.scale[j] * slope
-        return special.expit(logit)
-
-    def check_columns(self, n: int) -> None:
-        """Check that it has numbers for so many columns."""
-        validate.finite("slopes of a chance", self.slopes, (n,))
+from bayes_tacit.router.rule import Chance, Frozen, Line, Rule, State, register_rule
 
 
 @register_rule
@@ -111,10 +76,6 @@ class TaskChance(Rule):
         """Return 1 - P(Cheap succeeds | x)."""
         return 1 - self.cheap(state["x"])
 
-    def check_shape(self, features: int, diagnostics: int) -> None:  # noqa: ARG002
-        """Check the chance."""
-        self.cheap.check_columns(features)
-
 
 @register_rule
 class Signal(Rule):
@@ -126,10 +87,11 @@ class Signal(Rule):
         """Return the value."""
         return state, u[:, 0]
 
-    def check_shape(self, features: int, diagnostics: int) -> None:  # noqa: ARG002
+    def check_shape(self, features: int, diagnostics: int) -> None:
         """Check that there is one diagnostic."""
         if diagnostics != 1:
             raise InvalidDataError("1", field="number of diagnostics", value=diagnostics)
+        super().check_shape(features, diagnostics)
 
 
 @register_rule
@@ -194,12 +156,6 @@ class TaskSignal(Signal):
         places = np.clip(np.rint(self.level + self.shift(state)), 0, len(self.levels)).astype(int)
         return np.append(self.levels, np.inf)[places]
 
-    def check_shape(self, features: int, diagnostics: int) -> None:
-        """Check both chances."""
-        super().check_shape(features, diagnostics)
-        self.cheap.check_columns(features)
-        self.strong.check_columns(features)
-
 
 @register_rule
 @dataclass(frozen=True, eq=False)
@@ -235,9 +191,9 @@ class StepChance(Rule):
         """Return the probability."""
         return state, self.wrong(np.concatenate([state["x"], u], axis=1))
 
-    def check_shape(self, features: int, diagnostics: int) -> None:
-        """Check the chance."""
-        self.wrong.check_columns(features + diagnostics)
+    def columns(self, features: int, diagnostics: int) -> int:
+        """Return how many features and diagnostics there are."""
+        return features + diagnostics
 
 
 def history(x: np.ndarray, diagnostics: int) -> State:
@@ -256,6 +212,11 @@ def remembered(state: State, u: np.ndarray) -> State:
         "last": u,
         "highest": u if first else np.maximum(state["highest"], u),
     }
+
+
+def at_a_moment(features: int, diagnostics: int) -> int:
+    """Return how many numbers a `moment` has."""
+    return features + 3 * diagnostics + 1
 
 
 def moment(state: State, steps: np.ndarray) -> np.ndarray:
@@ -287,10 +248,9 @@ class TwoChances(Rule):
         columns = moment(reached, state["steps"])
         return reached, (1 - self.cheap(columns)) * self.strong(columns)
 
-    def check_shape(self, features: int, diagnostics: int) -> None:
-        """Check both chances."""
-        for chance in (self.cheap, self.strong):
-            chance.check_columns(features + 3 * diagnostics + 1)
+    def columns(self, features: int, diagnostics: int) -> int:
+        """Return how many numbers a moment has."""
+        return at_a_moment(features, diagnostics)
 
 
 @register_rule
@@ -328,9 +288,9 @@ class Prefix(Rule):
             return later, np.full(len(u), np.nan)
         return later, 1 - self.cheap(np.concatenate([state["x"], later["seen"]], axis=1))
 
-    def check_shape(self, features: int, diagnostics: int) -> None:
-        """Check the chance."""
-        self.cheap.check_columns(features + self.steps * diagnostics)
+    def columns(self, features: int, diagnostics: int) -> int:
+        """Return how many features there are, and diagnostics of the first steps."""
+        return features + self.steps * diagnostics
 
 
 Summary = Literal["total", "mean", "highest", "last"]
@@ -371,9 +331,9 @@ class Ended(Rule):
         known = {**state, "mean": state["total"] / state["steps"][:, None]}
         return 1 - self.cheap(np.concatenate([state["x"], *(known[name] for name in self.summaries)], axis=1))
 
-    def check_shape(self, features: int, diagnostics: int) -> None:
-        """Check the chance."""
-        self.cheap.check_columns(features + len(self.summaries) * diagnostics)
+    def columns(self, features: int, diagnostics: int) -> int:
+        """Return how many features and summaries there are."""
+        return features + len(self.summaries) * diagnostics
 
 
 MOST_PLACES = 4096
@@ -445,6 +405,10 @@ class Experience(Frozen):
                 expected = "a number from 0 to the count of its place"
                 raise InvalidDataError(expected, field=f"{name} of an experience", value=value)
         validate.whole("nearest", self.nearest, 1, m)
+
+    def check_columns(self, n: int) -> None:
+        """Check that places have so many columns."""
+        validate.finite("mean of an experience", self.mean, (n,))
 
     def ask(self, columns: np.ndarray) -> np.ndarray:
         """Add up what is known of the places nearest to moments (moment, column): (moment, 4), in the order of `SUMS`.
@@ -532,6 +496,155 @@ class NetGain(Rule):
         count, cheap, strong, cost = sums.T
         return (strong - cheap) / count - self.price * (cost / count)
 
+    def columns(self, features: int, diagnostics: int) -> int:
+        """Return how many numbers a moment has."""
+        return at_a_moment(features, diagnostics)
+
+
+NEAREST = 1e-3
+"""No log-odds are of a probability nearer to 0 or 1."""
+
+
+@dataclass(frozen=True, eq=False)
+class Outlook(Frozen):
+    """What is expected at one kind of moment: before the first step, or after one.
+
+    Attributes
+    ----------
+    read
+        (2,), the columns that hold what a reader of words says of Cheap and of Strong; empty where there is none.
+    cheap, strong
+        Probabilities that Cheap's rest succeeds and that a handoff does, where no reader says it.
+    price
+        What a handoff costs more than Cheap's rest.
+    """
+
+    read: tuple[int, ...]
+    cheap: Chance
+    strong: Chance
+    price: Line
+
+    def __call__(self, columns: np.ndarray, *, odds: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return both chances and the price for (episode, column); a reader's columns are `odds`, or chances."""
+        if not self.read:
+            return self.cheap(columns), self.strong(columns), self.price(columns)
+        cheap, strong = (columns[:, at] for at in self.read)
+        if odds:
+            return special.expit(cheap), special.expit(strong), self.price(columns)
+        return 1 - cheap, strong, self.price(columns)
+
+    def check_columns(self, columns: int) -> None:
+        """Check that it has numbers for so many columns."""
+        for each in (self.cheap, self.strong, self.price):
+            each.check_columns(columns)
+        if len(self.read) not in (0, 2) or any(not 0 <= at < columns for at in self.read):
+            raise InvalidDataError(f"two of {columns} columns, or none", field="what was read", value=self.read)
+
+
+@register_rule
+@dataclass(frozen=True, eq=False)
+class Advantage(Rule):
+    """How much likelier success a handoff now makes, per unit of what it costs more than Cheap's rest.
+
+    Attributes
+    ----------
+    start
+        What is expected before the first step, from the features.
+    later
+        What is expected after a step: from the features, of each diagnostic the sum so far, the latest and the highest
+        value, and log(1 + t).
+    """
+
+    policy = "advantage"
+    start: Outlook
+    later: Outlook
+
+    def begin(self, x: np.ndarray) -> State:
+        """Begin a history."""
+        return history(x, (len(self.later.cheap.slopes) - x.shape[1] - 1) // 3)
+
+    def opening(self, state: State) -> np.ndarray:
+        """Return the advantage of Strong from the start."""
+        return self.worth(*self.start(state["x"], odds=True), 0)
+
+    def step(self, state: State, u: np.ndarray) -> tuple[State, np.ndarray]:
+        """Return the advantage after one more step."""
+        reached = remembered(state, u)
+        expected = self.later(moment(reached, state["steps"]), odds=False)
+        return reached, self.worth(*expected, int(state["steps"][0]) + 1)
+
+    def worth(self, cheap: np.ndarray, strong: np.ndarray, price: np.ndarray, moment: int) -> np.ndarray:  # noqa: ARG002
+        """Return the lambda up to which a handoff is worth it, from both chances and the price."""
+        return (strong - cheap) / price
+
     def check_shape(self, features: int, diagnostics: int) -> None:
-        """Check the columns of the experience."""
-        validate.finite("mean of an experience", self.experience.mean, (features + 3 * diagnostics + 1,))
+        """Check both outlooks."""
+        self.start.check_columns(features)
+        self.later.check_columns(at_a_moment(features, diagnostics))
+
+
+@register_rule
+@dataclass(frozen=True, eq=False)
+class Induction(Advantage):
+    r"""The same where going on may mean to decide later, by backward induction.
+
+    For each lambda of a grid and each moment, `waiting` is a linear model of how much less stopping is worth than
+    :math:`p_S - p_C - \lambda c_S`, because Cheap may be stopped later as well. The score is where what is left crosses
+    zero, with straight lines between the lambdas of the grid.
+
+    Attributes
+    ----------
+    lambdas
+        (k,), rising from 0.
+    waiting
+        (k, moment, 6): on a constant, the log-odds and probabilities of both, and the price. The last moment's count
+        for all that come after it.
+    """
+
+    policy = "induction"
+    lambdas: np.ndarray
+    waiting: np.ndarray
+
+    def __post_init__(self) -> None:
+        """Check the shapes."""
+        super().__post_init__()
+        if self.lambdas.ndim != 1 or not len(self.lambdas) or (np.diff(self.lambdas) <= 0).any():
+            raise InvalidDataError("numbers that rise", field="lambdas", value=self.lambdas.tolist())
+        if self.waiting.ndim != 3 or self.waiting.shape[::2] != (len(self.lambdas), 6) or not self.waiting.shape[1]:
+            raise InvalidDataError(
+                f"({len(self.lambdas)}, moment, 6)", field="shape of waiting", value=self.waiting.shape
+            )
+
+    def worth(self, cheap: np.ndarray, strong: np.ndarray, price: np.ndarray, moment: int) -> np.ndarray:
+        """Return the lambda up to which a handoff is worth it."""
+        at = min(moment, self.waiting.shape[1] - 1)
+        worth = strong - cheap - self.lambdas[:, None] * price
+        # One term after the other, so that a score does not depend on which others are computed with it.
+        for weight, values in zip(self.waiting[:, at].T, inputs(cheap, strong, price).T, strict=True):
+            worth = worth + weight[:, None] * values
+        return indifference(self.lambdas, worth)
+
+
+def inputs(cheap: np.ndarray, strong: np.ndarray, price: np.ndarray) -> np.ndarray:
+    """Return what the worth of waiting is learned from: (episode, 6)."""
+    odds = (special.logit(np.clip(each, NEAREST, 1 - NEAREST)) for each in (cheap, strong))
+    return np.column_stack([np.ones(len(cheap)), *odds, cheap, strong, price])
+
+
+def indifference(lambdas: np.ndarray, worth: np.ndarray) -> np.ndarray:
+    """Return for (lambda, episode) the highest lambda at which stopping is worth as much as going on.
+
+    Where it is worth less at every lambda, it is what it lacks at the lowest, below zero.
+
+    Examples
+    --------
+    >>> indifference(np.array([0.0, 1.0, 2.0]), np.array([[2.0, -0.5, 3.0], [1.0, -1.0, 2.0], [-1.0, -2.0, 1.0]]))
+    array([ 1.5, -0.5,  2. ])
+    """
+    last = len(lambdas) - 1 - (worth >= 0)[::-1].argmax(axis=0)
+    after = np.minimum(last + 1, len(lambdas) - 1)
+    row = np.arange(worth.shape[1])
+    here, there = worth[last, row], worth[after, row]
+    share = np.divide(here, here - there, out=np.zeros_like(here), where=after > last)
+    found = lambdas[last] + share * (lambdas[after] - lambdas[last])
+    return np.where((worth >= 0).any(axis=0), found, lambdas[0] + np.minimum(worth[0], 0))

@@ -15,14 +15,12 @@ import os
 import resource
 import shutil
 import signal
-import subprocess
 import sys
 import time
 import traceback
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
@@ -190,43 +188,6 @@ def _wait(fork: int, folder: Path, out: str, rng: Random, length: float, *, writ
         time.sleep(0.0002)
 
 
-@contextmanager
-def small_disk(folder: Path, size: int) -> Iterator[Path]:
-    """Mount a disk in memory of so many bytes, if this system lets us."""
-    folder.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", f"size={size},nr_inodes=400", "tmpfs", str(folder)]
-    if subprocess.run(command, capture_output=True, check=False).returncode:
-        raise PermissionError("no disk in memory can be mounted here")
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", "-l", str(folder)], check=True)
-
-
-def can_mount(home: Path) -> bool:
-    """Return whether disks can be mounted here."""
-    try:
-        with small_disk(home / "trial", 2**16):
-            return True
-    except (OSError, subprocess.SubprocessError):
-        return False
-
-
-def full_disk(writer: Writer, base: Path, home: Path, size: int) -> list[str]:
-    """Write on a disk of so many bytes."""
-    with small_disk(home / f"disk{size}", size) as folder:
-        return _told(writer, base, folder, f"{writer.name} on a disk of {size} bytes")
-
-
-def read_only(writer: Writer, base: Path, home: Path) -> list[str]:
-    """Write on a disk that may only be read."""
-    with small_disk(home / "fixed", 2**20) as folder:
-        for entry in base.iterdir():
-            (folder / entry.name).symlink_to(entry)
-        subprocess.run(["mount", "-o", "remount,ro", str(folder)], check=True)
-        return _told(writer, base, folder, f"{writer.name} on a disk that may only be read")
-
-
 def limited(writer: Writer, base: Path, home: Path, size: int) -> list[str]:
     """Write files of at most so many bytes."""
     (folder := home / f"limited{size}").mkdir()
@@ -261,15 +222,6 @@ def _told(writer: Writer, base: Path, folder: Path, where: str, run: Callable[[]
     if left - {*writer.beside}:
         wrong.append(f"{where}: left {sorted(left)}")
     return wrong
-
-
-def sizes(folder: Path, out: str) -> list[int]:
-    """Return sizes of disks between too small for anything and nearly enough for what is written there."""
-    path = folder / out
-    files = [path] if path.is_file() else [each for each in path.rglob("*") if each.is_file()]
-    page = os.sysconf("SC_PAGE_SIZE")
-    pages = sum(-(-file.stat().st_size // page) for file in files) + 2
-    return sorted({max(1, int(pages * share)) * page for share in (0.01, 0.2, 0.5, 0.8, 0.95)})
 
 
 ROUTER = random_router(draws=20)

@@ -30,10 +30,6 @@ def many(n: int = 100, groups: int = 12) -> Episodes:
     return quietly(Episodes.from_frames, tasks, steps, features=["difficulty"])
 
 
-def test_shares_give_sizes_by_largest_remainder():
-    assert {name: len(part) for name, part in many().split(SHARES).items()} == {"train": 70, "dev": 10, "test": 20}
-
-
 @settings(deadline=None)
 @given(weights=st.lists(st.integers(1, 50), min_size=1, max_size=5), n=st.integers(1, 500))
 def test_sizes_add_up_and_are_within_one_of_the_exact_share(weights, n):
@@ -78,18 +74,6 @@ def test_same_seed_gives_the_same_split_and_another_seed_another():
     assert not one.identical(other)
 
 
-def test_split_does_not_depend_on_numpys_global_state():
-    np.random.seed(0)  # noqa: NPY002  the global state is the point
-    one = many().split(SHARES)["test"].ids
-    np.random.seed(1)  # noqa: NPY002
-    np.testing.assert_array_equal(one, many().split(SHARES)["test"].ids)
-
-
-def test_shares_below_one_leave_the_rest_out():
-    parts = many().split({"a": 0.25, "b": 0.25})
-    assert [len(part) for part in parts.values()] == [25, 25]
-
-
 @pytest.mark.parametrize("by", ["game", "difficulty"])
 def test_groups_stay_together_at_about_the_right_sizes(by):
     whole = many()
@@ -113,46 +97,27 @@ def test_ids_give_parts_in_the_given_order():
     assert {name: part.ids.tolist() for name, part in parts.items()} == {"train": ["d", "a"], "test": ["b"]}
 
 
-def test_values_follow_their_episode():
-    whole = many()
-    for part in whole.split(SHARES).values():
-        assert part.identical(whole.select(part.ids))
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ({"parts": {"a": 0.7, "b": 0.4}}, "sum of the shares is 1.1"),
         ({"parts": {"a": 0.0, "b": 0.4}}, "part 'a' is 0.0; expected a share above 0 and at most 1"),
-        ({"parts": {"a": -0.5}}, "part 'a' is -0.5; expected a share above 0 and at most 1"),
-        ({"parts": {"a": float("nan")}}, "part 'a' is nan; expected a share above 0 and at most 1"),
         ({"parts": {"a": 0.9, "b": 0.01}}, "part 'b' is 0.01; expected a share of 4 episodes that gives every part"),
         ({"parts": {"a": 0.4, "b": 0.3, "c": 0.3}, "by": "food"}, "part 'c' is 0.3; expected a share of 2 groups that"),
         ({"parts": {}}, "parts is {}; expected shares or ids by the name of a part"),
-        ({"parts": ["train"]}, "parts is ['train']; expected shares or ids by the name of a part"),
         ({"parts": {"a": ["a", "b"], "b": 0.5}}, "ids is 0.5; expected a list of ids"),
-        ({"parts": {"a": "abc"}}, "ids is 'abc'; expected a list of ids"),
         (
             {"parts": {"x": ["a", "b"], "y": ["c", "a"]}},
             "episode 'a', in both 'x' and 'y': episode is 'a'; expected parts that share no episode",
         ),
-        ({"parts": {"x": ["a", "a"]}}, "episode 'a': selection is 'a'; expected each episode at most once"),
         ({"parts": {"x": ["a"], "y": []}}, "part 'y' is []; expected at least one episode in every part"),
-        ({"parts": {"x": ["a", "z"]}}, "episode 'z': episode is 'z'; expected an id of these 4 episodes"),
         (
             {"parts": {"x": ["a"], "y": ["c"]}, "by": "kind"},
             "episode 'c', in both 'x' and 'y': kind is 'heat'; expected parts that share no kind",
         ),
         ({"parts": {"a": 0.5}, "by": "sort"}, "by is 'sort'; expected one of ['food', 'entities', 'kind']"),
         ({"parts": {"a": 0.5}, "by": "tokens"}, "by is 'tokens'; expected one of ['food', 'entities', 'kind']"),
-        ({"parts": {"a": 0.5}, "by": ["kind"]}, "by is ['kind']; expected one of ['food', 'entities', 'kind']"),
-        ({"parts": {"a": True}}, "part 'a' is True; expected a share above 0 and at most 1"),
-        ({"parts": {"a": float("inf")}}, "part 'a' is inf; expected a share above 0 and at most 1"),
-        ({"parts": {"a": np.array(0.5)}}, "ids is array(0.5); expected a list of ids"),
         ({"parts": {"a": 0.5}, "seed": -1}, "seed is -1; expected a whole number >= 0"),
-        ({"parts": {"a": 0.5}, "seed": "q"}, "seed is 'q'; expected a whole number >= 0"),
-        ({"parts": {"a": 0.5}, "seed": 2.5}, "seed is 2.5; expected a whole number >= 0"),
-        ({"parts": {"a": 0.5}, "seed": None}, "seed is None; expected a whole number >= 0"),
         ({"parts": {"a": 0.5}, "by": "kind", "stratify": True}, "by is 'kind'; expected either by or stratify, not"),
     ],
 )
@@ -160,13 +125,6 @@ def test_odd_splits_are_refused(arguments, message):
     with pytest.raises(InvalidDataError) as caught:
         episodes().split(**arguments)
     assert str(caught.value).startswith(message)
-
-
-def test_shares_and_seeds_of_numpy_are_numbers_too():
-    plain = many().split({"a": 0.5, "b": 0.25}, seed=3)
-    parts = many().split({"a": np.float32(0.5), "b": np.float64(0.25)}, seed=np.int64(3))
-    drawn = many().split({"a": 0.5, "b": 0.25}, seed=np.random.default_rng(3))
-    assert all(parts[name].identical(plain[name]) and drawn[name].identical(plain[name]) for name in plain)
 
 
 def test_missing_values_are_a_group_of_their_own():

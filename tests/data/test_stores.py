@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -49,18 +48,6 @@ def change(path, group, name, values):
         file[group][name][...] = values(file[group][name][...])
 
 
-def test_netcdf_whose_numbers_are_in_another_file_is_refused(example, tmp_path):
-    secret = tmp_path / "secret"
-    secret.write_bytes(os.urandom(100_000))
-    example.write(tmp_path / "e.nc")
-    with h5py.File(tmp_path / "e.nc", "r+") as file:
-        shape = file["features"].shape
-        del file["features"]
-        file.create_dataset("features", shape, "f8", external=[(str(secret), 0, h5py.h5f.UNLIMITED)])
-    with pytest.raises(FileFormatError, match=r"e\.nc: 'features' is stored in another file"):
-        Episodes.read(tmp_path / "e.nc")
-
-
 @pytest.mark.parametrize("link", [h5py.SoftLink("/n_steps"), h5py.ExternalLink("other.nc", "/x")])
 def test_netcdf_with_links_is_refused(example, tmp_path, link):
     example.write(tmp_path / "e.nc")
@@ -79,25 +66,6 @@ def test_zarr_packed_by_a_codec_that_may_run_code_is_refused(example, tmp_path, 
     content["codecs"].append({"name": codec})
     described.write_text(json.dumps(content))
     with pytest.raises(FileFormatError, match="is packed by"):
-        Episodes.read(tmp_path / "e.zarr")
-
-
-def test_zarr_with_a_filter_of_the_older_format_is_refused(example, tmp_path):
-    example.write(tmp_path / "e.zarr")
-    described = tmp_path / "e.zarr" / "n_steps" / ".zarray"
-    described.write_text(json.dumps({"zarr_format": 2, "filters": [{"id": "pickle"}], "compressor": None}))
-    with pytest.raises(FileFormatError, match="is packed by 'pickle'"):
-        Episodes.read(tmp_path / "e.zarr")
-
-
-def test_zarr_with_a_chunk_that_is_a_link_is_refused(example, tmp_path):
-    example.write(tmp_path / "e.zarr")
-    chunk = next(
-        path for path in (tmp_path / "e.zarr" / "features").rglob("*") if path.is_file() and "json" not in path.name
-    )
-    chunk.unlink()
-    chunk.symlink_to("/etc/passwd")
-    with pytest.raises(FileFormatError, match="is a link"):
         Episodes.read(tmp_path / "e.zarr")
 
 
@@ -139,34 +107,18 @@ def test_a_posterior_does_not_take_the_place_of_a_folder_of_other_things(posteri
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("family", None),
-        ("family", 3),
         ("family", "normal"),
         ("timing", ""),
-        ("timing", [1, 2]),
-        ("memory", float("nan")),
-        ("memory", "long"),
         ("memory", 2.0),
         ("clock", 7),
-        ("schema_version", "2"),
-        ("schema_version", float("nan")),
-        ("schema_version", [2, 2]),
         ("schema_version", 0),
         ("format", 5),
-        ("draws", "many"),
         ("tune", 0),
-        ("chains", 2.5),
         ("seed", -1),
-        ("seed", [1, 2]),
         ("target_accept", float("nan")),
-        ("target_accept", "0.9"),
-        ("unmarked", "yes"),
         ("zero_mass", "floor"),
         ("design", 3),
-        ("data_fingerprint", None),
-        ("created_at", 3),
         ("prior", 7),
-        ("sampler", None),
         ("interrupted", "no"),
     ],
 )
@@ -229,14 +181,6 @@ def test_a_posterior_file_that_another_program_changed_is_refused(saved, tmp_pat
             load_posterior(tmp_path / "p.nc")
 
 
-def test_a_posterior_without_its_digest_is_refused(saved, tmp_path):
-    shutil.copy(saved, tmp_path / "p.nc")
-    with h5py.File(tmp_path / "p.nc", "r+") as file:
-        del file.attrs["fingerprint"]
-    with pytest.raises(FileFormatError, match="fingerprint is None; expected the digest"):
-        load_posterior(tmp_path / "p.nc")
-
-
 @pytest.mark.parametrize("suffix", ["nc", "zarr"])
 def test_the_digest_is_the_same_whatever_the_draws_are_packed_as(posterior, tmp_path, suffix):
     draws = posterior["posterior"].to_dataset().astype("float32").assign(more=("draw", np.arange(5) % 2 == 0))
@@ -272,9 +216,6 @@ def without(dataset, *names):
 WRONG_GROUPS = {
     "no w": ("posterior", lambda group: without(group, "w"), "'w' there or in constant_data"),
     "no s": ("posterior", lambda group: without(group, "s"), "'s' over chain and draw"),
-    "no beta": ("posterior", lambda group: without(group, "beta"), "'beta' among them"),
-    "text": ("posterior", lambda group: group.assign(more=("draw", list("abcde"))), r"posterior\['more'\] is"),
-    "other dims": ("posterior", lambda group: group.assign(s=group["s"].isel(chain=0)), r"dims of posterior\['s'\]"),
     "no names": ("posterior", lambda group: without(group, "diagnostic"), "coordinate 'diagnostic' is None"),
     "weights": ("posterior", lambda group: group.assign(w=group["w"] / 2), "sum of w is 0"),
     "other features": (
@@ -282,13 +223,7 @@ WRONG_GROUPS = {
         lambda group: group.assign_coords(feature=["a", "b", "c"]),
         r"features of posterior is \['a', 'b', 'c'\]",
     ),
-    "one name twice": (
-        "constant_data",
-        lambda group: group.assign_coords(feature=["a", "a", "b"]),
-        "coordinate 'feature' is",
-    ),
     "no scale": ("constant_data", lambda group: without(group, "feature_scale"), "feature_mean with feature_scale"),
-    "empty": ("posterior", lambda group: group.isel(draw=slice(0)), "sizes of posterior"),
 }
 
 

@@ -13,7 +13,7 @@ from talks import TASK, TOOLS, tacit, talk
 from bayes_tacit import Router
 from bayes_tacit.gateway import Engine, Identity, Reply, SessionLog, Sessions, Usage
 from bayes_tacit.logs.extractor import FLAGS
-from bayes_tacit.router.ranges import Ranges
+from bayes_tacit.router.files import Ranges
 
 
 def trained(quantiles: tuple[float, ...] = (0, 0, 0, 0, 1, 1, 1)) -> Router:

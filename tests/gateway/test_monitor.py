@@ -23,7 +23,7 @@ from bayes_tacit.gateway import Engine, Identity, Reply, SessionLog, Sessions
 from bayes_tacit.logs.extractor import FLAGS
 from bayes_tacit.monitor import summarize
 from bayes_tacit.monitor.summary import ratio_interval, share_interval
-from bayes_tacit.router.ranges import Ranges
+from bayes_tacit.router.files import Ranges
 from bayes_tacit.router.rules import Chance, StepChance
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from bayes_tacit.monitor.reading import Counts, drift_of, limit_of
-from bayes_tacit.router.ranges import PROBABILITIES
+from bayes_tacit.router.files import PROBABILITIES
 
 VALUES = st.lists(st.one_of(st.integers(-3, 3).map(float), st.floats(-10, 10)), min_size=1, max_size=40)
 

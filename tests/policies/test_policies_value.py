@@ -6,8 +6,8 @@ import pytest
 
 from bayes_tacit import Counterfactuals, Episodes, Router, StepCost, World
 from bayes_tacit.policies import ByValue
-from bayes_tacit.router.rules import Chance
-from bayes_tacit.router.value import Advantage, Line, Outlook, indifference
+from bayes_tacit.router.rule import Chance, Line
+from bayes_tacit.router.rules import Advantage, Outlook, indifference
 
 pytestmark = pytest.mark.filterwarnings("ignore::bayes_tacit.errors.TacitWarning")
 COST = StepCost(cheap=1, strong=5)

@@ -67,10 +67,6 @@ def test_every_module_is_on_the_map_once_and_nothing_else_is():
         assert sorted(re.findall(r"^\| `([\w.]+)` \| \S", section, flags=re.MULTILINE)) == sorted(there)
 
 
-def test_the_front_door_is_short():
-    assert all(len(document.text.encode()) <= 8192 for document in (README, CONTRIBUTING))
-
-
 def test_every_page_is_in_the_table_of_contents():
     entries = re.findall(
         r"^(?:start|concepts|results|tutorials|how-to/\S+|reference/\S+)$", PAGES_INDEX.text, re.MULTILINE

@@ -1,7 +1,6 @@
 import dataclasses
 import math
 import pickle
-from decimal import Decimal
 from itertools import pairwise
 
 import numpy as np
@@ -14,10 +13,10 @@ from posteriors import random_posterior
 from routers import ALPHAS, EVERY_ROUTER, FEATURES, ROLLOUTS, ROUTERS, random_router
 from strategies import quietly
 
-from bayes_tacit import Decision, Episodes, MapFit, Router, decisive_scores, fit_map, handoff_score
+from bayes_tacit import Decision, Episodes, Router, fit_map, handoff_score
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.model.memory import peaks, with_clock
-from bayes_tacit.router import EpisodeEndedError, HandoffState, Ranges, Start
+from bayes_tacit.router import EpisodeEndedError, Ranges, Start
 
 
 def decisions(router: Router, features: object, rollout: list, **settings) -> list[Decision]:
@@ -62,17 +61,6 @@ def test_scores_of_a_posterior_are_the_librarys_after_a_round_trip(rng, few, rul
     np.testing.assert_allclose(routed(router, few), expected, rtol=0, atol=1e-12)
 
 
-def test_a_router_scores_with_all_the_draws_it_keeps_under_its_own_rule(rng, example):
-    episodes, tree = example.take(slice(5)), random_posterior(rng, example, chains=2, draws=600)
-    router = Router.from_posterior(tree, alpha=0.3, rule=0.9, draws=1200)
-    q = handoff_score(tree, episodes).quantile(0.9, ("chain", "draw"), skipna=False)
-    np.testing.assert_allclose(router.scores(episodes), q, rtol=1e-12)
-    few = decisive_scores(tree, episodes, 0.9)
-    expected = Router.from_posterior(tree, alpha=0.7, rule=0.9).scores(episodes)
-    np.testing.assert_allclose(few, expected, rtol=1e-14)
-    assert not np.allclose(few, router.scores(episodes), rtol=1e-9, equal_nan=True)
-
-
 @pytest.mark.parametrize("fixed_weights", [False, True])
 def test_a_posterior_in_32_bits_that_can_be_scored_makes_a_router_with_the_same_scores(rng, few, fixed_weights):
     tree = random_posterior(rng, few, draws=40, fixed_weights=fixed_weights)
@@ -84,15 +72,6 @@ def test_a_posterior_in_32_bits_that_can_be_scored_makes_a_router_with_the_same_
     router = Router.from_json(Router.from_posterior(tree, alpha=0.3).to_json())
     expected = handoff_score(tree, few).mean(("chain", "draw"))
     np.testing.assert_allclose(routed(router, few), expected, rtol=0, atol=1e-12)
-
-
-def test_a_fit_and_its_tree_make_the_same_decisions(few, example_fit):
-    of_fit = Router.from_fit(example_fit, alpha=0.3)
-    of_tree = Router.from_posterior(example_fit.to_datatree(), alpha=0.3)
-    np.testing.assert_array_equal(routed(of_fit, few), routed(of_tree, few))
-    assert of_fit.provenance == of_tree.provenance
-    assert of_fit.timing == "post_action"
-    assert Router.from_fit(example_fit, alpha=0.3, timing="proposal").timing == "proposal"
 
 
 def test_draws_are_thinned_evenly(rng, example):
@@ -161,12 +140,6 @@ def test_a_decision_cannot_be_changed_and_says_why():
     assert after.reason == "alpha was reached at step 1"
 
 
-@pytest.mark.parametrize("draws", [1, 20])
-def test_without_evidence_the_score_is_zero(draws):
-    decision = random_router(draws=draws).start([0, 0]).observe([0, 0, 0])
-    assert (decision.risk, decision.cumulative_risk, decision.score) == (0, 0, 0)
-
-
 @pytest.mark.parametrize("family", ["lognormal", "loglogistic"])
 @pytest.mark.parametrize("draws", [1, 20])
 def test_the_smallest_and_the_largest_risks_have_scores(family, draws):
@@ -186,14 +159,6 @@ def test_the_score_never_decreases_and_stays_below_pi(router, features, rollout)
         assert scores[-1] <= made[-1].pi + 1e-15
     if len(router.rule.s) > 1:
         assert all(0 <= decision.lower <= decision.upper <= 1 for decision in made)
-
-
-@pytest.mark.parametrize("alpha", [np.float64(0.25), np.float32(0.25), np.int64(1)])
-def test_alpha_may_come_out_of_a_table(alpha, tmp_path):
-    router = random_router(alpha=alpha)
-    assert type(router.alpha) is float
-    router.save(tmp_path / "router.json")
-    assert Router.load(tmp_path / "router.json") == random_router(alpha=float(alpha))
 
 
 @given(ROUTERS, FEATURES, ROLLOUTS, ALPHAS)
@@ -292,35 +257,16 @@ def test_router_and_state_print_readably():
 
 BAD_DIAGNOSTICS = [
     ({"u0": 1, "u1": 1}, r"expected diagnostics\['u2'\], which is missing"),
-    ({}, r"expected diagnostics\['u0'\], which is missing"),
-    ({"u0": 1, "u1": 1, "U2": 1}, r"expected diagnostics\['u2'\], which is missing"),
     ({"u0": 1, "u1": -0.5, "u2": 1}, r"diagnostics\['u1'\] is -0.5; expected a finite number >= 0"),
     ({"u0": 1, "u1": math.nan, "u2": 1}, r"diagnostics\['u1'\] is nan"),
-    ({"u0": 1, "u1": math.inf, "u2": 1}, r"diagnostics\['u1'\] is inf"),
-    ({"u0": 1, "u1": -math.inf, "u2": 1}, r"diagnostics\['u1'\] is -inf"),
-    ({"u0": 1, "u1": None, "u2": 1}, r"diagnostics\['u1'\] is None"),
     ({"u0": 1, "u1": "1", "u2": 1}, r"diagnostics\['u1'\] is '1'"),
-    ({"u0": 1, "u1": 1j, "u2": 1}, r"diagnostics\['u1'\] is 1j"),
-    ({"u0": 1, "u1": [1], "u2": 1}, r"diagnostics\['u1'\] is \[1\]"),
     ({"u0": 1, "u1": np.ones(2), "u2": 1}, r"diagnostics\['u1'\] is array"),
-    ({"u0": 1, "u1": Decimal("NaN"), "u2": 1}, r"diagnostics\['u1'\] is Decimal"),
     ({"u0": 1, "u1": pd.NA, "u2": 1}, r"diagnostics\['u1'\] is <NA>"),
     ({"u0": 1, "u1": 10**400, "u2": 1}, r"diagnostics\['u1'\] is 1000"),
-    ({"u0": 1, "u1": np.complex128(1), "u2": 1}, r"diagnostics\['u1'\] is \(1\+0j\)"),
     ([1, 1], "number of diagnostics is 2; expected 3: u0, u1, u2"),
-    ([1, 1, 1, 1], "number of diagnostics is 4; expected 3"),
-    ([], "number of diagnostics is 0; expected 3"),
-    ([1, 1, -1], r"diagnostics\['u2'\] is -1; expected a finite number >= 0"),
-    ((1, math.nan, 1), r"diagnostics\['u1'\] is nan"),
     (np.array([1, np.nan, 1]), r"diagnostics\['u1'\] is nan"),
-    (np.array([1.0, -2.0, 1.0]), r"diagnostics\['u1'\] is -2.0"),
-    (np.ones((3, 1)), r"diagnostics\['u0'\] is \[1.0\]"),
-    (np.float64(1), "diagnostics is 1.0; expected a mapping by name, or numbers in order: u0, u1, u2"),
     ("abc", "diagnostics is 'abc'; expected a mapping"),
     (None, "diagnostics is None; expected a mapping"),
-    (1.0, "diagnostics is 1.0; expected a mapping"),
-    (iter([1, 1, 1]), "diagnostics is <list_iterator"),
-    (["a", "b", "c"], r"diagnostics\['u0'\] is 'a'"),
     (pd.Series({"u0": 1.0, "u1": np.nan, "u2": 1.0}), r"diagnostics\['u1'\] is nan"),
     ([1.7e308, 1.7e308, 1.7e308], "so far is inf; expected diagnostics whose sum over the episode is finite"),
 ]
@@ -343,12 +289,9 @@ def test_bad_diagnostics_are_refused_and_leave_the_state_as_it_was(draws, bad, m
     ("bad", "message"),
     [
         (None, r"expected features\['x0'\], which is missing"),
-        ({}, r"expected features\['x0'\], which is missing"),
         ({"x0": 1}, r"expected features\['x1'\], which is missing"),
         ({"x0": 1, "x1": math.nan}, r"features\['x1'\] is nan; expected a finite number$"),
-        ([1, -math.inf], r"features\['x1'\] is -inf"),
         ([1], "number of features is 1; expected 2"),
-        (["1", 1], r"features\['x0'\] is '1'"),
         ([1.7e308, -1.7e308], "of the task is .*; expected features for which it is finite"),
     ],
 )
@@ -365,37 +308,15 @@ def test_bad_features_are_refused(draws, bad, message):
     [
         ({"alpha": 0}, "alpha is 0; expected a number above 0 and at most 1"),
         ({"alpha": 1.0001}, "alpha is 1.0001"),
-        ({"alpha": -0.1}, "alpha is -0.1"),
-        ({"alpha": math.nan}, "alpha is nan"),
-        ({"alpha": True}, "alpha is True"),
-        ({"alpha": "0.3"}, "alpha is '0.3'"),
         ({"rule": "median"}, "rule is 'median'; expected 'mean' or a number between 0 and 1"),
-        ({"rule": 0}, "rule is 0"),
         ({"rule": 1.0}, "rule is 1.0"),
-        ({"rule": None}, "rule is None"),
         ({"draws": 0}, "draws is 0; expected a whole number >= 1"),
-        ({"draws": 10.0}, "draws is 10.0"),
         ({"timing": "later"}, "timing is 'later'; expected 'post_action' or 'proposal'"),
     ],
 )
 def test_bad_settings_are_refused(rng, example, settings, message):
     with pytest.raises(InvalidDataError, match=message):
         Router.from_posterior(random_posterior(rng, example), **{"alpha": 0.3, **settings})
-
-
-def test_fits_and_posteriors_are_not_taken_for_each_other(rng, example, example_fit: MapFit):
-    with pytest.raises(InvalidDataError, match="expected a MapFit, as fit_map gives it"):
-        Router.from_fit(random_posterior(rng, example), alpha=0.3)
-    with pytest.raises(InvalidDataError, match="expected a DataTree, as sample_posterior gives it"):
-        Router.from_posterior(example_fit, alpha=0.3)
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"), [({"shadow": 1}, "shadow is 1"), ({"episode": 1.5}, "episode is 1.5")]
-)
-def test_bad_ways_to_start_are_refused(settings, message):
-    with pytest.raises(InvalidDataError, match=message):
-        random_router().start([0, 0], **settings)
 
 
 def snapshot_of(router: Router) -> dict:
@@ -409,49 +330,20 @@ def snapshot_of(router: Router) -> dict:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"format": "bayes_tacit.router"}, "snapshot: format is 'bayes_tacit.router'; expected 'bayes_tacit.hand"),
-        ({"schema_version": 2}, "snapshot: schema_version is 2; expected 1"),
         ({"router": "0" * 64}, "snapshot: router is '000.*the snapshot was taken under another router"),
-        ({"features": [0.5]}, r"features is \[0.5\]; expected a list of 2 numbers"),
-        ({"features": [0.5, None]}, r"features\[1\] is None; expected a number"),
-        ({"features": [0.5, math.nan]}, r"features\[1\] is nan; expected a finite number"),
         ({"features": [0.5, 1.5]}, "the snapshot was changed after it was taken"),
-        ({"shadow": 0}, "shadow is 0; expected true or false"),
         ({"shadow": True}, "the snapshot was changed"),
-        ({"episode": ["task-17"]}, "episode is .*; expected a string or a whole number"),
-        ({"step": -1}, "step is -1; expected a whole number >= 0"),
-        ({"step": 2.0}, "step is 2.0"),
         ({"step": 3}, "the snapshot was changed"),
-        ({"state": None}, "state is None; expected an object"),
         ({"state": {}}, "the snapshot was changed"),
         ({"handoff_step": 2}, "handoff_step is 2; expected a step before 2"),
-        ({"handoff_step": True}, "handoff_step is True"),
         ({"handoff_step": 0}, "the snapshot was changed"),
-        ({"finished": None}, "finished is None"),
         ({"checksum": "0" * 64}, "checksum is '000"),
-        ({"more": 1}, "a key is 'more'"),
     ],
 )
 def test_a_changed_snapshot_is_refused(draws, changes, message):
     router = random_router(draws=draws)
     with pytest.raises(InvalidDataError, match=message):
         router.restore({**snapshot_of(router), **changes})
-
-
-def test_a_snapshot_with_missing_parts_is_refused():
-    router = random_router()
-    snapshot = snapshot_of(router)
-    with pytest.raises(InvalidDataError, match="snapshot: it is None; expected an object with the keys"):
-        router.restore(None)
-    for key in snapshot:
-        with pytest.raises(InvalidDataError, match=f"expected the key {key}, which is missing"):
-            router.restore({name: value for name, value in snapshot.items() if name != key})
-
-
-def test_a_snapshot_of_another_router_is_refused():
-    state: HandoffState = random_router().start([0, 0])
-    with pytest.raises(InvalidDataError, match="taken under another router"):
-        random_router(alpha=0.31).restore(state.snapshot())
 
 
 # Memory, clock, pace and start
@@ -570,14 +462,9 @@ def test_settings_that_make_no_sense_are_refused(settings, message):
 @pytest.mark.parametrize(
     ("numbers", "message"),
     [
-        ({"w": np.ones((3, 2)) / 2}, r"expected the shape \(3, 3\)"),
-        ({"gamma": np.zeros((3, 0))}, r"shape of gamma is \(3, 0\)"),
         ({"beta0": [0, np.nan, 0]}, r"beta0.* is nan; expected a finite number"),
-        ({"s": []}, r"shape of w is \(3, 3\); expected"),
         ({"s": [1, 1, 0]}, r"s\[2\] is 0.0; expected a number above 0"),
         ({"w": [[0.5, 0.5, 0.1]] * 3}, r"sum of w\[0\] is 1.1; expected 1 within"),
-        ({"memory": [-0.1]}, "memory is .*; expected numbers from 0 to 1"),
-        ({"memory": [0.5, 0.5]}, "shape of memory"),
         ({"memory": [0.5, 2.0, 0.1]}, "memory is .*; expected numbers from 0 to 1"),
         ({"family": "cauchy"}, "family is 'cauchy'"),
         ({"quantile": 1.5}, "rule is 1.5"),
@@ -591,24 +478,7 @@ def test_parameters_given_by_hand_are_checked(numbers, message):
         with_rule(random_router(draws=3), **numbers)
 
 
-@pytest.mark.parametrize(
-    ("numbers", "message"),
-    [((-1, [0.0], [[0.0]]), "weight of the start is -1"), ((1, [math.nan], [[0.0]]), "intercept of Start.* is nan")],
-)
-def test_a_start_of_wrong_numbers_is_refused(numbers, message):
-    with pytest.raises(InvalidDataError, match=message):
-        Start(*numbers)
-
-
 def test_a_router_says_what_is_beyond_the_paper():
     router = random_router(1, memory=0.6, clock=True, started=True, pace=0.1, call="restart")
     expected = "with memory 0.6 and a clock >= alpha 0.3, post_action, start >= 0.2, pace 0.1, call restart; 3 diagnost"
     assert expected in repr(router)
-
-
-def test_a_threshold_is_asked_for_never_assumed(rng, example, example_fit):
-    for make in (lambda: Router.from_fit(example_fit), lambda: Router.from_posterior(random_posterior(rng, example))):
-        with pytest.raises(TypeError, match=r"missing 1 required .*argument: 'alpha'"):
-            make()
-    with pytest.raises(InvalidDataError, match="alpha is None; expected a number above 0 and at most 1"):
-        Router.from_fit(example_fit, None)

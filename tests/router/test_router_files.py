@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import math
-import os
 import subprocess
 import sys
 import tracemalloc
@@ -15,7 +14,7 @@ from hypothesis import given
 from routers import ONE_OF, every_router, named, random_router
 
 from bayes_tacit import Router
-from bayes_tacit.errors import FileFormatError, MissingFileError, TacitError
+from bayes_tacit.errors import FileFormatError
 from bayes_tacit.router import Ranges, files, rules
 from bayes_tacit.router.rule import RULES
 
@@ -91,12 +90,6 @@ def test_names_in_any_script_are_kept(tmp_path):
     assert Router.load(tmp_path / "router.json").diagnostic_names == router.diagnostic_names
 
 
-def test_whole_numbers_may_be_written_without_a_point(tmp_path):
-    rule = dataclasses.replace(random_router(draws=2).rule, gamma0=[1.0, 2.0])
-    router = dataclasses.replace(random_router(draws=2), rule=rule, alpha=1)
-    assert read(changed(changed(content_of(router), "rule.gamma0", [1, 2]), "alpha", 1), tmp_path) == router
-
-
 def test_thresholds_that_nothing_reaches_are_null():
     content = content_of(Router(rule=rules.Never()))
     assert (content["alpha"], content["alpha_start"]) == (None, None)
@@ -132,52 +125,31 @@ def test_what_a_file_should_not_hold_is_refused_for_every_rule_by_reader_and_sch
 WRONG_VALUES = [
     ("format", "bayes_tacit.fit", "format is 'bayes_tacit.fit'; expected 'bayes_tacit.router'"),
     ("schema_version", 2, "schema_version is 2; expected 1, all that this bayes_tacit reads"),
-    ("schema_version", True, "schema_version is True; expected 1"),
     ("policy", ["count"], r"policy is \['count'\]; expected one of "),
     ("timing", "later", "timing is 'later'; expected 'post_action' or 'proposal'"),
     ("call", "again", "call is 'again'; expected 'strong' or 'strong_once' or 'restart'"),
     ("alpha", 0, "alpha is 0; expected a number above 0 and at most 1"),
-    ("alpha", "0.3", "alpha is '0.3'"),
-    ("alpha", True, "alpha is True"),
-    ("alpha_start", [0.3], "alpha_start is"),
     ("pace", None, "pace is None; expected a finite number"),
     ("ranges", {"features": {}}, "expected the key ranges.diagnostics, which is missing"),
     ("design", {"a": 1}, "router.json: "),
     ("diagnostics", "u0", "diagnostics is 'u0'; expected a list of names"),
     ("diagnostics.1", "u0", r"diagnostics\[1\] is 'u0'; expected names that differ"),
-    ("diagnostics.1", "", r"diagnostics\[1\] is ''; expected a non-empty string"),
     ("diagnostics", ["u0", "u1"], "shape of w is"),
-    ("features", {}, r"features is \{\}; expected a list of names"),
-    ("features.1", "x0", r"features\[1\] is 'x0'; expected names that differ"),
     ("features", ["x0"], "shape of feature mean is"),
-    ("rule", [], r"rule is \[\]; expected a valid dictionary"),
     ("rule.family", "cauchy", "family is 'cauchy'; expected 'lognormal' or 'loglogistic' or"),
-    ("rule.family", ["lognormal"], r"rule.family is \['lognormal'\]; expected a valid string"),
     ("rule.quantile", 1.5, "rule is 1.5; expected"),
-    ("rule.quantile", "mean", "rule.quantile is 'mean'; expected a valid number"),
     ("rule.memory", [1.5], r"memory is \[1.5\]; expected numbers from 0 to 1"),
-    ("rule.memory", [1, 1], "shape of memory is"),
     ("rule.clock", 1, "rule.clock is 1; expected a valid boolean"),
     ("rule.start", {"weight": 1}, "expected the key rule.start.intercept, which is missing"),
     ("rule.mean.0", None, r"rule.mean.0 is None; expected a valid number"),
     ("rule.scale.1", 0, r"feature scale\[1\] is 0.0; expected a number above 0"),
-    ("rule.s", 1, "rule.s is 1; expected a valid list"),
-    ("rule.s", [], r"shape of w is \(3, 3\)"),
     ("rule.s.1", -0.5, r"s\[1\] is -0.5; expected a number above 0"),
-    ("rule.s.1", "0.5", "rule.s.1 is '0.5'; expected a valid number"),
-    ("rule.gamma0.2", True, "rule.gamma0.2 is True; expected a valid number"),
     ("rule.gamma.1", [1, 2, 3], "a list of the rule is .*; expected lists of one length"),
-    ("rule.beta.1.0", None, "rule.beta.* is .*; expected a valid"),
     ("rule.w.2", [0.5, 0.5, 0.1], r"sum of w\[2\] is 1.1; expected 1 within 1e-06"),
-    ("rule.w.2", [1.5, -0.5, 0], r"w\[2\]\[1\] is -0.5; expected a number >= 0"),
     ("rule.w", lambda given: given[:2], r"shape of w is \(2, 3\)"),
     ("rule.more", 1, "rule.more is 1; expected no such key"),
     ("provenance", None, "provenance is None; expected an object with the keys created_by"),
-    ("provenance.versions", ["numpy"], r"versions is \['numpy'\]; expected an object of version numbers"),
-    ("provenance.seed", -1, "provenance.seed is -1; expected a whole number >= 0"),
     ("provenance.more", 5, "a key of provenance is 'more'; expected one of created_by"),
-    ("fingerprint", None, "fingerprint is None"),
-    ("more", 1, "a key is 'more'; expected one of format, schema_version"),
 ]
 
 
@@ -204,41 +176,6 @@ def test_any_change_of_a_valid_value_is_noticed(tmp_path, path, value):
         read(changed(content_of(random_router()), path, value), tmp_path)
 
 
-def test_a_file_cut_anywhere_is_refused(tmp_path):
-    text = random_router().to_json()
-    for end in range(0, len(text.rstrip()), 17):
-        with pytest.raises(FileFormatError, match="not valid JSON"):
-            read(text[:end], tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("[]", r"it is \[\]; expected an object with the keys format"),
-        ("null", "it is None; expected an object"),
-        ("[" * 200_000, "not valid JSON"),
-        ('{"alpha": NaN}', "not valid JSON .NaN is not a number"),
-        ('{"alpha": 0.3, "alpha": 0.4}', "not valid JSON .the key 'alpha' is there twice"),
-    ],
-)
-def test_what_is_no_router_is_refused(text, message):
-    with pytest.raises(FileFormatError, match=f"^router: {message}"):
-        Router.from_json(text)
-
-
-def test_a_number_beyond_doubles_is_refused(tmp_path):
-    text = json.dumps(changed(content_of(random_router()), "rule.gamma0.0", 123.5))
-    with pytest.raises(FileFormatError, match=r"rule.gamma0.0 is inf; expected a finite number"):
-        read(text.replace("123.5", "1e999"), tmp_path)
-
-
-@pytest.mark.parametrize("content", [b"\xff\xfe\x00\x81", random_router().to_json().encode("utf-16")])
-def test_bytes_that_are_no_text_are_refused(tmp_path, content):
-    (tmp_path / "router.json").write_bytes(content)
-    with pytest.raises(FileFormatError, match=r"router.json: not valid JSON"):
-        Router.load(tmp_path / "router.json")
-
-
 def test_a_huge_file_is_refused_without_reading_it(tmp_path):
     with (tmp_path / "router.json").open("wb") as file:
         file.truncate(2**40)
@@ -249,21 +186,6 @@ def test_a_huge_file_is_refused_without_reading_it(tmp_path):
         assert tracemalloc.get_traced_memory()[1] < 2**20
     finally:
         tracemalloc.stop()
-
-
-def test_no_file_a_folder_a_pipe_and_a_device_are_refused(tmp_path):
-    with pytest.raises(MissingFileError, match=r"none.json: no such file"):
-        Router.load(tmp_path / "none.json")
-    with pytest.raises(FileFormatError, match=r"is a folder; expected a router written by Router\.save"):
-        Router.load(tmp_path)
-    os.mkfifo(tmp_path / "pipe")
-    for path in (tmp_path / "pipe", "/dev/zero"):
-        with pytest.raises(FileFormatError, match="is a pipe or device; expected a router"):
-            Router.load(path)
-    with pytest.raises(MissingFileError, match="no such folder"):
-        random_router().save(tmp_path / "none" / "router.json")
-    with pytest.raises(TacitError):
-        read("{", tmp_path)
 
 
 def test_a_range_that_falls_or_lacks_a_name_is_refused(tmp_path):
