@@ -32,7 +32,7 @@ from bayes_tacit.estimates.objective import (
 from bayes_tacit.model.evidence import collect_evidence, warn_if_alike
 from bayes_tacit.model.families import NUMPY
 from bayes_tacit.model.likelihood import log_bounds
-from bayes_tacit.model.priors import Prior, checked_prior, prior_to_json
+from bayes_tacit.model.priors import Prior, WeaklyInformativePrior, checked_prior, prior_to_json
 from bayes_tacit.model.spec import ModelSettings, ModelSpec, spec_from
 from bayes_tacit.model.strata import RATES
 
@@ -81,6 +81,7 @@ def fit_map(
     floor: float | None = 1e-12,
     max_iterations: int = 500,
     prior: Prior | None = None,
+    hold_scale: bool = False,
     **settings: Unpack[ModelSettings],
 ) -> MapFit:
     r"""Fit the model by penalized maximum likelihood.
@@ -113,6 +114,9 @@ def fit_map(
     prior
         The mode under this prior, in place of the ridge penalty and without the floor: any that `build_model` takes,
         one of your own included. PyMC states and differentiates it, which takes some seconds more.
+    hold_scale
+        Whether s has the proper prior of `WeaklyInformativePrior`, with which there is an optimum where all windows and
+        censored rollouts can be met exactly, too.
 
     Returns
     -------
@@ -159,12 +163,14 @@ def fit_map(
     if prior is not None:
         checked_prior(prior)
         floor = None
+    usual = WeaklyInformativePrior()
 
     def objective_at(rho: float) -> PaperObjective | MixtureObjective:
         evidence = collect_evidence(episodes, replace(model, memory=rho))
         if evidence.records is not None:
             return MixtureObjective.of(evidence.settle_zero_mass().refuse_gaps(), ridge)
-        return PaperObjective.of(evidence.settle_zero_mass(floor).refuse_gaps(), ridge, floor)
+        held = (usual.scale_median, usual.scale_spread) if hold_scale else None
+        return PaperObjective.of(evidence.settle_zero_mass(floor).refuse_gaps(), ridge, floor, held)
 
     optimize = partial(_optimize, restarts=restarts, seed=seed, max_iterations=max_iterations)
     profile: tuple[ProfilePoint, ...] = ()
@@ -460,13 +466,14 @@ def refuse_degenerate(objective: PaperObjective | MixtureObjective, fit: NewtonR
     which `warn_of_dependence` warns.
     """
     incidence, threshold = objective.parts(np.arange(len(fit.point)))
-    if objective.threshold.log_likelihood(fit.point[threshold]).sum() > -PERFECT:
+    held = objective.threshold.held is not None
+    if not held and objective.threshold.log_likelihood(fit.point[threshold]).sum() > -PERFECT:
         raise ConvergenceError(
             f"all {len(objective.evidence.timed)} windows and censored rollouts can be met exactly, so the scale s has "
             "no optimum above zero; expected more episodes, or fewer features and diagnostics. sample_posterior has an "
             "answer even so"
         )
-    if fit.point[threshold][-1] < VANISHING:
+    if not held and fit.point[threshold][-1] < VANISHING:
         raise ConvergenceError(
             f"the scale s grows without end: among these {len(objective.evidence.timed)} windows and censored rollouts "
             "more risk does not go with a handoff being due; expected diagnostics that do. sample_posterior has an "

@@ -114,7 +114,7 @@ def _descend(objective: Objective, point: np.ndarray, here: Derivatives) -> tupl
         if np.array_equal(candidate, point):
             return None
         there = objective(candidate)
-        if np.isfinite(there.value):
+        if np.isfinite(there.value) and np.isfinite(there.hessian).all():
             if there.value <= here.value + 1e-4 * shrink * slope:
                 return candidate, there
             # Close to the optimum the decrease drowns in rounding; there the gradient tells whether it is one.
@@ -184,6 +184,8 @@ class Threshold:
     evidence: Evidence
     design: np.ndarray
     ridge: float
+    held: tuple[float, float] | None = None
+    """Median and spread of a log-normal prior on s, which has an optimum above zero on any data."""
 
     @cached_property
     def basis(self) -> np.ndarray:
@@ -330,6 +332,12 @@ class Threshold:
         hessian[slopes, -1] -= 4 * self.ridge * b / a**3
         hessian[-1, slopes] -= 4 * self.ridge * b / a**3
         hessian[-1, -1] += 6 * self.ridge * squared / a**4
+        if self.held is not None:
+            median, spread = self.held
+            n, off = self.evidence.n, (-np.log(a) - np.log(median)) / spread**2
+            value += (off**2 * spread**2 / 2 - np.log(a)) / n
+            gradient[-1] -= (1 + off) / a / n
+            hessian[-1, -1] += (1 + off + spread**-2) / a**2 / n
         return Derivatives(float(value), gradient, hessian)
 
 
@@ -364,7 +372,9 @@ class PaperObjective:
     floor: float | None
 
     @classmethod
-    def of(cls, evidence: Evidence, ridge: float, floor: float | None) -> PaperObjective:
+    def of(
+        cls, evidence: Evidence, ridge: float, floor: float | None, held: tuple[float, float] | None = None
+    ) -> PaperObjective:
         """State the objective for some evidence."""
         varying = ~evidence.standardization.constant
         means = np.full(len(evidence.timed), 1 / len(evidence.timed)) @ (evidence.before + evidence.within)
@@ -374,7 +384,7 @@ class PaperObjective:
         return cls(
             evidence=evidence,
             incidence=Incidence(design, evidence.strong_success, ridge),
-            threshold=Threshold(seen, design[seen.timed], ridge),
+            threshold=Threshold(seen, design[seen.timed], ridge, held),
             varying=varying,
             active=active,
             scale=means[active],

@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import xarray as xr
 from scipy import stats
 
 from bayes_tacit import validate
@@ -47,8 +46,8 @@ FEWEST = 40
 """Tasks below which nothing is recommended."""
 
 DRAWS = 2000
-CONTRARY = 0.02
-"""Share of pairs that are added with the other outcome where windows could be met exactly."""
+OVER, SURE_OF_THAT = 1.05, 0.85
+"""Without a `confidence` a setting has to cost less than so many times the cap with this probability."""
 
 MOST_TIMES = 1000
 """More tasks than so many times those there are, and nobody need wait for them."""
@@ -57,39 +56,13 @@ type Progress = Callable[[str, int, int], None]
 
 
 def held_fit(episodes: Episodes, **options: Any) -> MapFit:  # noqa: ANN401
-    """Return the paper's estimate, and where it has none one that a few contrary tasks hold.
-
-    Where every window and censored rollout can be met exactly the scale s has no optimum above zero. Then a fiftieth of
-    the tasks that Strong solves, two at least, are added with Cheap's outcome turned round, as a prior that says that
-    such tasks exist; a warning says so.
-    """
+    """Return the paper's estimate; where it has none, that with a proper prior of the scale s, and a warning."""
     try:
         return fit_map(episodes, **options)
     except ConvergenceError:
-        outcomes = episodes.outcomes
-        pick = []
-        for label in ("01", "11"):
-            rows = np.flatnonzero(outcomes == label)
-            pick += rows[:: max(1, len(rows) // max(2, int(CONTRARY * len(episodes))))].tolist()
-        if not pick:
-            raise
-        some = episodes.take(pick).dataset
-        blank = ("episode", np.full(len(pick), np.nan))
-        turned = some.assign(
-            cheap_success=("episode", ~some["cheap_success"].values.astype(bool)), window_start=blank, window_end=blank
-        )
-        ids = [f"contrary-{number}" for number in range(len(pick))]
-        turned = turned.assign_coords(episode=np.array(ids, dtype=object))
-        whole = episodes.dataset.assign_coords(episode=np.array([str(one) for one in episodes.ids], dtype=object))
-        names = ["features", "diagnostics", "n_steps", "cheap_success", "strong_success", "window_start", "window_end"]
-        both = xr.concat([whole[names], turned[names]], dim="episode", join="outer")
-        fit = fit_map(Episodes(both), **options)
-        warnings.warn(
-            f"its scale s has no optimum on these tasks, so {len(pick)} contrary ones hold it, as a prior",
-            TacitWarning,
-            stacklevel=2,
-        )
-        return fit
+        fit = fit_map(episodes, hold_scale=True, **options)
+    warnings.warn("its scale s has no optimum on these tasks, so a proper prior holds it", TacitWarning, stacklevel=2)
+    return fit
 
 
 def contest(
@@ -260,7 +233,8 @@ def recommend(
     value
         what a success is worth: then success times value minus cost is what counts.
     confidence
-        With which probability the mean cost of new tasks has to be within the cap; 0.5 leaves nothing to spare.
+        With which probability the mean cost of new tasks has to be within the cap; at 0.5 it is as likely above it as
+        below, and above 1.05 of it with a probability of 0.15 at most.
     at_most
         The highest cost of a single task by a handoff: the router hands off no later than at the last step up to which
         every task here would have kept it.
@@ -318,17 +292,21 @@ class _Budget:
     def pick(self, held: np.ndarray, run: np.ndarray) -> int | None:
         """Return the setting with the most success within the cap, or with the highest net value; None for none.
 
-        A setting has to keep the cap on tasks left out, and as its router will run (`run`, its mean cost then). With a
-        confidence above one half it has to keep the cap by a t-bound on its mean cost, and so have all that cost less:
-        settings are tested from the cheapest on, up to the first that fails, so the choice among them is free.
+        A setting has to keep the cap on tasks left out, and as its router will run (`run`, its mean cost then), and
+        1.05 of it by a t-bound on its mean cost. With a confidence above one half it has to keep the cap itself by a
+        t-bound, and so have all that cost less: settings are tested from the cheapest on, up to the first that fails,
+        so the choice among them is free.
         """
         success, cost = held.mean(axis=2)
         if self.worth is not None:
             return int((self.worth * success - cost).argmax())
         n = held.shape[2]
+        error = held[1].std(axis=1, ddof=1) / np.sqrt(n)
         bound = np.maximum(cost, run)
         if self.confidence > 0.5:
-            bound = bound + stats.t.ppf(self.confidence, n - 1) * held[1].std(axis=1, ddof=1) / np.sqrt(n)
+            bound = bound + stats.t.ppf(self.confidence, n - 1) * error
+        else:
+            bound = np.maximum(bound, (bound + stats.t.ppf(SURE_OF_THAT, n - 1) * error) / OVER)
         order = np.argsort(cost, kind="stable")
         fails = bound[order] > self.cap * (1 + SAME)
         # Without a bound, costs need not rise along with those of the router as it runs.
@@ -423,7 +401,7 @@ class CrossFit:
         for done, policy in enumerate(tried, 1):
             try:
                 known[policy.name] = _try(policy, world, training, fold, last)
-            except TacitError as error:
+            except (TacitError, np.linalg.LinAlgError) as error:
                 reasons[policy.name] = str(error)
             if progress is not None:
                 progress("fitting", done, len(tried))
@@ -467,12 +445,16 @@ class CrossFit:
         table["note"] = [self.known[one].note if one in self.known else "" for one in table["policy"]]
         gain = expected["above"] >= SURE and name not in (CHEAP, STRONG)
         needed = None if gain else self._needed(expected, budget)
-        name = name if gain else CHEAP
-        if name in settings:
+        if gain:
             setting, words = settings[name]
             router = _as_it_runs(self.known[name].fitted.router(setting), world, self.last_handoff)
         else:
-            router, words = PureCheap().fit(world.episodes).router({}), ""
+            success, cost = pure.mean(axis=2).T
+            dear = (
+                cost[1] > budget.cap if budget.worth is None else cost[1] - cost[0] > budget.worth * np.diff(success)[0]
+            )
+            pures = PureCheap() if dear or success[1] <= success[0] else PureStrong()
+            name, router, words = pures.name, pures.fit(world.episodes).router({}), ""
         curve = self._frontier(name, budget, expect, frontier) if frontier and name in self.known else None
         router = router.with_ranges_of(world.episodes).with_reader_of(world.episodes)
         return Recommendation(
@@ -512,10 +494,21 @@ class CrossFit:
         return (setting, ", ".join(words)), out
 
     def _best(self, judged: Mapping[str, np.ndarray], rows: np.ndarray, budget: _Budget) -> str:
-        """Return the policy that gains most on these tasks; of those within a tenth of a point of it, the first."""
-        ends = self.pure[:, :, rows].mean(axis=2)
-        means = np.array([each[:, rows].mean(axis=1) for each in judged.values()]).T
-        gains = _above(means, *ends) if budget.worth is None else means[0] - means[1] / budget.worth
+        """Return the policy that gains most on these tasks; of those within a tenth of a point of it, the first.
+
+        Of many policies one looks best by luck. Those by value price what all others look at, so another one has to be
+        ahead of the best of them by a standard error of the difference.
+        """
+        cheap, strong = self.pure[:, :, rows].mean(axis=2)
+        span = strong[1] - cheap[1]
+        price = (strong[0] - cheap[0]) / span if abs(span) > 1e-12 else 0.0
+        price = price if budget.worth is None else 1 / budget.worth
+        net = np.array([each[0, rows] - price * each[1, rows] for each in judged.values()])
+        gains = net.mean(axis=1)
+        usual = np.isin(list(judged), [one.name for one in self.policies if isinstance(one, ByValue)])
+        if usual.any():
+            behind = net - net[np.where(usual, gains, -np.inf).argmax()]
+            gains = gains - np.where(usual, 0, behind.std(axis=1) / np.sqrt(net.shape[1]))
         return list(judged)[int(np.flatnonzero(gains >= gains.max() - A_TENTH)[0])]
 
     def _whole(self, judged: Mapping[str, np.ndarray], budget: _Budget) -> np.ndarray:
