@@ -24,7 +24,6 @@ from bayes_tacit.agents.protocols import (
 from bayes_tacit.agents.transcript import (
     RouterCall,
     Transcript,
-    is_finished,
     read_transcript,
     read_transcripts,
     write_transcript,
@@ -48,7 +47,6 @@ __all__ = [
     "TornTranscriptError",
     "Transcript",
     "episodes_from_transcripts",
-    "is_finished",
     "read_pairs",
     "read_transcript",
     "read_transcripts",

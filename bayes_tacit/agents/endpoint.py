@@ -1,23 +1,22 @@
 """Language models behind an OpenAI-compatible chat-completions endpoint, as actors.
 
 `EndpointActor` fills a `Prompt`, asks an `Endpoint` and reads an action from the answer. A call ends within a total
-time and a total size, whatever the other side does, and the key is in no message, value or file. That is why requests
-are made with httpx: the `openai` client waits from byte to byte, unpacks whatever comes, and takes keys from the
-environment by itself, so that all that stands here would have to stand below it, too.
+time and a total size, whatever the other side does, and the key is in no message, value or file. The `openai` client
+waits from byte to byte, unpacks whatever comes, and takes keys from the environment by itself, so the limits would
+have to stand below it as well: requests are made with httpx.
 """
 
 from __future__ import annotations
 
-import contextlib
+import asyncio
 import json
 import math
 import os
 import re
-import socket
 import threading
 import time
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from difflib import SequenceMatcher
@@ -86,8 +85,8 @@ class Prompt:
         template = Template(self.text)
         unknown = [name for name in template.get_identifiers() if name not in PLACES]
         if unknown or not template.is_valid():
-            wrong = f"${unknown[0]}" if unknown else self.text
             expected = f"{', '.join(f'${name}' for name in PLACES)}, and $$ for a dollar sign"
+            wrong = f"${unknown[0]}" if unknown else self.text
             raise InvalidDataError(expected, field="a place in the prompt", value=wrong)
         if self.steps is not None:
             validate.whole("steps in the prompt", self.steps, 0)
@@ -114,17 +113,18 @@ class Prompt:
         }
         parts = self.text.strip("\n").split("\n---\n", 1)
         filled = [Template(part).substitute(values) for part in parts]
-        roles = ("system", "user") if len(filled) == 2 else ("user",)
-        return [{"role": role, "content": content} for role, content in zip(roles, filled, strict=True)]
+        return [
+            {"role": role, "content": text}
+            for role, text in zip(("system", "user")[-len(parts) :], filled, strict=True)
+        ]
 
     def _past(self, history: History) -> str:
-        """Show the first observation, then each action and what came of it, up to what is seen now."""
+        """Show the first observation, then each action and what came of it, but what is seen now."""
         skipped = 0 if self.steps is None else max(len(history) - self.steps, 0)
         lines = [history.first.text] if len(history) else ["Nothing yet."]
         lines += ["..."] * bool(skipped)
         for step in history.steps[skipped:]:
             lines += [f"> {step.proposal.action}", step.result.observation.text]
-        # What is seen now is shown by itself.
         return "\n".join(lines[:-1] if len(history) > skipped else lines)
 
 
@@ -203,13 +203,7 @@ class Endpoint:
         no_key_in(key_from(self.key_variable), base_url=self.base_url, model=self.model, extra=dict(self.extra))
 
     def complete(self, messages: Sequence[Mapping[str, str]]) -> Answer:
-        """Ask once.
-
-        Parameters
-        ----------
-        messages
-            The conversation: {"role": ..., "content": ...} each.
-        """
+        """Ask once, with a conversation of {"role": ..., "content": ...} each."""
         body: dict[str, Any] = {
             "model": self.model,
             "messages": [{name: _sound(text) for name, text in message.items()} for message in messages],
@@ -224,18 +218,22 @@ class Endpoint:
             body["seed"] = self.seed
         key = key_from(self.key_variable)
         longest = PER_TOKEN * self.max_tokens
-        headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+        # A compressed answer may be any size once it is unpacked; none is asked for.
+        headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
+        if key is not None:
+            headers["Authorization"] = f"Bearer {key}"
         url = f"{self.base_url.rstrip('/')}/chat/completions"
         try:
-            status, after, content = _Call(url, body, headers, self.timeout, LARGEST + longest).answered()
+            status, after, content = _exchanged(
+                url, json.dumps(body).encode(), headers, self.timeout, LARGEST + longest
+            )
         except ActorError as error:
             raise ActorError(masked(str(error), key), transient=error.transient) from None
         if status != 200:
             said = excerpt(" ".join(content.decode("utf-8", "replace").split()), key, 300)
             transient = status in TRANSIENT or status >= 500
-            raise ActorError(
-                f"status {status}: {said}", transient=transient, retry_after=retry_after(after) if transient else None
-            )
+            wait = retry_after(after) if transient else None
+            raise ActorError(f"status {status}: {said}", transient=transient, retry_after=wait)
         return _answer(content, key, longest)
 
 
@@ -247,13 +245,11 @@ def retry_after(given: str | None) -> float | None:
     >>> retry_after("1.5"), retry_after("Thu, 01 Jan 1970 00:00:00 GMT"), retry_after("soon")
     (1.5, 0.0, None)
     """
-    if given is None:
-        return None
     try:
-        seconds = float(given)
+        seconds = float(given or "")
     except ValueError:
         try:
-            date = parsedate_to_datetime(given)
+            date = parsedate_to_datetime(given or "")
         except ValueError:
             return None
         seconds = (date.replace(tzinfo=date.tzinfo or UTC) - datetime.now(UTC)).total_seconds()
@@ -291,10 +287,8 @@ def _finite(value: object) -> float | None:
 def _tokens(given: object, key: str | None, longest: int) -> tuple[Token, ...] | None:
     """Read the log-probabilities in the chat format; whatever else is there counts as none."""
     content = given.get("content") if isinstance(given, dict) else None
-    if not isinstance(content, list) or not content:
-        return None
     tokens = []
-    for each in content:
+    for each in content if isinstance(content, list) else ():
         fields = each if isinstance(each, dict) else {}
         text, logprob = fields.get("token"), _finite(fields.get("logprob"))
         if not isinstance(text, str) or logprob is None:
@@ -302,12 +296,82 @@ def _tokens(given: object, key: str | None, longest: int) -> tuple[Token, ...] |
         tokens.append(Token(_sound(text), logprob))
     # Tokens that spell the key are not kept, and the action's NLL with them.
     whole = "".join(token.text for token in tokens)
-    return None if len(whole) > longest or masked(whole, key) != whole else tuple(tokens)
+    return tuple(tokens) if tokens and len(whole) <= longest and masked(whole, key) == whole else None
 
 
 def _sound(text: str) -> str:
     """Replace halves of surrogate pairs, which cannot be written to a file."""
     return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _exchanged(
+    url: str, body: bytes, headers: Mapping[str, str], timeout: float, largest: int
+) -> tuple[int, str | None, bytes]:
+    """Return status, Retry-After and unpacked content of an answer, within a total time and a total size.
+
+    The client's own time-outs count from byte to byte, so a server that trickles could hold a call for ever. The call
+    has an event loop in a thread of its own, which works inside another loop, too, as in a notebook.
+    """
+    try:
+        import httpx
+    except ImportError:
+        raise MissingDependencyError("httpx is not installed; expected pip install 'bayes_tacit[agents]'") from None
+    late = ActorError(f"no answer within {timeout:g} s", transient=True)
+    outcome: list[tuple[int, str | None, bytes] | BaseException] = []
+
+    async def exchange() -> tuple[int, str | None, bytes]:
+        async with (
+            asyncio.timeout(timeout),
+            httpx.AsyncClient(timeout=timeout, verify=_certificates()) as client,
+            client.stream("POST", url, content=body, headers=headers) as response,
+        ):
+            content = b"".join([chunk async for chunk in _unpacked(response, largest)])
+            return response.status_code, response.headers.get("retry-after"), content
+
+    def run() -> None:
+        try:
+            outcome.append(asyncio.run(exchange()))
+        except (TimeoutError, httpx.TimeoutException):
+            outcome.append(late)
+        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError, ValueError, zlib.error) as error:
+            outcome.append(ActorError(f"no answer: {error or type(error).__name__}", transient=True))
+        except BaseException as error:
+            outcome.append(error)
+
+    thread = threading.Thread(target=run, daemon=True, name="endpoint")
+    thread.start()
+    # It ends by itself, unless it still looks for the host's address; nothing of it is used then.
+    thread.join(timeout + min(0.05, timeout / 20))
+    found = outcome[0] if outcome else late
+    if isinstance(found, BaseException):
+        raise found
+    return found
+
+
+async def _unpacked(response: httpx.Response, largest: int) -> AsyncIterator[bytes]:
+    """Undo one compression, neither taking nor giving more than is allowed in all."""
+    coding = response.headers.get("Content-Encoding", "").strip().lower() or "identity"
+    if coding not in ("identity", "gzip", "deflate"):
+        raise ActorError("an answer in an encoding that was not asked for", transient=True)
+    packed = None if coding == "identity" else zlib.decompressobj(wbits=zlib.MAX_WBITS | 32)
+    taken = given = 0
+    async for chunk in response.aiter_raw():
+        taken += len(chunk)
+        if packed is not None:
+            # What comes after the end of the packed stream is no part of it, and would be kept for ever.
+            chunk = b"" if packed.eof else packed.decompress(chunk, largest + 1)
+        given += len(chunk)
+        if max(taken, given) > largest:
+            raise ActorError(f"an answer of more than {largest:,} bytes", transient=True)
+        yield chunk
+
+
+@cache
+def _certificates() -> Any:  # noqa: ANN401
+    """Load the certificates once: that takes longer than a call on the same machine."""
+    import httpx
+
+    return httpx.create_ssl_context()
 
 
 def action_line(answer: str) -> str:
@@ -329,9 +393,7 @@ def whole_answer(answer: str) -> str:
 
 
 def closest_action(answer: str, admissible: Sequence[str]) -> str:
-    """Find the action whose letters are nearest to an answer; the first of several.
-
-    Nearness is `difflib.SequenceMatcher.ratio` of the lower-case texts, of the answer's first 200 letters.
+    """Find the action whose letters are nearest to the first 200 of an answer (by difflib); the first of several.
 
     Examples
     --------
@@ -345,12 +407,8 @@ def closest_action(answer: str, admissible: Sequence[str]) -> str:
 def action_nll(tokens: Sequence[Token] | None, action: str, pooling: Pooling = "sum") -> float | None:
     """Return the NLL of the tokens that make up an action, where it is last said in an answer.
 
-    A token that reaches into the action from outside counts as a whole. Words around the action do not count.
-
-    Returns
-    -------
-    float or None
-        None where there are no tokens, or the action is not in their text as it stands.
+    A token that reaches into the action from outside counts as a whole; words around it do not count. None where there
+    are no tokens, or the action is not in their text as it stands.
 
     Examples
     --------
@@ -363,11 +421,10 @@ def action_nll(tokens: Sequence[Token] | None, action: str, pooling: Pooling = "
     # Where lower-casing changes the length, positions in the two texts do not agree.
     if tokens is None or not action or start < 0 or len(text) != len(text.lower()):
         return None
-    end = start + len(action)
     inside, position = [], 0
     for token in tokens:
         following = position + len(token.text)
-        if position < end and following > start:
+        if position < start + len(action) and following > start:
             inside.append(token.logprob)
         position = following
     # Rounding can make a log-probability slightly positive.
@@ -379,15 +436,6 @@ def action_nll(tokens: Sequence[Token] | None, action: str, pooling: Pooling = "
 class EndpointActor:
     """Asks a model behind an endpoint for the next action.
 
-    ================  ==================================================================================================
-    mode              what is done with the answer
-    ================  ==================================================================================================
-    `"choose"`        The action must be one of the admissible ones, whatever the case, spaces and a full stop at the
-                      end. Otherwise the fallback is the admissible action whose letters are nearest to the answer
-                      (`closest_action`). Where the environment lists no actions, this is the same as "generate".
-    `"generate"`      The action is taken as it is. If there is none, the fallback is `fallback_action`.
-    ================  ==================================================================================================
-
     A fallback is not the model's own action: it has no NLL, and `Proposal.fallback` says so.
 
     Attributes
@@ -397,7 +445,9 @@ class EndpointActor:
     prompt
         What it is asked.
     mode
-        How answers are read.
+        With "choose" the action must be one of the admissible ones, whatever the case, spaces and a full stop at the
+        end; otherwise the fallback is the one nearest to the answer (`closest_action`). With "generate", or where the
+        environment lists no actions, it is taken as it is; the fallback of an empty one is `fallback_action`.
     reads
         Finds the action in an answer: `action_line` or `whole_answer`.
     pooling
@@ -426,148 +476,16 @@ class EndpointActor:
         """Ask the model once; `ActorError` if there is no answer."""
         began = time.perf_counter()
         answer = self.endpoint.complete(self.prompt.messages(history))
-        said = self.reads(answer.text)
+        action = said = self.reads(answer.text)
         admissible = history.observation.admissible if self.mode == "choose" else None
-        action = said
+        other = self.fallback_action
         if admissible:
-            wanted = _plain(said)
-            action = next((known for known in admissible if _plain(known).rstrip(".") == wanted), "")
+            action = next((known for known in admissible if _plain(known).rstrip(".") == _plain(said)), "")
+            other = action or closest_action(said or answer.text, admissible)
         nll = action_nll(answer.tokens, said, self.pooling) if action else None
-        other = closest_action(said or answer.text, admissible) if admissible and not action else self.fallback_action
-        return Proposal(
-            action=action or other,
-            nll=nll,
-            fallback=not action,
-            raw=answer.text,
-            usage=answer.usage,
-            seconds=time.perf_counter() - began,
-        )
+        seconds = time.perf_counter() - began
+        return Proposal(action or other, nll, not action, answer.text, answer.usage, seconds)
 
 
 def _plain(action: str) -> str:
     return " ".join(action.lower().split())
-
-
-class _Call:
-    """One request and its answer, within a total time and a total size.
-
-    The client's own time-outs count from byte to byte, so a server that trickles could hold a call for ever. The call
-    is made in a thread of its own; when the time is up, its connection is cut and nobody waits for it any longer.
-    """
-
-    def __init__(
-        self, url: str, body: Mapping[str, Any], headers: Mapping[str, str], timeout: float, largest: int
-    ) -> None:
-        # A compressed answer may be any size once it is unpacked; none is asked for.
-        self._headers = {"Content-Type": "application/json", "Accept-Encoding": "identity", **headers}
-        self._url, self._body = url, json.dumps(body).encode()
-        self._timeout, self._largest = timeout, largest
-        self._outcome: tuple[int, str | None, bytes] | BaseException = ActorError("no answer", transient=True)
-        self._lock, self._ended = threading.Lock(), False
-        self._sockets: list[int] = []
-
-    def answered(self) -> tuple[int, str | None, bytes]:
-        """Return status, Retry-After and the unpacked content.
-
-        Raises
-        ------
-        ActorError
-            A transient one: no answer in time, a broken one, or one that is too large.
-        """
-        thread = threading.Thread(target=self._run, daemon=True, name="endpoint")
-        thread.start()
-        try:
-            thread.join(self._timeout)
-        except BaseException:
-            self._cut()
-            raise
-        if thread.is_alive():
-            self._cut()
-            # It ends at once, unless it still looks for the host's address; nothing of it is used then.
-            thread.join(min(0.05, self._timeout / 200))
-            raise self._late()
-        if isinstance(self._outcome, BaseException):
-            raise self._outcome
-        return self._outcome
-
-    def _run(self) -> None:
-        try:
-            self._outcome = self._exchange()
-        except BaseException as error:
-            self._outcome = error
-        finally:
-            with self._lock:
-                self._ended = True
-                for handle in self._sockets:
-                    os.close(handle)
-                self._sockets.clear()
-
-    def _cut(self) -> None:
-        """Shut the connection down, from another thread."""
-        with self._lock:
-            self._ended = True
-            for handle in self._sockets:
-                with contextlib.suppress(OSError), socket.socket(fileno=os.dup(handle)) as line:
-                    line.shutdown(socket.SHUT_RDWR)
-
-    def _late(self) -> ActorError:
-        return ActorError(f"no answer within {self._timeout:g} s", transient=True)
-
-    def _exchange(self) -> tuple[int, str | None, bytes]:
-        try:
-            import httpx
-        except ImportError:
-            raise MissingDependencyError("httpx is not installed; expected pip install 'bayes_tacit[agents]'") from None
-        try:
-            with (
-                httpx.Client(timeout=self._timeout, verify=_certificates()) as client,
-                client.stream(
-                    "POST", self._url, content=self._body, headers=self._headers, extensions={"trace": self._watch}
-                ) as response,
-            ):
-                content = b"".join(self._bounded(self._unpacked(response)))
-                return response.status_code, response.headers.get("retry-after"), content
-        except httpx.TimeoutException:
-            raise self._late() from None
-        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError, ValueError, zlib.error) as error:
-            raise ActorError(f"no answer: {error or type(error).__name__}", transient=True) from None
-
-    def _watch(self, event: str, details: Mapping[str, Any]) -> None:
-        """Note the connection as soon as there is one."""
-        if event != "connection.connect_tcp.complete":
-            return
-        line = details["return_value"].get_extra_info("socket")
-        with self._lock:
-            if self._ended:
-                raise TimeoutError
-            self._sockets.append(os.dup(line.fileno()))
-
-    def _bounded(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
-        size = 0
-        for chunk in chunks:
-            size += len(chunk)
-            if size > self._largest:
-                raise ActorError(f"an answer of more than {self._largest:,} bytes", transient=True)
-            yield chunk
-
-    def _unpacked(self, response: httpx.Response) -> Iterator[bytes]:
-        """Undo one compression, never taking or giving more than is allowed in all."""
-        coding = response.headers.get("Content-Encoding", "").strip().lower()
-        if coding in ("identity", ""):
-            yield from response.iter_raw()
-        elif coding in ("gzip", "deflate"):
-            packed = zlib.decompressobj(wbits=zlib.MAX_WBITS | 32)
-            # What comes after the end of the packed stream is no part of it, and would be kept for ever.
-            for chunk in self._bounded(response.iter_raw()):
-                if not packed.eof:
-                    yield packed.decompress(chunk, self._largest + 1)
-        else:
-            raise ActorError("an answer in an encoding that was not asked for", transient=True)
-
-
-@cache
-def _certificates() -> Any:  # noqa: ANN401
-    """Load the certificates once: that takes longer than a call on the same machine."""
-    import httpx
-
-    return httpx.create_ssl_context()

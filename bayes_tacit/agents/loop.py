@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from os import PathLike
 from typing import Any
 
@@ -94,7 +95,8 @@ class Retry:
 
     Examples
     --------
-    >>> Retry(first=1, longest=3, jitter=0).waits(np.random.default_rng(0), 4)
+    >>> retry = Retry(first=1, longest=3, jitter=0)
+    >>> [retry.wait(attempt, np.random.default_rng(0)) for attempt in (1, 2, 3, 4)]
     [1.0, 2.0, 3.0, 3.0]
     """
 
@@ -118,10 +120,6 @@ class Retry:
         # The exponent is bounded so that a large number of attempts does not overflow.
         base = min(self.first * self.factor ** min(attempt - 1, 64), self.longest)
         return float(base * rng.uniform(1 - self.jitter, 1 + self.jitter))
-
-    def waits(self, rng: np.random.Generator, n: int) -> list[float]:
-        """Return the first waits."""
-        return [self.wait(attempt, rng) for attempt in range(1, n + 1)]
 
 
 class GivenUpError(ActorError):
@@ -268,94 +266,64 @@ def run_episode(
     >>> transcript.end.status, transcript.end.success, transcript.end.cost
     ('done', True, 3.0)
     """
-    header = Header(
-        episode=episode,
-        policy=router.policy,
-        timing=router.timing,
-        cheap=None if cheap is None else cheap.name,
-        strong=None if strong is None else strong.name,
-        max_actions=budget.actions,
-        max_calls=budget.calls,
-        info=dict(info or {}),
-    )
     if recorded is not None and recorded.episode != episode:
         raise InvalidDataError(
             "the id of the recorded rollout", episode=recorded.episode, field="episode", value=episode
         )
+    names = (None if cheap is None else cheap.name, None if strong is None else strong.name)
+    header = Header(episode, router.policy, router.timing, *names, budget.actions, budget.calls, dict(info or {}))
     rng = np.random.default_rng(seed)
 
     def ask(actor: Actor, history: History) -> tuple[Proposal, tuple[Failure, ...]]:
         return asked_again(lambda: actor.act(history), actor.name, retry, rng, sleep)
 
-    play = _Play(
-        environment, {"cheap": cheap, "strong": strong}, router, header, extractor, budget, cost, ask, clock, shadow
-    )
+    actors: dict[Agent, Actor | None] = {"cheap": cheap, "strong": strong}
+    play = _Play(environment, actors, router, header, extractor, budget, cost, ask, clock, shadow)
     if recorded is not None:
-        play.replay(recorded)
+        play.first = recorded.history(0).first
+        cheap_alone = takewhile(
+            lambda step: step.run == 0 and step.agent == "cheap" and step.result is not None, recorded.steps
+        )
+        play.recorded = tuple(cheap_alone)
     if path is None:
-        return play.run(None)
+        return play.run(lambda _: None)
     with TranscriptWriter(path) as writer:
         return play.run(writer.write)
 
 
 class _EnvironmentBrokeError(Exception):
-    """The environment raised; the cause says what."""
+    """The environment raised; the message says what."""
 
 
+@dataclass
 class _Play:
     """One episode while it is played."""
 
-    def __init__(
-        self,
-        environment: Environment,
-        actors: Mapping[Agent, Actor | None],
-        router: Router,
-        header: Header,
-        extractor: Extractor | None,
-        budget: Budget,
-        cost: CostModel,
-        ask: Callable[[Actor, History], tuple[Proposal, tuple[Failure, ...]]],
-        clock: Callable[[], float],
-        shadow: bool,
-    ) -> None:
-        self._environment = environment
-        self._actors = actors
-        self._router = router
-        self._header = header
-        self._extractor = extractor
-        self._budget = budget
-        self._cost = cost
-        self._ask = ask
-        self._clock = clock
-        self._shadow = shadow
-        self._records: list[Record] = []
-        self._write: Callable[[Header | Record | End], None] | None = None
-        self._run = -1
-        self._calls_in_run = 0
-        self._calls = {"cheap": 0, "strong": 0, "one-off": 0}
-        self._total = self._price()
-        self._handoff_step: int | None = None
-        self._history = History(Observation(""))
-        # What Cheap proposed and the environment answered, for as long as Cheap alone has acted.
-        self._recorded: tuple[StepRecord, ...] = ()
-        self._first: Observation | None = None
+    environment: Environment
+    actors: Mapping[Agent, Actor | None]
+    router: Router
+    header: Header
+    extractor: Extractor | None
+    budget: Budget
+    cost: CostModel
+    ask: Callable[[Actor, History], tuple[Proposal, tuple[Failure, ...]]]
+    clock: Callable[[], float]
+    shadow: bool
+    # What Cheap proposed and the environment answered, for as long as Cheap alone has acted.
+    recorded: tuple[StepRecord, ...] = ()
+    first: Observation | None = None
+    history: History = field(default_factory=lambda: History(Observation("")))
+    restarts: int = -1
+    calls_in_run: int = 0
+    handoff_step: int | None = None
 
-    def replay(self, recorded: Transcript) -> None:
-        """Take Cheap's steps from a rollout."""
-        self._first = recorded.history(0).first
-        steps: list[StepRecord] = []
-        for step in recorded.steps:
-            if step.run > 0 or step.agent != "cheap" or step.result is None:
-                break
-            steps.append(step)
-        self._recorded = tuple(steps)
-
-    def run(self, write: Callable[[Header | Record | End], None] | None) -> Transcript:
+    def run(self, write: Callable[[Header | Record | End], None]) -> Transcript:
         """Play to the end."""
-        self._write = write
-        if write is not None:
-            write(self._header)
-        began = self._clock()
+        self.write, self.records = write, list[Record]()
+        self.calls = {"cheap": 0, "strong": 0, "one-off": 0}
+        self.total = self._price()
+        write(self.header)
+        began = self.clock()
         error, failures = None, tuple[Failure, ...]()
         status: Status
         try:
@@ -365,25 +333,22 @@ class _Play:
         except _EnvironmentBrokeError as broke:
             status, error = "environment_error", str(broke)
         end = End(
-            status=status,
-            success=status == "done" and self._last().success,
-            actions=len(self._history),
-            cheap_calls=self._calls["cheap"],
-            strong_calls=self._calls["strong"],
-            one_off_calls=self._calls["one-off"],
-            cost=self._total,
-            handoff_step=self._handoff_step,
-            restarted=self._run > 0,
-            seconds=self._clock() - began,
-            error=error,
-            failures=failures,
+            status,
+            status == "done" and self._last().success,
+            len(self.history),
+            *self.calls.values(),
+            self.total,
+            self.handoff_step,
+            self.restarts > 0,
+            self.clock() - began,
+            error,
+            failures,
         )
-        if write is not None:
-            write(end)
-        return Transcript(self._header, tuple(self._records), end)
+        write(end)
+        return Transcript(self.header, tuple(self.records), end)
 
     def _play(self) -> Status:
-        state = self._router.start(self._reset(), shadow=self._shadow, episode=self._header.episode)
+        state = self.router.start(self._reset(), shadow=self.shadow, episode=self.header.episode)
         call = self._said(state.opening)
         while (over := self._over()) is None and call in ("cheap", "strong_once"):
             if call == "cheap":
@@ -395,35 +360,39 @@ class _Play:
             return over
         if over is not None or call == "restart":
             self._reset()
-        self._handoff_step = len(self._history)
+        self.handoff_step = len(self.history)
         while (over := self._over()) is None:
             self._strong_step()
         return over
 
     def _over(self) -> Status | None:
-        if self._history.steps and self._last().done:
+        if self.history.steps and self._last().done:
             return "done"
-        return "budget" if self._budget.spent(len(self._history), self._calls_in_run) else None
+        return "budget" if self.budget.spent(len(self.history), self.calls_in_run) else None
 
     def _said(self, decision: Decision | None) -> Call:
         """Record what was decided before the first step, or when Cheap's episode has ended."""
         if decision is None:
             return "cheap"
         choice = RouterCall(decision.call, facts=decision._asdict())
-        self._record(ChoiceRecord(self._run, len(self._history), choice))
+        self._record(ChoiceRecord(self.restarts, len(self.history), choice))
         return decision.call
 
     def _cheap_step(self, state: HandoffState) -> Call:
         """Have Cheap propose, and return who acts next; under "proposal" what is not Cheap's turn is discarded."""
-        before = self._history
+        before = self.history
         step = self._ask_for("cheap")
-        if not discards_proposal(self._router.timing):
+        if not discards_proposal(self.router.timing):
             step = self._execute(step)
-        diagnostics = self._diagnostics(before, step.proposal, step.result)
+        diagnostics = None
+        if self.extractor is not None:
+            given = self.extractor.diagnostics(before, step.proposal, step.result)
+            names, where = self.extractor.diagnostic_names, f"step {len(before)}"
+            diagnostics = _numbers(given, names, "diagnostics", self.header.episode, where, least=0.0)
         decision = state.observe({"nll": step.proposal.nll or 0.0, **(diagnostics or {})})
         asked = decision.score is not None
         # After the last step there is nothing to hand over, and nothing is asked.
-        one_off = self._router.rule.one_off if asked and self._over() is None else 0
+        one_off = self.router.rule.one_off if asked and self._over() is None else 0
         choice = RouterCall(decision.call, one_off, decision._asdict() if asked else {})
         cost = step.cost + (self._charge("one-off", one_off) if one_off else 0.0)
         step = replace(step, diagnostics=diagnostics, choice=choice, cost=cost)
@@ -437,112 +406,79 @@ class _Play:
 
     def _ask_for(self, agent: Agent) -> StepRecord:
         """Have an agent propose, and charge it."""
-        failures = tuple[Failure, ...]()
-        if agent == "cheap" and len(self._history) < len(self._recorded):
-            proposal = self._recorded[len(self._history)].proposal
+        failures, at = tuple[Failure, ...](), len(self.history)
+        if agent == "cheap" and at < len(self.recorded):
+            proposal = self.recorded[at].proposal
         else:
-            actor = self._actors[agent]
+            actor = self.actors[agent]
             if actor is None:
                 expected = "an actor: the router calls it"
-                raise InvalidDataError(expected, episode=self._header.episode, field=agent, value=None)
-            began = self._clock()
-            proposal, failures = self._ask(actor, self._history)
-            proposal = _checked(proposal, self._clock() - began, self._place())
-        self._calls_in_run += 1
-        return StepRecord(
-            run=self._run,
-            step=len(self._history),
-            agent=agent,
-            proposal=proposal,
-            executed=False,
-            result=None,
-            diagnostics=None,
-            choice=None,
-            failures=failures,
-            cost=self._charge(agent, 1),
-            seconds=0.0,
-        )
+                raise InvalidDataError(expected, episode=self.header.episode, field=agent, value=None)
+            began = self.clock()
+            proposal, failures = self.ask(actor, self.history)
+            if proposal.nll is not None:
+                validate.number(f"nll at {self._place()}", proposal.nll, f"None or {NON_NEGATIVE}", least=0)
+            proposal = proposal if proposal.seconds else replace(proposal, seconds=self.clock() - began)
+        self.calls_in_run += 1
+        cost = self._charge(agent, 1)
+        return StepRecord(self.restarts, at, agent, proposal, False, None, None, None, failures, cost, 0.0)
 
     def _execute(self, step: StepRecord) -> StepRecord:
         """Send the action to the environment; if that breaks, the call is still on record."""
-        began = self._clock()
+        began = self.clock()
         try:
-            result = self._environment.step(step.proposal.action)
+            result = self.environment.step(step.proposal.action)
         except Exception as error:
-            self._record(replace(step, executed=True, seconds=self._clock() - began))
+            self._record(replace(step, executed=True, seconds=self.clock() - began))
             raise _EnvironmentBrokeError(_words(error)) from error
-        seconds = self._clock() - began
+        seconds = self.clock() - began
         validate.number(f"reward at {self._place()}", result.reward)
-        self._check_replayed(step, result)
-        self._history = self._history.then(Step(step.agent, step.proposal, result))
-        return replace(step, executed=True, result=result, seconds=seconds)
-
-    def _check_replayed(self, step: StepRecord, result: StepResult) -> None:
-        """Check that the environment answers as it did; once Strong has acted there is nothing to compare."""
         if step.agent == "strong":
-            self._recorded = ()
-        if step.step < len(self._recorded) and result != self._recorded[step.step].result:
-            raise ReplayError(
-                f"{self._place()}: {step.proposal.action!r} gave {result!r}; "
-                f"recorded {self._recorded[step.step].result!r}"
-            )
+            self.recorded = ()  # from here on there is nothing to compare
+        if step.step < len(self.recorded) and result != (known := self.recorded[step.step].result):
+            raise ReplayError(f"{self._place()}: {step.proposal.action!r} gave {result!r}; recorded {known!r}")
+        self.history = self.history.then(Step(step.agent, step.proposal, result))
+        return replace(step, executed=True, result=result, seconds=seconds)
 
     def _reset(self) -> Mapping[str, float]:
         """Begin, or begin again; return the task's features."""
-        self._run += 1
-        self._calls_in_run = 0
-        began = self._clock()
+        self.restarts += 1
+        self.calls_in_run = 0
+        began = self.clock()
         try:
-            first = self._environment.reset()
+            first = self.environment.reset()
         except Exception as error:
             raise _EnvironmentBrokeError(_words(error)) from error
-        seconds = self._clock() - began
-        self._history = History(first, episode=self._header.episode)
-        if self._first not in (None, first):
-            where = f"episode {self._header.episode!r}"
-            raise ReplayError(f"{where}: the first observation is {first!r}; recorded {self._first!r}")
+        seconds = self.clock() - began
+        episode = self.header.episode
+        self.history = History(first, episode=episode)
+        if self.first not in (None, first):
+            raise ReplayError(f"episode {episode!r}: the first observation is {first!r}; recorded {self.first!r}")
         features = None
-        if self._extractor is not None and self._run == 0:
-            given = self._extractor.features(first)
-            features = _numbers(given, self._extractor.feature_names, "features", self._header.episode)
-        self._record(ResetRecord(self._run, first, features, seconds))
+        if self.extractor is not None and self.restarts == 0:
+            given = self.extractor.features(first)
+            features = _numbers(given, self.extractor.feature_names, "features", episode)
+        self._record(ResetRecord(self.restarts, first, features, seconds))
         return features or {}
-
-    def _diagnostics(
-        self, before: History, proposal: Proposal, result: StepResult | None
-    ) -> Mapping[str, float] | None:
-        if self._extractor is None:
-            return None
-        given = self._extractor.diagnostics(before, proposal, result)
-        names = self._extractor.diagnostic_names
-        return _numbers(given, names, "diagnostics", self._header.episode, f"step {len(before)}", least=0.0)
 
     def _charge(self, agent: str, calls: int) -> float:
         """Count calls and return what they add to the cost."""
-        self._calls[agent] += calls
-        before, self._total = self._total, self._price()
-        return self._total - before
+        self.calls[agent] += calls
+        before, self.total = self.total, self._price()
+        return self.total - before
 
     def _price(self) -> float:
-        return float(cost_of_calls(self._cost, *([count] for count in self._calls.values()))[0])
+        return float(cost_of_calls(self.cost, *([count] for count in self.calls.values()))[0])
 
     def _record(self, record: Record) -> None:
-        self._records.append(record)
-        if self._write is not None:
-            self._write(record)
+        self.records.append(record)
+        self.write(record)
 
     def _last(self) -> StepResult:
-        return self._history.steps[-1].result
+        return self.history.steps[-1].result
 
     def _place(self) -> str:
-        return f"episode {self._header.episode!r}, step {len(self._history)}"
-
-
-def _checked(proposal: Proposal, seconds: float, place: str) -> Proposal:
-    """Check the NLL, and note the time if the actor did not."""
-    if proposal.nll is not None:
-        validate.number(f"nll at {place}", proposal.nll, f"None or {NON_NEGATIVE}", least=0)
-    return proposal if proposal.seconds else replace(proposal, seconds=seconds)
+        return f"episode {self.header.episode!r}, step {len(self.history)}"
 
 
 def _numbers(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,8 +10,9 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from bayes_tacit import validate
-from bayes_tacit.errors import FileFormatError, InvalidDataError
-from bayes_tacit.files import regular_file
+from bayes_tacit.errors import InvalidDataError
+from bayes_tacit.files import as_path
+from bayes_tacit.logs.documents import read_table
 from bayes_tacit.logs.extractor import UNCERTAINTY
 from bayes_tacit.logs.reader import DIAGNOSTICS as READ
 
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 MarkEvidence = Literal["one_step", "range"]
 """What a mark says about the threshold: that it is crossed at the recommended checkpoint, or somewhere in the range."""
-
-COLUMNS = ("episode", "window_start", "window_end")
 
 NO_SIGNS = (UNCERTAINTY, *READ)
 """Diagnostics that are above 0 in every step, and therefore no signs by themselves."""
@@ -50,9 +48,8 @@ class Mark:
         for name in ("start", "end", "recommended"):
             validate.whole(f"{name} of the mark", getattr(self, name), 0)
         if not self.start <= self.recommended <= self.end:
-            raise InvalidDataError(
-                "start <= recommended <= end", field="mark", value=(self.start, self.recommended, self.end)
-            )
+            value = (self.start, self.recommended, self.end)
+            raise InvalidDataError("start <= recommended <= end", field="mark", value=value)
 
     def window(self, evidence: MarkEvidence) -> tuple[int, int]:
         """Return the window for `Episodes`."""
@@ -63,12 +60,8 @@ class Mark:
     def check(self, n_steps: int, episode: str) -> None:
         """Refuse a mark that is not inside a rollout of so many checkpoints."""
         if self.end >= n_steps:
-            raise InvalidDataError(
-                f"at most {n_steps - 1}, the last checkpoint of the Cheap rollout",
-                episode=episode,
-                field="end of the mark",
-                value=self.end,
-            )
+            expected = f"at most {n_steps - 1}, the last checkpoint of the Cheap rollout"
+            raise InvalidDataError(expected, episode=episode, field="end of the mark", value=self.end)
 
 
 def with_marks(episodes: Episodes, marks: Mapping[str, Mark], evidence: MarkEvidence = "range") -> Episodes:
@@ -94,24 +87,18 @@ def with_marks(episodes: Episodes, marks: Mapping[str, Mark], evidence: MarkEvid
 
     positions = {str(name): at for at, name in enumerate(episodes.ids.tolist())}
     outcomes = episodes.outcomes
-    start, end = np.full(len(episodes), np.nan), np.full(len(episodes), np.nan)
+    start, end = np.full((2, len(episodes)), np.nan)
     for name, mark in marks.items():
         if name not in positions:
-            raise InvalidDataError(
-                f"an id of these {len(episodes)} episodes", episode=name, field="episode of a mark", value=name
-            )
+            expected = f"an id of these {len(episodes)} episodes"
+            raise InvalidDataError(expected, episode=name, field="episode of a mark", value=name)
         at = positions[name]
         if outcomes[at] != "01":
-            raise InvalidDataError(
-                "'01': only such an episode can have a mark",
-                episode=name,
-                field="paired outcome",
-                value=str(outcomes[at]),
-            )
+            expected = "'01': only such an episode can have a mark"
+            raise InvalidDataError(expected, episode=name, field="paired outcome", value=str(outcomes[at]))
         mark.check(int(episodes.n_steps[at]), name)
         start[at], end[at] = mark.window(evidence)
-    dataset = episodes.dataset.assign(window_start=("episode", start), window_end=("episode", end))
-    return Episodes(dataset)
+    return Episodes(episodes.dataset.assign(window_start=("episode", start), window_end=("episode", end)))
 
 
 def mark_unproductive(
@@ -160,11 +147,25 @@ def mark_unproductive(
     for row, at in zip(signs, due, strict=True):
         run = 0
         clear = [(run := run + 1 if sign else 0) >= n_steps for sign in row[: episodes.n_steps[at]].tolist()]
-        if True in clear:
-            start = clear.index(True)
-            end = clear.index(False, start) - 1 if False in clear[start:] else len(clear) - 1
-            found[str(episodes.ids[at])] = Mark(start, end, start)
+        mark = first_run(clear)
+        if mark is not None:
+            found[str(episodes.ids[at])] = mark
     return found
+
+
+def first_run(clear: Sequence[bool], longest: int | None = None) -> Mark | None:
+    """Mark the first run of checkpoints at which something holds, its first as the recommended one.
+
+    Examples
+    --------
+    >>> first_run([False, True, True, False, True])
+    Mark(start=1, end=2, recommended=1)
+    """
+    if True not in clear:
+        return None
+    start = clear.index(True)
+    end = clear.index(False, start) - 1 if False in clear[start:] else len(clear) - 1
+    return Mark(start, end if longest is None else min(end, start + longest - 1), start)
 
 
 def read_marks(path: str | os.PathLike[str]) -> dict[str, Mark]:
@@ -179,59 +180,23 @@ def read_marks(path: str | os.PathLike[str]) -> dict[str, Mark]:
         With line, column and value, for what is no whole number, for a reversed range, and for an episode that comes
         twice.
     """
-    file = regular_file(path, "a table of marks")
     marks: dict[str, Mark] = {}
     seen: set[str] = set()
-    try:
-        # The mark at the start that some spreadsheets write is no part of the first name.
-        with file.open(encoding="utf-8-sig", newline="") as handle:
-            table = csv.DictReader(handle, restkey="more", strict=True)
-            missing = [name for name in COLUMNS if name not in (table.fieldnames or ())]
-            if missing:
-                raise FileFormatError(f"{file}: no column {missing[0]!r}; expected {', '.join(COLUMNS)}")
-            names = list(table.fieldnames or ())
-            if any("\0" in name for name in names):
-                raise FileFormatError(f"{file}, line 1: a name has a NUL character; expected {', '.join(COLUMNS)}")
-            repeated = [name for name in (*COLUMNS, "recommended") if names.count(name) > 1]
-            if repeated:
-                raise FileFormatError(f"{file}: column {repeated[0]!r} is there twice; expected it once")
-            for row in table:
-                where = f"{file}, line {table.line_num}"
-                if any("\0" in cell for cell in row.values() if isinstance(cell, str)):
-                    raise InvalidDataError("text without NUL characters", field="a cell", value="\0", where=where)
-                episode = (row["episode"] or "").strip()
-                if not episode or episode in seen:
-                    raise InvalidDataError("an id that comes once", field="episode", value=episode, where=where)
-                seen.add(episode)
-                if "more" in row:
-                    raise InvalidDataError("as many values as columns", episode=episode, where=where)
-                mark = _mark(row, episode, where)
-                if mark is not None:
-                    marks[episode] = mark
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise FileFormatError(f"{file}: not a CSV in UTF-8 ({error}); expected a table of marks") from None
-    return marks
-
-
-def _mark(row: dict[str, str | None], episode: str, where: str) -> Mark | None:
-    given = {name: (row.get(name) or "").strip() for name in ("window_start", "window_end", "recommended")}
-    if not any(given.values()):
-        return None
-    numbers = {}
-    for name, text in given.items():
-        if not text and name == "recommended":
+    for where, row in read_table(as_path(path), "a table of marks", ("episode", "window_start", "window_end"))[1]:
+        episode = (row["episode"] or "").strip()
+        if not episode or episode in seen:
+            raise InvalidDataError("an id that comes once", field="episode", value=episode, where=where)
+        seen.add(episode)
+        given = {name: (row.get(name) or "").strip() for name in ("window_start", "window_end", "recommended")}
+        if not any(given.values()):
             continue
-        if not (text.isascii() and text.isdigit() and len(text) < 10):
-            raise InvalidDataError("a whole number >= 0", episode=episode, field=name, value=text, where=where)
-        numbers[name] = int(text)
-    start, end = numbers["window_start"], numbers["window_end"]
-    recommended = numbers.get("recommended", start)
-    if not start <= recommended <= end:
-        raise InvalidDataError(
-            "window_start <= recommended <= window_end",
-            episode=episode,
-            field="mark",
-            value=(start, recommended, end),
-            where=where,
-        )
-    return Mark(start, end, recommended)
+        given["recommended"] = given["recommended"] or given["window_start"]
+        for name, text in given.items():
+            if not (text.isascii() and text.isdigit() and len(text) < 10):
+                raise InvalidDataError("a whole number >= 0", episode=episode, field=name, value=text, where=where)
+        start, end, recommended = map(int, given.values())
+        if not start <= recommended <= end:
+            expected, value = "window_start <= recommended <= window_end", (start, recommended, end)
+            raise InvalidDataError(expected, episode=episode, field="mark", value=value, where=where)
+        marks[episode] = Mark(start, end, recommended)
+    return marks

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
 import re
 import warnings
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,18 +22,17 @@ import numpy as np
 
 from bayes_tacit.agents.benchmark import Benchmark, Suite, Task, file_stem, find_suite
 from bayes_tacit.agents.loop import Budget, run_episode
-from bayes_tacit.agents.protocols import Actor, Agent, BrokenTranscriptError, Environment, TornTranscriptError
+from bayes_tacit.agents.protocols import Actor, Agent, BrokenTranscriptError, TornTranscriptError
 from bayes_tacit.agents.recorded import RecordedActor, Remembering
 from bayes_tacit.agents.transcript import Transcript, read_transcript, set_aside
 from bayes_tacit.agents.work import FolderInUseError, Progress, owned, shown, work_through
-from bayes_tacit.data.costs import Outcomes, StepCost, cost_of_calls
+from bayes_tacit.data.costs import Outcomes, StepCost
 from bayes_tacit.data.counterfactuals import Counterfactuals
 from bayes_tacit.data.timing import DEFAULT_TIMING, Timing, discards_proposal
 from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileError, TacitWarning
 from bayes_tacit.files import as_path, atomic_path
 from bayes_tacit.router import Router, handoff_at, pure
-from bayes_tacit.router.rule import plain
-from bayes_tacit.router.rules import Always, Never, Signal
+from bayes_tacit.router.rules import Always, Never
 
 __all__ = [
     "Benchmark",
@@ -150,38 +148,54 @@ def collect[T: Task](
     FolderInUseError
         If another run plays into the folder.
     """
-    wanted = list(benchmark.tasks() if tasks is None else tasks)
-    home = as_path(folder)
+    wanted, home = list(benchmark.tasks() if tasks is None else tasks), as_path(folder)
+
+    def known() -> dict[int, Pair[T]]:
+        found = ((at, _known(task, home, players)) for at, task in enumerate(wanted))
+        return {at: pair for at, pair in found if pair is not None}
+
+    def room(at: int) -> list[Path]:
+        return [transcript_path(home, wanted[at], agent) for agent in AGENTS]
+
+    work = partial(_play_pair, benchmark=benchmark, folder=home, players=players)
+    return _filled(home, wanted, known, work, room, workers, progress)
+
+
+def _filled[J, R](
+    home: Path,
+    jobs: Sequence[J],
+    known: Callable[[], dict[int, R]],
+    work: Callable[[tuple[int, J]], tuple[int, R]],
+    room: Callable[[int], Iterable[Path]],
+    workers: int,
+    progress: Progress | None,
+) -> list[R]:
+    """Return what comes of each job: what is kept, by position, and what is played now, as one run at a time may.
+
+    Broken transcripts in the `room` of what is played are set aside, with a warning each.
+    """
     home.mkdir(parents=True, exist_ok=True)
-    known = {task.id: _known(task, home, players) for task in wanted}
-    if None in known.values():
+    found = known()
+    if len(found) < len(jobs):
         with owned(home) as held:
-            # Another run may have played some of them until a moment ago.
-            known = {task.id: known[task.id] or _known(task, home, players) for task in wanted}
-            missing = [task for task in wanted if known[task.id] is None]
-            make_room(transcript_path(home, task, agent) for task in missing for agent in AGENTS)
-            work = partial(_play_pair, benchmark=benchmark, folder=home, players=players)
-            for played in work_through(work, missing, workers, progress, held):
-                known[played.task.id] = played
-    return [pair for task in wanted if (pair := known[task.id]) is not None]
+            found = known()  # another run may have played some of them until a moment ago
+            todo = [(at, job) for at, job in enumerate(jobs) if at not in found]
+            for path in (path for at, _ in todo for path in room(at)):
+                try:
+                    read_transcript(path)
+                except BrokenTranscriptError as error:
+                    aside = set_aside(path)
+                    warnings.warn(f"{error}; set aside as {aside.name} and played again", TacitWarning, stacklevel=3)
+                except (MissingFileError, TornTranscriptError):
+                    continue
+            found.update(work_through(work, todo, workers, progress, held))
+    return [found[at] for at in range(len(jobs))]
 
 
 def collected[T: Task](tasks: Iterable[T], folder: str | os.PathLike[str], players: Players) -> list[Pair[T]]:
     """Read the pairs that are there, and play nothing."""
     found = (_known(task, as_path(folder), players) for task in tasks)
     return [pair for pair in found if pair is not None]
-
-
-def make_room(paths: Iterable[Path]) -> None:
-    """Set broken transcripts aside, with a warning each."""
-    for path in paths:
-        try:
-            read_transcript(path)
-        except BrokenTranscriptError as error:
-            aside = set_aside(path)
-            warnings.warn(f"{error}; set aside as {aside.name} and played again", TacitWarning, stacklevel=3)
-        except (MissingFileError, TornTranscriptError):
-            continue
 
 
 def transcript_path(folder: Path, task: Task, agent: Agent) -> Path:
@@ -194,37 +208,31 @@ def printed(thing: object) -> str:
     return re.sub(r" at 0x[0-9a-f]+", "", repr(thing))
 
 
-def same_budget(transcript: Transcript, players: Players) -> bool:
-    """Check whether an episode was played within the players' budget."""
-    return Budget(transcript.header.max_actions, transcript.header.max_calls) == players.budget
-
-
-def _play_pair[T: Task](task: T, benchmark: Benchmark[T], folder: Path, players: Players) -> Pair[T]:
+def _play_pair[T: Task](
+    job: tuple[int, T], benchmark: Benchmark[T], folder: Path, players: Players
+) -> tuple[int, Pair[T]]:
     """Play what is missing of one task."""
+    at, task = job
     with benchmark.environment(task) as environment:
         played = []
         for agent in AGENTS:
             path = transcript_path(folder, task, agent)
-            found = _finished(path, players)
-            played.append(found or _play(environment, benchmark, task, agent, path, players))
-    return Pair(task, *played)
-
-
-def _play[T: Task](
-    environment: Environment, benchmark: Benchmark[T], task: T, agent: Agent, path: Path, players: Players
-) -> Transcript:
-    return run_episode(
-        environment,
-        players.cheap if agent == "cheap" else None,
-        players.strong if agent == "strong" else None,
-        pure(agent, benchmark.timing),
-        episode=task.id,
-        extractor=benchmark.extractor(task, players.budget),
-        budget=players.budget,
-        cost=players.cost,
-        path=path,
-        info=players.info(),
-    )
+            played.append(
+                _finished(path, players)
+                or run_episode(
+                    environment,
+                    players.cheap if agent == "cheap" else None,
+                    players.strong if agent == "strong" else None,
+                    pure(agent, benchmark.timing),
+                    episode=task.id,
+                    extractor=benchmark.extractor(task, players.budget),
+                    budget=players.budget,
+                    cost=players.cost,
+                    path=path,
+                    info=players.info(),
+                )
+            )
+    return at, Pair(task, *played)
 
 
 def _known[T: Task](task: T, folder: Path, players: Players) -> Pair[T] | None:
@@ -233,11 +241,10 @@ def _known[T: Task](task: T, folder: Path, players: Players) -> Pair[T] | None:
 
 
 def _finished(path: Path, players: Players) -> Transcript | None:
-    try:
-        transcript = read_transcript(path)
-    except (MissingFileError, TornTranscriptError, BrokenTranscriptError):
+    transcript = _whole(path)
+    if transcript is None:
         return None
-    if dict(transcript.header.info) != players.info() or not same_budget(transcript, players):
+    if dict(transcript.header.info) != players.info() or not _same_budget(transcript, players):
         raise InvalidDataError(
             f"rollouts of {players.info()} within {players.budget.actions} actions: use another folder",
             episode=transcript.episode,
@@ -246,6 +253,17 @@ def _finished(path: Path, players: Players) -> Transcript | None:
             where=str(path),
         )
     return transcript if transcript.conclusive else None
+
+
+def _whole(path: Path) -> Transcript | None:
+    try:
+        return read_transcript(path)
+    except (MissingFileError, TornTranscriptError, BrokenTranscriptError):
+        return None
+
+
+def _same_budget(transcript: Transcript, players: Players) -> bool:
+    return Budget(transcript.header.max_actions, transcript.header.max_calls) == players.budget
 
 
 @dataclass(frozen=True, eq=False)
@@ -303,44 +321,40 @@ def play_policies[T: Task](
     FolderInUseError
         If another run plays into the folder.
     """
-    files = {_slug(entry.name) for entry in entries}
-    if len(files) < len(entries):
-        names = [entry.name for entry in entries]
+    names, home = [entry.name for entry in entries], as_path(folder)
+    if len({_slug(name) for name in names}) < len(names):
         raise InvalidDataError("names that differ in letters or figures", field="names of policies", value=names)
-    home = as_path(folder)
-    home.mkdir(parents=True, exist_ok=True)
-    found = [_kept(pair, entries, home, players) for pair in pairs]
-    if any(len(known) < len(entries) for known in found):
-        with owned(home) as held:
-            found = [_kept(pair, entries, home, players) for pair in pairs]
-            todo = [at for at, known in enumerate(found) if len(known) < len(entries)]
-            make_room(_played_path(home, pairs[at], entry) for at in todo for entry in entries)
-            work = partial(_play_task, benchmark=benchmark, entries=list(entries), folder=home, players=players)
-            for at, known in work_through(work, [(at, pairs[at]) for at in todo], workers, progress, held):
-                found[at] = known
-    return {entry.name: [known[entry.name] for known in found] for entry in entries}
+
+    def known() -> dict[int, dict[str, Transcript]]:
+        found = ((at, _kept(pair, entries, home, players)) for at, pair in enumerate(pairs))
+        return {at: kept for at, kept in found if len(kept) == len(entries)}
+
+    def room(at: int) -> list[Path]:
+        return [_played_path(home, pairs[at], entry) for entry in entries]
+
+    work = partial(_play_task, benchmark=benchmark, entries=list(entries), folder=home, players=players)
+    found = _filled(home, pairs, known, work, room, workers, progress)
+    return {name: [one[name] for one in found] for name in names}
 
 
 def outcomes_of(transcripts: Sequence[Transcript]) -> Outcomes:
-    """Return what came of played episodes.
-
-    Raises
-    ------
-    InvalidDataError
-        If an episode ended because something broke: it says nothing about the policy.
-    """
+    """Return what came of played episodes; one that ended because something broke says nothing and is refused."""
     for transcript in transcripts:
-        if not transcript.conclusive:
-            raise InvalidDataError(
-                "'done' or 'budget': play it again",
-                episode=transcript.episode,
-                field="status",
-                value=transcript.end.status,
-                where=str(transcript.end.error),
-            )
+        _refuse_inconclusive(transcript)
     ends = [transcript.end for transcript in transcripts]
     columns = ("success", "cost", "cheap_calls", "strong_calls")
     return Outcomes(**{name: np.array([getattr(end, name) for end in ends], dtype=float) for name in columns})
+
+
+def _refuse_inconclusive(transcript: Transcript) -> None:
+    if not transcript.conclusive:
+        raise InvalidDataError(
+            "'done' or 'budget': play it again",
+            episode=transcript.episode,
+            field="status",
+            value=transcript.end.status,
+            where=str(transcript.end.error),
+        )
 
 
 def _play_task[T: Task](
@@ -377,12 +391,10 @@ def _kept[T: Task](pair: Pair[T], entries: Sequence[Entry], folder: Path, player
         if entry.alone is not None:
             known[entry.name] = pair.cheap if entry.alone == "cheap" else pair.strong
             continue
-        try:
-            transcript = read_transcript(_played_path(folder, pair, entry))
-        except (MissingFileError, TornTranscriptError, BrokenTranscriptError):
+        transcript = _whole(_played_path(folder, pair, entry))
+        if transcript is None or dict(transcript.header.info) != _info(entry, players):
             continue
-        same = dict(transcript.header.info) == _info(entry, players)
-        if same and same_budget(transcript, players) and transcript.conclusive:
+        if _same_budget(transcript, players) and transcript.conclusive:
             known[entry.name] = transcript
     return known
 
@@ -400,6 +412,7 @@ def _slug(name: str) -> str:
 
 
 Key = tuple[Any, ...]
+"""What a continuation is kept under: JSON values that say which it is."""
 
 
 @dataclass(frozen=True)
@@ -409,6 +422,12 @@ class Continued:
     success: int
     cheap_calls: int
     strong_calls: int
+
+    @classmethod
+    def of(cls, transcript: Transcript) -> Continued:
+        """Return what came of a played episode."""
+        end = transcript.end
+        return cls(int(end.success), end.cheap_calls, end.strong_calls)
 
 
 @dataclass(frozen=True, eq=False)
@@ -444,9 +463,15 @@ class Continuations[T: Task]:
 
     def at(self, handoffs: Sequence[Iterable[int]]) -> list[dict[int, Continued]]:
         """Return what comes of handoffs at these steps of each rollout, playing only what was never played."""
-        more = ("proposal",) if discards_proposal(self.handoff_timing) else ()
-        asked = [[("handoff", step, *(more if step else ())) for step in steps] for steps in handoffs]
-        return [{key[1]: result for key, result in found.items()} for found in self._look_up(asked)]
+        discards = discards_proposal(self.handoff_timing)
+
+        def asked(step: int) -> tuple[Key, Router]:
+            if discards and step:
+                return ("handoff", step, "proposal"), handoff_at(step, timing="proposal", discards=True)
+            return ("handoff", step), handoff_at(step)
+
+        found = self.played([dict(map(asked, steps)) for steps in handoffs])
+        return [{key[1]: result for key, result in one.items()} for one in found]
 
     def counterfactuals(self, handoffs: Sequence[Iterable[int]] | None = None) -> Counterfactuals:
         """Return what comes of every handoff, or of those that will be looked up.
@@ -474,133 +499,58 @@ class Continuations[T: Task]:
             played=None if handoffs is None else played,
         )
 
-    def single_steps(self, router: Router, thresholds: np.ndarray) -> np.ndarray:
-        """Play a router that calls Strong for single steps at thresholds, as `World` wants it: (4, threshold, episode).
+    def played(self, asked: Sequence[Mapping[Key, Router]]) -> list[dict[Key, Continued]]:
+        """Return what comes of some routers on each rollout, by key, playing only what was never played.
 
-        Where its score of Cheap's step reaches the threshold, Strong takes one action (under "proposal" in place of the
-        one that was scored, and Cheap's call is paid for; else the next one), then Cheap acts again. A rule's opening
-        and its tasks' own thresholds are the world's to look at.
+        A router that looks at features is shown descriptors, too.
         """
-        rule, features = router.rule, router.feature_names
-        if isinstance(rule, Signal):
-            # Step Deferral by task scores as Step Deferral does, and is played with it.
-            rule, features = Signal(), ()
-        design = router.design if features else None
-        played = replace(
-            router, rule=rule, feature_names=features, design=design, ranges=None, alpha_start=math.inf, pace=0.0
-        )
-        scores = json.dumps([rule.policy, plain(rule), features, router.diagnostic_names, router.timing])
-        # As text, since JSON has no infinity: with that threshold Cheap plays alone.
-        keys = [("single steps", scores, repr(float(level))) for level in np.asarray(thresholds)]
-        found = self._look_up([keys] * len(self.pairs), played)
-        rows = [[one[key] for one in found] for key in keys]
-        success, cheap, strong = (
-            np.array([[getattr(one, name) for one in row] for row in rows], dtype=float).reshape(len(keys), -1)
-            for name in ("success", "cheap_calls", "strong_calls")
-        )
-        return np.stack([success, cost_of_calls(self.players.cost, cheap, strong), cheap, strong])
-
-    def _look_up(self, asked: Sequence[Sequence[Key]], router: Router | None = None) -> list[dict[Key, Continued]]:
-        """Return what comes of each key, playing what was never played; the router is that of single steps."""
         home = as_path(self.folder)
-        home.mkdir(parents=True, exist_ok=True)
-        known, todo = self._on_record(home, asked)
-        if todo:
-            with owned(home) as held:
-                # Another run may have played some of them until a moment ago.
-                known, todo = self._on_record(home, asked)
-                work = partial(_play_all, benchmark=self.benchmark, folder=home, players=self.players, router=router)
-                for at, results in work_through(work, todo, self.workers, self.progress, held):
-                    known[at] = results
-        return [{key: known[at][key] for key in keys} for at, keys in enumerate(asked)]
+        jobs = list(zip(self.pairs, asked, strict=True))
 
-    def _on_record(
-        self, home: Path, asked: Sequence[Sequence[Key]]
-    ) -> tuple[list[dict[Key, Continued]], list[tuple[int, Pair[T], list[Key]]]]:
-        """Return what is kept for each rollout, and what is asked for beyond it."""
-        known = [_read(home, pair) for pair in self.pairs]
-        todo = []
-        for at, (pair, keys) in enumerate(zip(self.pairs, asked, strict=True)):
-            missing = [key for key in dict.fromkeys(keys) if key not in known[at]]
-            if missing:
-                todo.append((at, pair, missing))
-        return known, todo
+        def known() -> dict[int, dict[Key, Continued]]:
+            found = ((at, _read(home, pair)) for at, (pair, _) in enumerate(jobs))
+            return {at: kept for at, kept in found if kept.keys() >= asked[at].keys()}
+
+        work = partial(_play_all, benchmark=self.benchmark, folder=home, players=self.players)
+        found = _filled(home, jobs, known, work, lambda _: (), self.workers, self.progress)
+        return [{key: one[key] for key in keys} for one, keys in zip(found, asked, strict=True)]
 
 
 def _play_all[T: Task](
-    job: tuple[int, Pair[T], list[Key]],
-    benchmark: Benchmark[T],
-    folder: Path,
-    players: Players,
-    router: Router | None,
+    job: tuple[int, tuple[Pair[T], Mapping[Key, Router]]], benchmark: Benchmark[T], folder: Path, players: Players
 ) -> tuple[int, dict[Key, Continued]]:
-    at, pair, keys = job
+    at, (pair, asked) = job
     known = _read(folder, pair)
     with benchmark.environment(pair.task) as environment:
-        for key in keys:
-            known[key] = _continue(environment, benchmark, pair, key, players, router)
+        for key, router in asked.items():
+            if key in known:
+                continue
+            if key == ("handoff", 0):
+                known[key] = Continued.of(pair.strong)
+                continue
+            looks, descriptors = router.diagnostic_names or router.feature_names, bool(router.feature_names)
+            transcript = run_episode(
+                environment,
+                players.cheap,
+                players.strong,
+                router,
+                episode=pair.task.id,
+                extractor=benchmark.extractor(pair.task, players.budget, descriptors=descriptors) if looks else None,
+                budget=players.budget,
+                cost=players.cost,
+                recorded=pair.cheap,
+            )
+            _refuse_inconclusive(transcript)
+            known[key] = Continued.of(transcript)
+    rollout = _fingerprint(pair)
+    lines = (json.dumps({"key": key, **asdict(result), "rollout": rollout}) + "\n" for key, result in known.items())
     with atomic_path(_path(folder, pair)) as temporary:
-        temporary.write_text("".join(_line(pair, key, result) for key, result in known.items()), encoding="utf-8")
+        temporary.write_text("".join(lines), encoding="utf-8")
     return at, known
-
-
-def _continue[T: Task](
-    environment: Environment,
-    benchmark: Benchmark[T],
-    pair: Pair[T],
-    key: Key,
-    players: Players,
-    router: Router | None,
-) -> Continued:
-    if key == ("handoff", 0):
-        return _continued(pair.strong)
-    extractor = None
-    if key[0] == "handoff":
-        router = handoff_at(key[1], timing="proposal", discards=True) if len(key) > 2 else handoff_at(key[1])
-    else:
-        assert router is not None
-        router = replace(router, alpha=float(key[-1]))
-        extractor = benchmark.extractor(pair.task, players.budget, descriptors=bool(router.feature_names))
-    played = run_episode(
-        environment,
-        players.cheap,
-        players.strong,
-        router,
-        episode=pair.task.id,
-        extractor=extractor,
-        budget=players.budget,
-        cost=players.cost,
-        recorded=pair.cheap,
-    )
-    if not played.conclusive:
-        raise InvalidDataError(
-            "'done' or 'budget'",
-            episode=pair.task.id,
-            field="status",
-            value=played.end.status,
-            where=str(played.end.error),
-        )
-    return _continued(played)
-
-
-def _continued(transcript: Transcript) -> Continued:
-    end = transcript.end
-    return Continued(int(end.success), end.cheap_calls, end.strong_calls)
 
 
 def _path[T: Task](folder: Path, pair: Pair[T]) -> Path:
     return folder / f"{file_stem(pair.task)}.continuations.jsonl"
-
-
-def _line[T: Task](pair: Pair[T], key: Key, result: Continued) -> str:
-    content = {
-        "key": list(key),
-        "success": result.success,
-        "cheap_calls": result.cheap_calls,
-        "strong_calls": result.strong_calls,
-        "rollout": _fingerprint(pair),
-    }
-    return json.dumps(content) + "\n"
 
 
 def _read[T: Task](folder: Path, pair: Pair[T]) -> dict[Key, Continued]:
@@ -618,13 +568,8 @@ def _read[T: Task](folder: Path, pair: Pair[T]) -> dict[Key, Continued]:
                 f"{path}, line {number}: {error!r}; expected what came of a continuation, as this program writes it"
             ) from error
         if rollout != expected:
-            raise InvalidDataError(
-                f"{expected!r}, that of the rollouts: use another folder",
-                episode=pair.task.id,
-                field="rollout",
-                value=rollout,
-                where=str(path),
-            )
+            wanted, where = f"{expected!r}, that of the rollouts: use another folder", str(path)
+            raise InvalidDataError(wanted, episode=pair.task.id, field="rollout", value=rollout, where=where)
         known[key] = result
     return known
 

@@ -12,13 +12,13 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
 from string import Template
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import quote
 
 import numpy as np
@@ -26,7 +26,7 @@ import numpy as np
 from bayes_tacit import validate
 from bayes_tacit.agents.endpoint import Endpoint
 from bayes_tacit.agents.loop import Retry, asked_again
-from bayes_tacit.agents.marks import Mark
+from bayes_tacit.agents.marks import Mark, first_run
 from bayes_tacit.agents.transcript import StepRecord, Transcript
 from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileError, TacitError
 from bayes_tacit.files import as_path, atomic_path
@@ -92,6 +92,11 @@ class Teacher(Protocol):
         ...
 
 
+def is_due(cheap: Transcript, strong: Transcript) -> bool:
+    """Check whether a pair is AB = 01, by rollouts that say something about the agents."""
+    return cheap.conclusive and strong.conclusive and strong.end.success and not cheap.end.success
+
+
 def mark_pairs(
     pairs: Iterable[tuple[Transcript, Transcript]],
     teacher: Teacher,
@@ -130,10 +135,9 @@ def mark_pairs(
     lessons: dict[str, Lesson] = {}
     for cheap, strong in pairs:
         if cheap.episode != strong.episode:
-            raise InvalidDataError(
-                "a Strong transcript of the same episode", episode=cheap.episode, field="episode", value=strong.episode
-            )
-        if not (cheap.conclusive and strong.conclusive) or cheap.end.success or not strong.end.success:
+            expected = "a Strong transcript of the same episode"
+            raise InvalidDataError(expected, episode=cheap.episode, field="episode", value=strong.episode)
+        if not is_due(cheap, strong):
             continue
         path = home / _file_name(cheap.episode)
         known = _read_lesson(path, teacher.name, cheap.episode) if path.exists() else None
@@ -280,39 +284,30 @@ class ModelTeacher:
 
 
 def read_answer(answer: str, n_steps: int, episode: str) -> Mark:
-    """Find the mark in an answer.
+    """Find the mark in an answer: in the first JSON object in it.
 
     Examples
     --------
     >>> read_answer('Sure: {"earliest": 2, "latest": 4, "recommended": 3, "explanation": "loops"}', 9, "task-1")
     Mark(start=2, end=4, recommended=3)
     """
-    content = _first_object(answer)
-    if content is None:
-        raise InvalidDataError("a JSON object", episode=episode, field="answer", value=answer)
-    numbers: dict[str, int] = {}
-    for name in ("earliest", "latest", "recommended"):
-        value = content.get(name)
-        if type(value) is not int or not 0 <= value < n_steps:
-            expected = f"a whole number from 0 to {n_steps - 1}"
-            raise InvalidDataError(expected, episode=episode, field=name, value=value)
-        numbers[name] = value
-    if not numbers["earliest"] <= numbers["recommended"] <= numbers["latest"]:
-        raise InvalidDataError("earliest <= recommended <= latest", episode=episode, field="the range", value=numbers)
-    return Mark(numbers["earliest"], numbers["latest"], numbers["recommended"])
-
-
-def _first_object(answer: str) -> Mapping[str, Any] | None:
-    decoder = json.JSONDecoder()
+    decoder, content = json.JSONDecoder(), None
     at = answer.find("{")
-    while at >= 0:
+    while at >= 0 and content is None:
         try:
             content, _ = decoder.raw_decode(answer, at)
         except (ValueError, RecursionError):
             at = answer.find("{", at + 1)
-        else:
-            return content if isinstance(content, dict) else None
-    return None
+    if content is None:
+        raise InvalidDataError("a JSON object", episode=episode, field="answer", value=answer)
+    numbers = {name: content.get(name) for name in ("earliest", "latest", "recommended")}
+    for name, value in numbers.items():
+        if type(value) is not int or not 0 <= value < n_steps:
+            expected = f"a whole number from 0 to {n_steps - 1}"
+            raise InvalidDataError(expected, episode=episode, field=name, value=value)
+    if not numbers["earliest"] <= numbers["recommended"] <= numbers["latest"]:
+        raise InvalidDataError("earliest <= recommended <= latest", episode=episode, field="the range", value=numbers)
+    return Mark(numbers["earliest"], numbers["latest"], numbers["recommended"])
 
 
 @dataclass(frozen=True)
@@ -350,13 +345,7 @@ class RuleTeacher:
     def mark(self, cheap: Transcript, strong: Transcript) -> Lesson:  # noqa: ARG002
         """Mark one episode."""
         both = [self.clear(cheap, at) and self.feasible(cheap, at) for at in range(len(cheap.checkpoints))]
-        if True not in both:
-            return Lesson(cheap.episode, None, self.name)
-        start = both.index(True)
-        end = both.index(False, start) - 1 if False in both[start:] else len(both) - 1
-        if self.longest is not None:
-            end = min(end, start + self.longest - 1)
-        return Lesson(cheap.episode, Mark(start, end, start), self.name)
+        return Lesson(cheap.episode, first_run(both, self.longest), self.name)
 
 
 def feasible_by(counterfactuals: Counterfactuals) -> AtCheckpoint:

@@ -9,12 +9,11 @@ import hashlib
 import json
 import os
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from functools import cache
-from itertools import count, pairwise
+from itertools import count
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
 
 from bayes_tacit.agents.protocols import (
@@ -210,7 +209,7 @@ Record = ResetRecord | ChoiceRecord | StepRecord
 
 @dataclass(frozen=True)
 class Transcript:
-    """A finished episode."""
+    """A finished episode: `header`, `records` in order, and `end`."""
 
     header: Header
     records: tuple[Record, ...]
@@ -227,32 +226,35 @@ class Transcript:
         return self.end.status in CONCLUSIVE
 
     @property
+    def resets(self) -> tuple[ResetRecord, ...]:
+        """The beginnings: one, two after a restart, none if the environment never began."""
+        return tuple(record for record in self.records if isinstance(record, ResetRecord))
+
+    @property
     def task(self) -> str:
         """What was to be done; empty if the environment never began."""
-        first = next(self._of(ResetRecord), None)
-        return "" if first is None else first.observation.task
+        return self.resets[0].observation.task if self.resets else ""
 
     @property
     def features(self) -> Mapping[str, float] | None:
         """The task's features, if there was an extractor."""
-        first = next(self._of(ResetRecord), None)
-        return None if first is None else first.features
+        return self.resets[0].features if self.resets else None
 
     @property
     def steps(self) -> tuple[StepRecord, ...]:
         """Every answered call, in order."""
-        return tuple(self._of(StepRecord))
+        return tuple(record for record in self.records if isinstance(record, StepRecord))
 
     @property
     def executed(self) -> tuple[StepRecord, ...]:
         """The actions of the last run that have a result."""
-        run = max((record.run for record in self._of(ResetRecord)), default=0)
-        return tuple(step for step in self._of(StepRecord) if step.run == run and step.result is not None)
+        run = max(0, len(self.resets) - 1)
+        return tuple(step for step in self.steps if step.run == run and step.result is not None)
 
     @property
     def checkpoints(self) -> tuple[StepRecord, ...]:
         """Cheap's checkpoints."""
-        return tuple(step for step in self._of(StepRecord) if step.choice is not None)
+        return tuple(step for step in self.steps if step.choice is not None)
 
     def history(self, n_steps: int | None = None) -> History:
         """Return what was seen in the last run, up to so many actions.
@@ -262,21 +264,16 @@ class Transcript:
         InvalidDataError
             If the environment never began.
         """
-        seen = [record.observation for record in self._of(ResetRecord)]
-        if not seen:
-            raise InvalidDataError(
-                "an environment that began", episode=self.episode, field="status", value=self.end.status
-            )
-        taken = self.executed if n_steps is None else self.executed[:n_steps]
+        if not self.resets:
+            expected, status = "an environment that began", self.end.status
+            raise InvalidDataError(expected, episode=self.episode, field="status", value=status)
+        taken = self.executed[:n_steps]
         steps = tuple(Step(step.agent, step.proposal, step.result) for step in taken if step.result is not None)
-        return History(seen[-1], steps, self.episode)
+        return History(self.resets[-1].observation, steps, self.episode)
 
     def fingerprint(self) -> str:
         """Digest all but the seconds: equal for two plays that went the same way."""
         return hashlib.sha256(json.dumps(_without_seconds(asdict(self)), sort_keys=True).encode()).hexdigest()
-
-    def _of[T: Record](self, kind: type[T]) -> Iterator[T]:
-        return (record for record in self.records if isinstance(record, kind))
 
 
 EVENTS: dict[str, type[Header] | type[Record] | type[End]] = {
@@ -287,11 +284,6 @@ EVENTS: dict[str, type[Header] | type[Record] | type[End]] = {
     "end": End,
 }
 _NAMES = {kind: event for event, kind in EVENTS.items()}
-
-
-def event_of(record: Header | Record | End) -> str:
-    """Return the name of a line's event."""
-    return _NAMES[type(record)]
 
 
 def _without_seconds(value: object) -> object:
@@ -322,7 +314,7 @@ class TranscriptWriter:
         """Write a line; an end gives the file its name."""
         if isinstance(record, Header):
             self._episode = record.episode
-        self._log.append(event_of(record), self._episode, asdict(record))
+        self._log.append(_NAMES[type(record)], self._episode, asdict(record))
         if isinstance(record, End):
             self._log.sync()
             self._log.close()
@@ -331,9 +323,7 @@ class TranscriptWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._log.close()
 
 
@@ -342,21 +332,6 @@ def write_transcript(transcript: Transcript, path: str | os.PathLike[str]) -> No
     with TranscriptWriter(path) as writer:
         for record in (transcript.header, *transcript.records, transcript.end):
             writer.write(record)
-
-
-def is_finished(path: str | os.PathLike[str]) -> bool:
-    """Check whether there is a transcript with an end; a torn or missing one is not finished.
-
-    Raises
-    ------
-    FileFormatError
-        If there is a file that is no transcript.
-    """
-    try:
-        read_transcript(path)
-    except (TornTranscriptError, MissingFileError):
-        return False
-    return True
 
 
 def read_transcripts(folder: str | os.PathLike[str]) -> dict[str, Transcript]:
@@ -410,34 +385,31 @@ def read_transcript(path: str | os.PathLike[str]) -> Transcript:
         whole, _, rest = file.read_bytes().rpartition(b"\n")
     except OSError as error:
         raise FileFormatError(f"{file}: cannot be read ({error}); expected a transcript") from None
-    lines = whole.split(b"\n") if whole else []
-    records: list[Header | Record | End] = []
-    for number, line in enumerate(lines, 1):
-        first = records[0] if records else None
-        known = first.episode if isinstance(first, Header) else None
-        records.append(_record(line, f"{file}, line {number}", known))
-    if records and not isinstance(records[0], Header):
-        raise BrokenTranscriptError(f"{file}, line 1: expected the event 'start'")
-    check_ends(records, file)
-    if rest or not records or not isinstance(records[-1], End):
+    header, end, records, taken = None, None, list[Record](), list[StepRecord]()
+    for number, line in enumerate(whole.split(b"\n") if whole else (), 1):
+        where = f"{file}, line {number}"
+        record = _record(line, where, None if header is None else header.episode)
+        event = _NAMES[type(record)]
+        if end is not None:
+            raise BrokenTranscriptError(f"{where}: event is {event!r}; expected nothing after the event 'end'")
+        if isinstance(record, Header):
+            if header is not None:
+                raise BrokenTranscriptError(f"{where}: expected one start and one end, at the start and the end")
+            header = record
+        elif header is None:
+            raise BrokenTranscriptError(f"{where}: expected the event 'start'")
+        elif isinstance(record, End):
+            end = record
+            _check_end(end, records, taken, where)
+        else:
+            taken = _following(record, records, taken, where)
+            records.append(record)
+    if rest or header is None or end is None:
         raise TornTranscriptError(f"{file}: has no end; the program that wrote it was stopped")
-    header, end = records[0], records[-1]
-    between = tuple(_between(records[1:-1], file))
-    check_order(between, end, file)
-    assert isinstance(header, Header)
-    return Transcript(header, between, end)
+    return Transcript(header, tuple(records), end)
 
 
-def _between(records: list[Header | Record | End], file: Path) -> Iterator[Record]:
-    for number, record in enumerate(records, 2):
-        if not isinstance(record, ResetRecord | ChoiceRecord | StepRecord):
-            raise BrokenTranscriptError(
-                f"{file}, line {number}: expected one start and one end, at the start and the end"
-            )
-        yield record
-
-
-def _record(line: bytes, where: str, episode: object) -> Header | Record | End:
+def _record(line: bytes, where: str, episode: str | None) -> Header | Record | End:
     from pydantic import ValidationError
 
     content = parse_event(line, where, LOG)
@@ -465,64 +437,43 @@ def _adapter(event: str) -> TypeAdapter[Any]:
     return TypeAdapter(EVENTS[event])
 
 
-def check_order(records: Sequence[Record], end: End, file: Path) -> None:
-    """Check what stands between the start and the end of a transcript, and the end against it.
-
-    Raises
-    ------
-    BrokenTranscriptError
-        If a line is not where it belongs; the message has the file and the line.
-    """
-    if not records and end.status == "environment_error":
-        # The environment never began.
-        return
-    resets = 0
-    taken: list[StepRecord] = []
-    for line, record in enumerate((*records, end), 2):
-        if not resets and not isinstance(record, ResetRecord):
-            raise BrokenTranscriptError(
-                f"{file}, line {line}: event is {event_of(record)!r}; expected an event 'reset' first"
-            )
-        if isinstance(record, End):
-            _check_end(end, records, taken, f"{file}, line {line}")
-        elif isinstance(record, ResetRecord):
-            if record.run != resets:
-                _refuse(f"{file}, line {line}", "run", record.run, f"{resets}, the number of resets before")
-            resets, taken = resets + 1, []
-        else:
-            if record.run != resets - 1:
-                _refuse(f"{file}, line {line}", "run", record.run, f"{resets - 1}, that of the last reset")
-            if record.step != len(taken):
-                expected = f"{len(taken)}, the number of actions since the last reset"
-                _refuse(f"{file}, line {line}", "step", record.step, expected)
-            if isinstance(record, StepRecord) and record.result is not None:
-                taken.append(record)
-
-
-def check_ends(records: Sequence[Header | Record | End], file: Path) -> None:
-    """Check that nothing follows an end."""
-    for line, (before, record) in enumerate(pairwise(records), 2):
-        if isinstance(before, End):
-            raise BrokenTranscriptError(
-                f"{file}, line {line}: event is {event_of(record)!r}; expected nothing after the event 'end'"
-            )
+def _following(record: Record, before: list[Record], taken: list[StepRecord], where: str) -> list[StepRecord]:
+    """Check a line against those before it; return the actions since the last reset, this one included."""
+    resets = sum(isinstance(one, ResetRecord) for one in before)
+    if isinstance(record, ResetRecord):
+        _agree(where, "run", record.run, resets, "the number of resets before")
+        return []
+    if not resets:
+        _refuse_unbegun(_NAMES[type(record)], where)
+    _agree(where, "run", record.run, resets - 1, "that of the last reset")
+    _agree(where, "step", record.step, len(taken), "the number of actions since the last reset")
+    return [*taken, record] if isinstance(record, StepRecord) and record.result is not None else taken
 
 
 def _check_end(end: End, records: Sequence[Record], taken: Sequence[StepRecord], where: str) -> None:
+    if not records:
+        if end.status != "environment_error":  # else the environment never began
+            _refuse_unbegun("end", where)
+        return
     agents = [record.agent for record in records if isinstance(record, StepRecord)]
     counts = {"actions": len(taken), "cheap_calls": agents.count("cheap"), "strong_calls": agents.count("strong")}
     for name, known in counts.items():
-        if getattr(end, name) != known:
-            _refuse(where, name, getattr(end, name), f"{known}, as many as the lines before have")
+        _agree(where, name, getattr(end, name), known, "as many as the lines before have")
     last = taken[-1].result if taken else None
     done = last is not None and last.done
     if end.status in CONCLUSIVE and (end.status == "done") != done:
         over = "was over" if end.status == "done" else "was not over"
-        _refuse(where, "status", end.status, f"a last action with which the environment {over}")
+        raise BrokenTranscriptError(
+            f"{where}: status is {end.status!r}; expected a last action with which the environment {over}"
+        )
     success = end.status == "done" and last is not None and last.success
-    if end.success != success:
-        _refuse(where, "success", end.success, f"{success}, as the last action has it")
+    _agree(where, "success", end.success, success, "as the last action has it")
 
 
-def _refuse(where: str, field: str, value: object, expected: str) -> NoReturn:
-    raise BrokenTranscriptError(f"{where}: {field} is {value!r}; expected {expected}")
+def _agree(where: str, field: str, value: object, known: object, why: str) -> None:
+    if value != known:
+        raise BrokenTranscriptError(f"{where}: {field} is {value!r}; expected {known!r}, {why}")
+
+
+def _refuse_unbegun(event: str, where: str) -> NoReturn:
+    raise BrokenTranscriptError(f"{where}: event is {event!r}; expected an event 'reset' first")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -25,6 +24,12 @@ if TYPE_CHECKING:
 Progress = Callable[[int], AbstractContextManager[Callable[[int], object]]]
 """Opened with the number of tasks there are to play; what it yields is called with how many are done after each."""
 
+LOCK = ".lock"
+"""The file in the folder that a run holds while it plays."""
+
+PATIENCE = 5.0
+"""Seconds that are waited for the folder: a run that was just stopped has it until its last worker has ended."""
+
 
 def work_through[T, R](
     work: Callable[[T], R],
@@ -35,38 +40,19 @@ def work_through[T, R](
 ) -> Iterator[R]:
     """Yield the results as they come; with one worker in this process, in order.
 
-    However this process ends, killed or interrupted, its workers end at once.
-
-    Parameters
-    ----------
-    work
-        Does one item; it and what it takes and gives can be pickled where there are several workers.
-    items
-        What is to be done.
-    workers
-        Number of processes.
-    progress
-        Opened if there is anything to do, and told after each item.
-    folder
-        The folder that is written to; it stays locked until the last worker has ended.
+    However this process ends, killed or interrupted, its workers end at once; until then they hold the lock of the
+    folder that is written to. With several workers all that is passed can be pickled.
     """
     todo, count = list(items), validate.whole("workers", workers, 1)
     if not todo:
         return
-    with nullcontext(_nothing) if progress is None else progress(len(todo)) as tell:
-        for done, result in enumerate(_results(work, todo, count, folder), 1):
+    with nullcontext(lambda _: None) if progress is None else progress(len(todo)) as tell:
+        for done, result in enumerate(map(work, todo) if count == 1 else _shared(work, todo, count, folder), 1):
             tell(done)
             yield result
 
 
-def _nothing(done: int) -> None:
-    pass
-
-
-def _results[T, R](work: Callable[[T], R], todo: list[T], workers: int, folder: Owned | None) -> Iterator[R]:
-    if workers == 1:
-        yield from map(work, todo)
-        return
+def _shared[T, R](work: Callable[[T], R], todo: list[T], workers: int, folder: Owned | None) -> Iterator[R]:
     with tied_pool(workers, folder) as pool:
         futures = [submit(pool, work, item) for item in todo]
         try:
@@ -80,15 +66,7 @@ def _results[T, R](work: Callable[[T], R], todo: list[T], workers: int, folder: 
 
 
 def shown(stage: str, console: Console | None = None) -> Progress:
-    """Make a progress that shows itself.
-
-    Parameters
-    ----------
-    stage
-        What is being done.
-    console
-        Where; by default standard error.
-    """
+    """Make a progress that shows itself as a bar of that name, by default on standard error."""
 
     @contextmanager
     def bar(of: int) -> Iterator[Callable[[int], object]]:
@@ -97,13 +75,6 @@ def shown(stage: str, console: Console | None = None) -> Progress:
             yield lambda done: shown_bars.update(task, completed=done)
 
     return bar
-
-
-LOCK = ".lock"
-"""The file in the folder that a run holds while it plays."""
-
-PATIENCE = 5.0
-"""Seconds that are waited for the folder: a run that was just stopped has it until its last worker has ended."""
 
 
 class FolderInUseError(TacitError, RuntimeError):
@@ -129,18 +100,15 @@ def _handed_over(handle: Any) -> Owned:  # noqa: ANN401
 
 
 @contextmanager
-def owned(folder: Path) -> Iterator[Owned | None]:
-    """Lock a folder for as long as the block runs; None where the system or the file system has no locks.
-
-    Raises
-    ------
-    FolderInUseError
-        If another run has it and keeps it.
-    """
-    handle = _claimed(folder, time.monotonic() + PATIENCE)
-    if handle is None:
-        yield None
-        return
+def owned(folder: Path) -> Iterator[Owned]:
+    """Lock a folder for as long as the block runs; `FolderInUseError` if another run has it and keeps it."""
+    until = time.monotonic() + PATIENCE
+    while (handle := _claimed(folder / LOCK)) is None:
+        if time.monotonic() > until:
+            raise FolderInUseError(
+                f"{folder}: another run plays into it; expected a folder of its own for each, or the other one ended"
+            )
+        time.sleep(0.02)
     try:
         yield Owned(handle)
     finally:
@@ -149,47 +117,19 @@ def owned(folder: Path) -> Iterator[Owned | None]:
         os.close(handle)
 
 
-def _claimed(folder: Path, until: float) -> int | None:
-    try:
-        import fcntl
-    except ImportError:
-        return None
-    path = folder / LOCK
-    while True:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+def _claimed(path: Path) -> int | None:
+    """Return the handle of a locked file, None if another run has it."""
+    from filelock import lock_descriptor
+
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o666)
+    # A file system without locks has to do without. Whoever had the lock removes the file when it is done: this may be
+    # a file without a name by now.
+    with contextlib.suppress(FileNotFoundError):
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            owner = _said(handle)
-            os.close(handle)
-            if time.monotonic() > until:
-                raise FolderInUseError(
-                    f"{folder}: another run plays into it (process {owner or 'unknown'}); expected a folder of its own "
-                    "for each, or the other one ended"
-                ) from None
-            time.sleep(0.02)
-            continue
+            locked = lock_descriptor(handle, blocking=False)
         except OSError:
-            os.close(handle)
-            return None
-        # Whoever had the lock removes the file when it is done: this may be a file without a name by now.
-        if _is(handle, path):
-            os.ftruncate(handle, 0)
-            os.write(handle, json.dumps({"process": os.getpid()}).encode())
+            locked = True
+        if locked and os.path.samestat(os.fstat(handle), path.stat()):
             return handle
-        os.close(handle)
-
-
-def _is(handle: int, path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(handle), path.stat())
-    except FileNotFoundError:
-        return False
-
-
-def _said(handle: int) -> int | None:
-    try:
-        said = json.loads(os.pread(handle, 200, 0))
-        return int(said["process"])
-    except (ValueError, KeyError, TypeError):
-        return None
+    os.close(handle)
+    return None

@@ -116,7 +116,7 @@ def _read(
 ) -> tuple[Episodes, Pairs]:
     """Read transcripts, or episodes and, for a teacher who reads them, the logs that they are from."""
     from bayes_tacit.agents import episodes_from_transcripts, read_pairs
-    from bayes_tacit.agents.log_pairs import pairs_from_logs
+    from bayes_tacit.agents.pairs import pairs_from_logs
 
     if source.suffix.lower() not in EPISODES:
         pairs = read_pairs(source)
@@ -149,14 +149,14 @@ def _human(path: Path) -> dict[str, Mark]:
 
 
 def _by_rule(pairs: Pairs, path: Path, stalled: int) -> dict[str, Mark]:
-    from bayes_tacit.agents.teacher import RuleTeacher, feasible_by, stalled_for
+    from bayes_tacit.agents.teacher import RuleTeacher, feasible_by, is_due, stalled_for
     from bayes_tacit.data.costs import StepCost
     from bayes_tacit.data.counterfactuals import Counterfactuals
 
     # The rule looks at successes alone, so a table without costs will do.
     table = Counterfactuals.read(path, cost=StepCost(1, 1))
     teacher = RuleTeacher(feasible_by(table), stalled_for(stalled))
-    lessons = [teacher.mark(cheap, strong) for cheap, strong in pairs if _is_due(cheap, strong)]
+    lessons = [teacher.mark(cheap, strong) for cheap, strong in pairs if is_due(cheap, strong)]
     return {lesson.episode: lesson.mark for lesson in lessons if lesson.mark is not None}
 
 
@@ -180,7 +180,3 @@ def _by_model(
         sys.stderr.write(f"{lesson.episode}: {lesson.error or lesson.mark}\n")
 
     return mark_pairs(pairs, teacher, keep, retry_failed=retry_failed, on_lesson=tell)
-
-
-def _is_due(cheap: Transcript, strong: Transcript) -> bool:
-    return not cheap.end.success and strong.end.success

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -221,3 +222,30 @@ def _is_lines(file: Path) -> bool:
     except (ValueError, RecursionError):
         return False
     return True
+
+
+def read_table(
+    path: Path, expected: str, columns: Sequence[str] = ()
+) -> tuple[list[str], list[tuple[str, dict[str, Any]]]]:
+    """Read a CSV with at least these columns: its header, and its rows with their places."""
+    regular_file(path, expected)
+    try:
+        # The mark at the start that some spreadsheets write is no part of the first name.
+        with path.open(encoding="utf-8-sig", newline="") as handle:
+            table = csv.DictReader(handle, strict=True)
+            header = list(table.fieldnames or ())
+            rows = [(f"{path}:{table.line_num}", row) for row in table]
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise FileFormatError(f"{path}: not a CSV in UTF-8 ({error}); expected {expected}") from None
+    missing = [name for name in columns if name not in header]
+    if missing:
+        raise FileFormatError(f"{path}: no column {missing[0]!r}; expected {', '.join(columns)}")
+    if len(set(header)) < len(header) or any("\0" in name for name in header):
+        raise FileFormatError(f"{path}: columns are {header}; expected names that differ, without NUL characters")
+    for where, row in rows:
+        if None in row:
+            value = next(iter(row.values()))
+            raise InvalidDataError("as many values as columns", field="row", value=value, where=where)
+        if any("\0" in cell for cell in row.values() if isinstance(cell, str)):
+            raise InvalidDataError("text without NUL characters", field="a cell", value="\0", where=where)
+    return header, rows

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import math
 import os
@@ -15,12 +14,12 @@ from dataclasses import replace
 from functools import cache
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 from bayes_tacit import validate
 from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileError, TacitError
 from bayes_tacit.files import as_path, atomic_path, parse_json, regular_file
-from bayes_tacit.logs.documents import LINES, Document, ImportFormat, Progress, lines_of
+from bayes_tacit.logs.documents import LINES, Document, ImportFormat, Progress, lines_of, read_table
 from bayes_tacit.logs.extractor import FLAGS, LONGEST_MESSAGE, UNCERTAINTY
 from bayes_tacit.logs.formats import FORMATS, is_generic, left_out_of_gateway
 from bayes_tacit.logs.pairing import (
@@ -483,7 +482,7 @@ def rows_between(file: Path, start: int, stop: int, reading: Reading) -> tuple[i
 
 def _read_columns(path: Path) -> Columns:
     """Read a table of tasks: a column of numbers is numbers, any other is texts."""
-    header, table = _read_table(path, "a table of tasks")
+    header, table = read_table(path, "a table of tasks")
     key = "task" if "task" in header else "task_id"
     names = [name for name in header if name not in ("task", "task_id")]
     if key not in header or not names:
@@ -521,7 +520,7 @@ def _read_results(path: Path) -> dict[str, bool]:
     """Read who succeeded, by task: a table, or a report of SWE-bench."""
     if path.suffix.lower() == ".json":
         return _read_report(path)
-    header, table = _read_table(path, "outcomes by task")
+    header, table = read_table(path, "outcomes by task")
     if not {"task", "success"} <= set(header):
         raise FileFormatError(f"{path}: columns are {header}; expected task and success")
     found: dict[str, bool] = {}
@@ -551,20 +550,3 @@ def _read_report(path: Path) -> dict[str, bool]:
         if isinstance(name, bool) or not isinstance(name, str | int):
             raise FileFormatError(f"{path}: a task is {repr(name)[:80]}; expected a text or a whole number")
     return {**{str(name): False for name in tried}, **{str(name): True for name in resolved}}
-
-
-def _read_table(path: Path, expected: str) -> tuple[list[str], list[tuple[str, dict[str, Any]]]]:
-    """Read a CSV: its header, and its rows with their places."""
-    regular_file(path, expected)
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as handle:
-            table = csv.DictReader(handle, strict=True)
-            header = list(table.fieldnames or ())
-            rows = [(f"{path}:{table.line_num}", row) for row in table]
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise FileFormatError(f"{path}: not a CSV in UTF-8 ({error}); expected {expected}") from None
-    for where, row in rows:
-        if None in row:
-            value = row.get("task", row.get("task_id"))
-            raise InvalidDataError("as many values as columns", field="row", value=value, where=where)
-    return header, rows

@@ -81,16 +81,28 @@ def replaying(seed: int, cheap: Path | None, strong: Path | None, questions: Seq
 
 def _recorded(folder: Path, agent: Agent, questions: Sequence[Question]) -> RecordedActor:
     actor = RecordedActor(folder, agent)
-    lacking = actor.lacking({question.id: question.text for question in questions}, BUDGET)
+    lacking = {question.id: why for question in questions if (why := _unfit(actor, question))}
     if lacking:
         (first, why), n = next(iter(lacking.items())), len(questions)
         which = f"question {first}" if len(lacking) == 1 else f"{len(lacking)} questions, the first of them {first}"
-        because = "" if why is None else f" ({why})"
         raise MissingFileError(
-            f"{folder}: no recorded answers of {agent} for {which}{because}; "
+            f"{folder}: no recorded answers of {agent} for {which} ({why}); "
             f"expected a finished rollout for each of {n} questions"
         )
     return actor
+
+
+def _unfit(actor: RecordedActor, question: Question) -> str | None:
+    """Say why a question cannot be played to its end; None if it can."""
+    rollout = actor.rollouts.get(question.id)
+    if rollout is None:
+        return "not on record"
+    if rollout.task != question.text:
+        return f"recorded for another one, {rollout.task[:57]!r}..."
+    calls = BUDGET.actions if BUDGET.calls is None else min(BUDGET.actions, BUDGET.calls)
+    if rollout.end.status != "done" and len(rollout.steps) < calls:
+        return f"the budget was spent after {len(rollout.steps)} actions, not {calls}"
+    return None
 
 
 def run_experiment(

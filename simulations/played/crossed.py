@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -23,7 +24,7 @@ from bayes_tacit.errors import InvalidDataError, TacitWarning
 from bayes_tacit.policies import Policy, World, compare
 from simulations.played.policies import TACIT
 from simulations.played.recommended import PURE, recommended
-from simulations.played.setup import Setup
+from simulations.played.setup import Setup, single_steps
 from simulations.studies.tables import markdown_table
 
 PARTS, DEALT, CHOSEN_ON = 5, 2027, 0.3
@@ -96,8 +97,8 @@ def cross_validate[T: Task](
 
 def _some_of[T: Task](world: World, pairs: Sequence[Pair[T]], setup: Setup[T], rows: np.ndarray) -> World:
     """Return the world of some tasks, in which a part's own model of what looks wrong is played on these alone."""
-    played = setup.continued("single steps", [pairs[row] for row in rows.tolist()]).single_steps
-    return replace(world.take(rows), single_steps=played)
+    known = setup.continued("single steps", [pairs[row] for row in rows.tolist()])
+    return replace(world.take(rows), single_steps=partial(single_steps, known))
 
 
 def _marks(episodes: Episodes) -> tuple[int, int, int]:

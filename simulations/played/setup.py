@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import math
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,11 +16,15 @@ from bayes_tacit.agents import episodes_from_transcripts
 from bayes_tacit.agents.marks import MarkEvidence, with_marks
 from bayes_tacit.agents.playing import Benchmark, Continuations, Pair, Players, Progress, Task, collect
 from bayes_tacit.agents.teacher import AtCheckpoint, RuleTeacher, feasible_by
+from bayes_tacit.data.costs import cost_of_calls
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.data.timing import DEFAULT_TIMING, Timing
 from bayes_tacit.errors import TacitWarning
 from bayes_tacit.policies import World
 from bayes_tacit.policies.learned import STRONG_STEPS
+from bayes_tacit.router import Router
+from bayes_tacit.router.rule import plain
+from bayes_tacit.router.rules import Signal
 from simulations.played.needed import clear_handoffs
 
 Report = Callable[[str], Progress]
@@ -88,8 +95,35 @@ class Setup[T: Task]:
         """Return what would come of decisions on some tasks: of every handoff, or of those that will be looked up."""
         known = self.continued(part, pairs)
         table = known.counterfactuals(handoffs)
-        return World(self.episodes(pairs), table, self.players.cost, known.single_steps)
+        return World(self.episodes(pairs), table, self.players.cost, partial(single_steps, known))
 
     def cap(self, development: World) -> float:
         """Return the cap on the mean cost of a task."""
         return self.share * float(development.counterfactuals.pure_strong.cost.mean())
+
+
+def single_steps(known: Continuations, router: Router, thresholds: np.ndarray) -> np.ndarray:
+    """Play a router that calls Strong for single steps at thresholds, as `World` wants it: (4, threshold, episode).
+
+    Where its score of Cheap's step reaches the threshold, Strong takes one action (under "proposal" in place of the one
+    that was scored, and Cheap's call is paid for; else the next one), then Cheap acts again. A rule's opening and its
+    tasks' own thresholds are the world's to look at.
+    """
+    rule, features = router.rule, router.feature_names
+    if isinstance(rule, Signal):
+        # Step Deferral by task scores as Step Deferral does, and is played with it.
+        rule, features = Signal(), ()
+    design = router.design if features else None
+    played = replace(
+        router, rule=rule, feature_names=features, design=design, ranges=None, alpha_start=math.inf, pace=0.0
+    )
+    scores = json.dumps([rule.policy, plain(rule), features, router.diagnostic_names, router.timing])
+    # As text, since JSON has no infinity: with that threshold Cheap plays alone.
+    levels = map(float, np.asarray(thresholds))
+    asked = {("single steps", scores, repr(level)): replace(played, alpha=level) for level in levels}
+    found = known.played([asked] * len(known.pairs))
+    success, cheap, strong = (
+        np.array([[getattr(one[key], name) for one in found] for key in asked], dtype=float).reshape(len(asked), -1)
+        for name in ("success", "cheap_calls", "strong_calls")
+    )
+    return np.stack([success, cost_of_calls(known.players.cost, cheap, strong), cheap, strong])

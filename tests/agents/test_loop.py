@@ -322,9 +322,10 @@ def test_transient_errors_are_retried_with_growing_waits_and_none_is_charged():
 
 def test_jitter_is_seeded_and_within_its_bounds():
     retry = Retry(first=2, jitter=0.5)
-    waits = retry.waits(np.random.default_rng(1), 3)
-    assert waits == retry.waits(np.random.default_rng(1), 3)
-    assert waits != retry.waits(np.random.default_rng(2), 3)
+    waits, again, others = (
+        [retry.wait(attempt, rng) for attempt in (1, 2, 3)] for rng in map(np.random.default_rng, (1, 1, 2))
+    )
+    assert waits == again != others
     assert all(base / 2 <= wait <= base * 1.5 for base, wait in zip([2, 4, 8], waits, strict=True))
 
 

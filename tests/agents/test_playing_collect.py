@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from toy_world import deferral
 
-from bayes_tacit.agents import Budget, History, Step, is_finished
+from bayes_tacit.agents import Budget, History, Step, read_transcript
 from bayes_tacit.agents.pairs import episodes_from_transcripts
 from bayes_tacit.agents.playing import Continuations, Players, RecordedActor, collect, collected, transcript_path
 from bayes_tacit.agents.teacher import feasible_by
@@ -29,6 +29,7 @@ from simulations.alfworld import (
     write_kitchen,
 )
 from simulations.alfworld.benchmark import DESCRIPTORS
+from simulations.played.setup import single_steps
 
 COST = StepCost.paper("4b")
 GAMES = Alfworld()
@@ -94,7 +95,11 @@ def plain(game, until, handoff, signal=None, threshold=None):
 @pytest.mark.filterwarnings("ignore::bayes_tacit.errors.TacitWarning")
 def test_rollouts_are_kept_and_make_episodes(games, folder, pairs):
     assert [pair.task for pair in pairs] == games
-    assert all(is_finished(transcript_path(folder, game, agent)) for game in games for agent in ("cheap", "strong"))
+    assert all(
+        read_transcript(transcript_path(folder, game, agent)).conclusive
+        for game in games
+        for agent in ("cheap", "strong")
+    )
     episodes = episodes_from_transcripts((pair.cheap, pair.strong) for pair in pairs)
     assert len(episodes.feature_names) == 12
     assert len(episodes.diagnostic_names) == 5
@@ -191,11 +196,11 @@ def test_single_steps_are_what_a_plain_loop_plays_whatever_the_rule(games, pairs
     for name, router in single_step_routers().items():
         at = levels if name in ("signal", "by task") else 1 / (1 + np.exp(-levels))
         told.clear()
-        np.testing.assert_array_equal(continued.single_steps(router, at), expected)
+        np.testing.assert_array_equal(single_steps(continued, router, at), expected)
         # The scores of Step Deferral by task are those of Step Deferral.
         assert bool(told) == (name != "by task")
         continued = replace(continued, workers=1)
-    alone = continued.single_steps(router, np.array([np.inf]))[:, 0]
+    alone = single_steps(continued, router, np.array([np.inf]))[:, 0]
     assert alone[0].tolist() == [pair.cheap.end.success for pair in pairs]
     assert not alone[3].any()
 
@@ -211,8 +216,8 @@ def test_single_steps_of_several_routers_are_kept_apart(pairs, tmp_path):
     ]
     found = []
     for number, router in enumerate(routers):
-        found.append(Continuations(GAMES, pairs, tmp_path / "one", PLAYERS).single_steps(router, [0.5]))
-        alone = Continuations(GAMES, pairs, tmp_path / str(number), PLAYERS).single_steps(router, [0.5])
+        found.append(single_steps(Continuations(GAMES, pairs, tmp_path / "one", PLAYERS), router, [0.5]))
+        alone = single_steps(Continuations(GAMES, pairs, tmp_path / str(number), PLAYERS), router, [0.5])
         np.testing.assert_array_equal(found[-1], alone)
     assert len({str(each.tolist()) for each in found}) == len(routers)
 

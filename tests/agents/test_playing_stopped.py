@@ -77,8 +77,7 @@ def test_workers_end_with_their_run_and_the_next_run_at_once_finishes_its_work(t
 
 def test_a_folder_that_is_played_into_is_refused_to_others_and_free_afterwards(tmp_path, monkeypatch):
     monkeypatch.setattr("bayes_tacit.agents.work.PATIENCE", 0)
-    named = rf"{tmp_path}: another run .*\(process {os.getpid()}\)"
-    with owned(tmp_path), pytest.raises(FolderInUseError, match=named):
+    with owned(tmp_path), pytest.raises(FolderInUseError, match=f"{tmp_path}: another run plays into it"):
         collect(Corridors(), tmp_path, PLAYERS)
     assert list(tmp_path.iterdir()) == []
     assert len(collect(Corridors(1), tmp_path, PLAYERS)) == 1

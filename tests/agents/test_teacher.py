@@ -254,19 +254,19 @@ def test_human_marks_are_read(tmp_path):
     [
         ("episode,window_start\na,1\n", "no column 'window_end'"),
         ("", "no column 'episode'"),
-        ("episode,window_start,window_end\na,1.5,2\n", "line 2: window_start is '1.5'"),
-        ("episode,window_start,window_end\na,1,\n", "line 2: window_end is ''"),
+        ("episode,window_start,window_end\na,1.5,2\n", ":2: window_start is '1.5'"),
+        ("episode,window_start,window_end\na,1,\n", ":2: window_end is ''"),
         ("episode,window_start,window_end\na,-1,2\n", "window_start is '-1'"),
         ("episode,window_start,window_end\na,3,2\n", "window_start <= recommended <= window_end"),
-        ("episode,window_start,window_end\na,1,2\na,1,2\n", "line 3: episode is 'a'; expected an id that comes once"),
-        ("episode,window_start,window_end\n,1,2\n", "line 2: episode is ''"),
+        ("episode,window_start,window_end\na,1,2\na,1,2\n", ":3: episode is 'a'; expected an id that comes once"),
+        ("episode,window_start,window_end\n,1,2\n", ":2: episode is ''"),
         ("episode,window_start,window_end\na,1,2,3\n", "as many values as columns"),
         ('episode,window_start,window_end\na,1,"2\n', "not a CSV"),
         ("episode,window_start,window_end,recommended\na,1,2,9\n", "recommended"),
         ("episode,window_start,window_end,window_start\na,0,1,5\n", r"marks\.csv"),
         ("episode,window_start,window_end,more\0\na,0,1,\n", r"marks\.csv"),
         ("episode,window_start,window_end\na\0,0,1\n", r"marks\.csv"),
-        (f"episode,window_start,window_end\na,1,{'9' * 5000}\n", r"marks\.csv, line 2: window_end is"),
+        (f"episode,window_start,window_end\na,1,{'9' * 5000}\n", r"marks\.csv:2: window_end is"),
     ],
 )
 def test_human_marks_that_are_wrong_are_refused_with_their_place(text, message, tmp_path):
@@ -362,7 +362,7 @@ def test_the_command_asks_a_model_and_says_so_when_it_gives_no_mark(run):
         (("--out", "e.jsonl", "--model", "m"), "--model, --base-url and --keep together"),
         (("--out", "no/e.jsonl", "--marks", "m.csv"), "no such folder"),
         (("--out", "e.jsonl", "--marks", "m.csv"), "m.csv: no such file"),
-        (("--out", "e.jsonl", "--marks", "bad.csv"), "line 2"),
+        (("--out", "e.jsonl", "--marks", "bad.csv"), "bad.csv:2:"),
     ],
 )
 def test_the_command_tells_bad_input_in_one_line(options, message, folder, run):

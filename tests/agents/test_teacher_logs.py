@@ -10,8 +10,8 @@ from conversations import answer, asked, call, rollout, turn, write
 from protocol_server import ProtocolServer, says
 
 from bayes_tacit import Episodes
-from bayes_tacit.agents.log_pairs import pairs_from_logs
 from bayes_tacit.agents.marks import Mark, mark_unproductive, with_marks
+from bayes_tacit.agents.pairs import pairs_from_logs
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.logs import episodes_from_logs
 

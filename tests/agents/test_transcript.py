@@ -26,7 +26,6 @@ from bayes_tacit.agents import (
     StepResult,
     TornTranscriptError,
     episodes_from_transcripts,
-    is_finished,
     read_transcript,
     read_transcripts,
     run_episode,
@@ -125,7 +124,7 @@ def test_retries_and_errors_are_in_the_file(tmp_path):
     end = json.loads(path.read_text().splitlines()[-1])
     assert end["status"] == "actor_error"
     assert [failure["message"] for failure in end["failures"]] == ["slow", "no key"]
-    assert is_finished(path)
+    assert read_transcript(path).end.status == "actor_error"
 
 
 def test_a_killed_program_leaves_a_torn_transcript_that_does_not_count(tmp_path):
@@ -148,7 +147,6 @@ def test_a_killed_program_leaves_a_torn_transcript_that_does_not_count(tmp_path)
     partial = tmp_path / "t.jsonl.partial"
     events = [json.loads(line)["event"] for line in partial.read_text().splitlines()]
     assert events == ["start", "reset", "step", "step"]
-    assert not is_finished(tmp_path / "t.jsonl")
     with pytest.raises(TornTranscriptError, match="has no end"):
         read_transcript(partial)
     play(pure("cheap"), path=tmp_path / "t.jsonl")
@@ -162,7 +160,6 @@ def test_a_transcript_cut_anywhere_is_torn(tmp_path):
     cuts = [0, 1, whole.index(b"\n") + 1, len(whole) // 2, len(whole) - 1]
     for content in [*(whole[:cut] for cut in cuts), whole + whole[:9]]:
         path.write_bytes(content)
-        assert not is_finished(path)
         with pytest.raises(TornTranscriptError):
             read_transcript(path)
     assert read_transcripts(tmp_path) == {}

@@ -360,15 +360,11 @@ def by_strong(content):
 
 # Every one of them leaves question 4 without answers; a change of the file of Cheap's rollout.
 CHANGES = {
-    "gone": (None, ""),
-    "no reset": (lambda content: [content[0], *content[2:]], "line 2: event is 'step'; expected an event 'reset'"),
-    "cut short": (lambda content: [*content[:-2], content[-1]], "line 5: actions is 3; expected 2"),
-    "no end": (lambda content: content[:-1], "has no end"),
-    "no start": (lambda content: content[1:], "line 1: expected the event 'start'"),
-    "broke off": (with_end(status="actor_error", success=False), "status is 'actor_error', not 'done' or 'budget'"),
-    "of Strong": (by_strong, "agents of the cheap rollout is ['strong'], not at least one step, each by cheap"),
-    "no task": (with_first(task=""), "the task was another one, ''"),
-    "a number for a task": (with_first(task=4), "line 2: observation.task is 4"),
+    "gone": (None, "not on record"),
+    "no end": (lambda content: content[:-1], "not on record"),
+    "broke off": (with_end(status="actor_error", success=False), "not on record"),
+    "of Strong": (by_strong, "not on record"),
+    "no task": (with_first(task=""), "recorded for another one, ''"),
 }
 
 
@@ -385,7 +381,6 @@ def test_a_question_without_answers_is_told_in_one_line_before_anything_is_playe
     assert told.startswith(f"error: {folder}: no recorded answers of cheap for question 4")
     assert told.endswith(f"; expected a finished rollout for each of {N - 1} questions\n")
     assert told.count("\n") == 1
-    assert (f"({path}" in told) == bool(why)
     assert why in told
     assert not (tmp_path / "out").exists()
 
@@ -395,7 +390,7 @@ def test_of_several_questions_without_answers_the_first_is_named(recorded_data, 
         (folder / f"{number}.strong.jsonl").unlink()
     words = ["dabench", "--data", recorded_data, "--out", tmp_path / "out", "--strong", folder]
     assert main([str(word) for word in words]) == 2
-    what = f"{folder}: no recorded answers of strong for 3 questions, the first of them 2"
+    what = f"{folder}: no recorded answers of strong for 3 questions, the first of them 2 (not on record)"
     assert capsys.readouterr().err == f"error: {what}; expected a finished rollout for each of {N - 1} questions\n"
     assert not (tmp_path / "out").exists()
 
