@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -102,7 +103,7 @@ class Setup[T: Task]:
         return self.share * float(development.counterfactuals.pure_strong.cost.mean())
 
 
-def single_steps(known: Continuations, router: Router, thresholds: np.ndarray) -> np.ndarray:
+def single_steps(known: Continuations[Any], router: Router, thresholds: np.ndarray) -> np.ndarray:
     """Play a router that calls Strong for single steps at thresholds, as `World` wants it: (4, threshold, episode).
 
     Where its score of Cheap's step reaches the threshold, Strong takes one action (under "proposal" in place of the one
