@@ -6,9 +6,13 @@ that names it. Settings come first, then values out of JSON, then arrays.
 
 from __future__ import annotations
 
+import importlib
 import math
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral, Real
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -142,6 +146,32 @@ def names(name: str, value: object) -> tuple[str, ...]:
         if each in value[:position]:
             raise InvalidDataError("names that differ", field=f"{name}[{position}]", value=each)
     return tuple(value)
+
+
+def imported(name: str, value: object, of: str = "module:name of an object that can be imported") -> Any:  # noqa: ANN401
+    """Return the object that `module:name` stands for; a module is looked for in the working directory, too.
+
+    Examples
+    --------
+    >>> imported("--signal", "math:sqrt")(9)
+    3.0
+    """
+    module, colon, path = value.partition(":") if isinstance(value, str) else ("", "", "")
+    if not (colon and all(part.isidentifier() for part in (*module.split("."), *path.split(".")))):
+        raise InvalidDataError(of, field=name, value=value)
+    if "" not in sys.path and str(Path.cwd()) not in sys.path:
+        sys.path.append(str(Path.cwd()))
+    try:
+        found: Any = importlib.import_module(module)
+    except ImportError as error:
+        raise InvalidDataError(
+            f"module:object of a module that can be imported ({error})", field=name, value=value
+        ) from None
+    for part in path.split("."):
+        if not hasattr(found, part):
+            raise InvalidDataError(f"an object that {module} has", field=name, value=value)
+        found = getattr(found, part)
+    return found
 
 
 def record(name: str, value: object, keys: Sequence[str]) -> dict[str, object]:

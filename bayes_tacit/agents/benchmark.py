@@ -5,8 +5,6 @@ A `Benchmark` says what the tasks are and how each is played; a `Suite` is a ben
 
 from __future__ import annotations
 
-import importlib
-import sys
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -14,6 +12,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Protocol
 
+from bayes_tacit import validate
 from bayes_tacit.agents.endpoint import Endpoint, EndpointActor
 from bayes_tacit.agents.loop import Budget
 from bayes_tacit.agents.protocols import Actor, Agent, Environment, Extractor
@@ -121,26 +120,12 @@ def find_suite(name: str) -> Suite:
     InvalidDataError
         If there is none.
     """
-
-    def unknown(expected: str) -> InvalidDataError:
-        return InvalidDataError(expected, field="--benchmark", value=name)
-
     installed = {point.name: point for point in entry_points(group=GROUP)}
+    known = ", ".join(sorted(installed)) or "none"
     where = installed[name].value if name in installed else name
-    module, colon, path = where.partition(":")
-    if not (colon and all(part.isidentifier() for part in (*module.split("."), *path.split(".")))):
-        known = ", ".join(sorted(installed)) or "none"
-        raise unknown(f"module:object, or the name of an installed benchmark (there are: {known})")
-    if "" not in sys.path and str(Path.cwd()) not in sys.path:
-        sys.path.append(str(Path.cwd()))
-    try:
-        found: Any = importlib.import_module(module)
-    except ImportError as error:
-        raise unknown(f"module:object of a module that can be imported ({error})") from None
-    for part in path.split("."):
-        if not hasattr(found, part):
-            raise unknown(f"an object that {module} has")
-        found = getattr(found, part)
+    expected = f"module:object, or the name of an installed benchmark (there are: {known})"
+    found = validate.imported("--benchmark", where, expected)
     if not isinstance(found, Suite):
-        raise unknown(f"a bayes_tacit.agents.benchmark.Suite, not {type(found).__name__}")
+        expected = f"a bayes_tacit.agents.benchmark.Suite, not {type(found).__name__}"
+        raise InvalidDataError(expected, field="--benchmark", value=name)
     return found

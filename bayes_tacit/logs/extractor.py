@@ -26,9 +26,7 @@ REPEATED, CYCLE, ERROR, UNCHANGED, MALFORMED, IDLE = (1 << bit for bit in range(
 ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 _ONE_OF_ROLES = " or ".join(map(repr, ROLES))
 _CALLS = "a list of calls, each with a function that has a name and arguments"
-_PLAIN_KEYS = 3  # role, content, and tool_calls or tool_call_id: there is nothing more to look at
 _NOTHING: Any = object()
-_decode = json.JSONDecoder().raw_decode
 _canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
 
 
@@ -67,6 +65,8 @@ class StepExtractor:
         The messages that say what they used (`usage`, `cost`), by step.
     prompt_length
         Characters before the first turn.
+    n_messages
+        Number of messages so far, the last one included even if it could not be read.
 
     Examples
     --------
@@ -78,23 +78,6 @@ class StepExtractor:
     >>> [name for name, value in extractor.diagnostics().items() if value]
     ['repeated_call', 'tool_error', 'unchanged_observation']
     """
-
-    __slots__ = (
-        "_before",
-        "_known",
-        "_meanings",
-        "_n_messages",
-        "_open",
-        "_seen",
-        "_turns",
-        "diagnose",
-        "flags",
-        "longest",
-        "nll",
-        "prompt_length",
-        "spent",
-        "tools",
-    )
 
     def __init__(
         self, tools: Iterable[str] | None = None, *, longest: int = LONGEST_MESSAGE, diagnose: bool = True
@@ -108,18 +91,18 @@ class StepExtractor:
         self.prompt_length = 0
         # Each distinct call has a number, from 1 on, negative if it was malformed: by how it was written, and by what
         # it means.
-        self._known: dict[tuple[Any, Any], int] = {}
-        self._meanings: dict[Any, int] = {}
+        self._known: dict[tuple[str, str], int] = {}
+        self._meanings: dict[tuple[str, str], int] = {}
         self._turns: list[object] = []
         self._open: Sequence[object] = ()
         self._seen: Any = _NOTHING
         self._before: Any = _NOTHING
-        self._n_messages = 0
+        self.n_messages = 0
 
     @property
-    def n_messages(self) -> int:
-        """Number of messages so far, the last one included even if it could not be read."""
-        return self._n_messages
+    def acted(self) -> bool:
+        """Whether a call was made so far."""
+        return bool(self._known)
 
     @property
     def n_steps(self) -> int:
@@ -145,8 +128,7 @@ class StepExtractor:
         InvalidDataError
             If one is not what it must be; `where` says which. What came before it is kept.
         """
-        flags, turns, known, seen, longest = self.flags, self._turns, self._known, self._seen, self.longest
-        message, number, diagnose = None, self._n_messages, self.diagnose
+        flags, seen, number, message = self.flags, self._seen, self.n_messages, None
         if flags:
             flags[-1] &= ~UNCHANGED  # the turn is not over: more answers may come
         try:
@@ -156,35 +138,17 @@ class StepExtractor:
                     text = message["content"]
                     if text.__class__ is not str:
                         text = text_of(text)
-                    if len(text) > longest:
-                        raise _too_long(text, longest)
+                    self._check_length(text)
                     if message.get("tool_call_id", _NOTHING) not in self._open:
                         _check_answer(message, self._open)
-                    if diagnose and (reports_error(text) or (len(message) > _PLAIN_KEYS and _is_flagged(message))):
+                    if self.diagnose and (reports_error(text) or _is_flagged(message)):
                         flags[-1] |= ERROR
                     seen = text if seen is _NOTHING else (seen, text)
                 elif role == "assistant":
                     if seen is not _NOTHING and seen == self._before:
                         flags[-1] |= UNCHANGED
                     self._before, seen = seen, _NOTHING
-                    calls = message.get("tool_calls")
-                    if not calls or len(calls) > 1 or len(message) > _PLAIN_KEYS:
-                        self._turn(message, calls)
-                        continue
-                    # One call and nothing beside it: most turns are such, and this is the shortest way.
-                    text, call = message.get("content"), calls[0]
-                    if text.__class__ is not str:
-                        text = text_of(text)
-                    if len(text) > longest:
-                        raise _too_long(text, longest)
-                    function, before = call["function"], len(self._meanings)
-                    name, written = function["name"], function.get("arguments")
-                    if written.__class__ is not str:
-                        written = _written(written)
-                    made = known.get((name, written)) or self._number(name, written)
-                    self._open = (call.get("id"),)
-                    turns.append(made)
-                    flags.append(0 if made > before else _flag((made,), before, turns))
+                    self._turn(message)
                 else:
                     self._said(message, role)
         except InvalidDataError as error:
@@ -192,21 +156,18 @@ class StepExtractor:
         except (KeyError, TypeError, AttributeError, IndexError, RecursionError):
             raise _placed(_wrong_message(message), number) from None
         finally:
-            self._seen, self._n_messages = seen, number + (message is not None)
+            self._seen, self.n_messages = seen, number + (message is not None)
         if seen is not _NOTHING and seen == self._before:
             flags[-1] |= UNCHANGED
 
-    def _turn(self, message: Message, calls: Any) -> None:  # noqa: ANN401  checked as it is read
-        """Take a turn of the assistant that is not the simplest."""
-        text, flag, step = text_of(message.get("content")), 0, len(self.flags)
-        if len(text) > self.longest:
-            raise _too_long(text, self.longest)
+    def _turn(self, message: Message) -> None:
+        """Take a turn of the assistant."""
+        text, calls, step = text_of(message.get("content")), message.get("tool_calls"), len(self.flags)
+        self._check_length(text)
         if not calls and message.get("function_call"):
             calls = [{"function": message["function_call"]}]
-        if (not calls and not text.strip()) or message.get("finish_reason") == "length":
-            flag = IDLE
-        nll = mean_nll(message.get("logprobs"))
-        if nll is not None:
+        flag = IDLE if (not calls and not text.strip()) or message.get("finish_reason") == "length" else 0
+        if "logprobs" in message and (nll := mean_nll(message["logprobs"])) is not None:
             self.nll[step] = nll
         if "usage" in message or "cost" in message or "seconds" in message:
             self.spent[step] = message
@@ -216,58 +177,37 @@ class StepExtractor:
             made.append(self._known.get((name, written)) or self._number(name, written))
         self._open = [call.get("id") for call in calls or ()]
         self._turns.append(made[0] if len(made) == 1 else frozenset(made) or None)
-        self.flags.append(flag | _flag(made, before, self._turns))
+        if any(number < 0 for number in made):
+            flag |= MALFORMED
+        if any(-before <= number <= before for number in made):
+            flag |= REPEATED | (CYCLE if _is_cycle(self._turns) else 0)
+        self.flags.append(flag)
 
     def _number(self, name: Any, written: str) -> int:  # noqa: ANN401  checked here
         """Number a call that was not written before, as those that mean the same; negatively if it is malformed."""
-        meanings = self._meanings
-        if not self.diagnose:
-            _check_call_name(name)
-            return 1
-        try:
-            arguments, end = _decode(written)
-            if end != len(written):
-                arguments = _decoded(written)
-        except (ValueError, RecursionError):
-            arguments = _decoded(written)
-        if name.__class__ is not str or not name:
-            _check_call_name(name)
-        if arguments.__class__ is dict and (self.tools is None or name in self.tools):
-            try:
-                meaning: Any = (name, frozenset(arguments.items()))
-            except TypeError:  # something nested
-                meaning = (name, _canonical(arguments))
-            if meaning in meanings and meaning[1].__class__ is not str and not self._is_same(meaning, arguments):
-                meaning = (name, _canonical(arguments))
-            number = meanings.setdefault(meaning, len(meanings) + 1)
+        if not isinstance(name, str) or not name:
+            raise InvalidDataError("the name of a tool", field="name of a call", value=name)
+        arguments = _decoded(written) if self.diagnose else {}
+        if isinstance(arguments, dict) and (self.tools is None or name in self.tools):
+            number = self._meanings.setdefault((name, _canonical(arguments)), len(self._meanings) + 1)
         else:
-            number = meanings.setdefault((name, written), -len(meanings) - 1)
+            number = self._meanings.setdefault((name, written), -len(self._meanings) - 1)
         self._known[name, written] = number
         return number
 
-    def _is_same(self, meaning: Any, arguments: object) -> bool:  # noqa: ANN401  a key
-        """Return whether the first call of a meaning was the same as JSON, in which 1 is not true as in Python."""
-        number = self._meanings[meaning]
-        first = next(written for (_, written), known in self._known.items() if known == number)
-        return _canonical(json.loads(first)) == _canonical(arguments)
+    def _check_length(self, text: str) -> None:
+        if len(text) > self.longest:
+            expected = f"at most {self.longest:,} (was a file logged in place of a message?)"
+            raise InvalidDataError(expected, field="number of characters", value=len(text))
 
     def _said(self, message: Message, role: object) -> None:
         """Take a message of neither the assistant nor a tool."""
         if role not in ROLES:
             raise InvalidDataError(_ONE_OF_ROLES, field="role", value=role)
         text = text_of(message.get("content"))
-        if len(text) > self.longest:
-            raise _too_long(text, self.longest)
+        self._check_length(text)
         if not self.flags:
             self.prompt_length += len(text)
-
-
-def _flag(made: Sequence[int], before: int, turns: list[Any]) -> int:
-    """Return the flags of the calls of a turn, before which so many distinct ones were made."""
-    flag = MALFORMED if any(number < 0 for number in made) else 0
-    if any(-before <= number <= before for number in made):
-        flag |= REPEATED | (CYCLE if _is_cycle(turns) else 0)
-    return flag
 
 
 def _written(arguments: object) -> str:
@@ -277,12 +217,9 @@ def _written(arguments: object) -> str:
 
 
 def _decoded(written: str) -> object:
-    """Parse arguments that are not plain JSON: {} for none at all, None if they are malformed."""
-    text = written.strip()
-    if not text:
-        return {}
+    """Parse arguments: {} for none at all, None if they are malformed."""
     try:
-        return json.loads(text)
+        return json.loads(written) if written.strip() else {}
     except (ValueError, RecursionError):
         return None
 
@@ -302,11 +239,6 @@ def _is_flagged(message: Message) -> bool:
     return bool(message.get("is_error") or message.get("error") or message.get("status") in ("error", "failed"))
 
 
-def _too_long(text: str, longest: int) -> InvalidDataError:
-    expected = f"at most {longest:,} (was a file logged in place of a message?)"
-    return InvalidDataError(expected, field="number of characters", value=len(text))
-
-
 def _check_answer(message: Message, calls: Sequence[object]) -> None:
     """Refuse a tool's answer that belongs to no call of the turn before it."""
     if not calls:
@@ -316,11 +248,6 @@ def _check_answer(message: Message, calls: Sequence[object]) -> None:
     if identity is not None and identity not in calls:
         expected = f"the id of a call of the turn before: {', '.join(map(repr, calls))}"
         raise InvalidDataError(expected, field="tool_call_id", value=identity)
-
-
-def _check_call_name(name: object) -> None:
-    if not isinstance(name, str) or not name:
-        raise InvalidDataError("the name of a tool", field="name of a call", value=name)
 
 
 def _wrong_message(message: object) -> InvalidDataError:

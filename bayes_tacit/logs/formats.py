@@ -34,16 +34,108 @@ def _mapping(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-# The generic format: one rollout a line.
+# The generic format: one rollout a line. People call its keys in several ways; the first that is there counts. Records
+# may also be in a list, or in lists in an object.
+
+_NAMES: Mapping[str, tuple[str, ...]] = {
+    "task": ("task", "task_id", "instance_id", "question_id", "problem_id", "id", "name"),
+    "messages": ("messages", "conversation", "conversations", "trajectory", "history", "turns"),
+    "success": ("success", "resolved", "solved", "passed", "correct", "is_correct", "is_success"),
+    "score": ("score", "reward", "reward_info"),
+    "model": ("model", "model_name"),
+    "trial": ("trial", "trial_id", "attempt"),
+}
+_ROLES = {"human": "user", "gpt": "assistant", "ai": "assistant", "bot": "assistant", "model": "assistant"}
+_MARKS = ("trajectory_format", "traj", "epoch", "format", "turn_history")  # of other formats
 
 
-def is_generic(content: object) -> bool:
+def is_plain(content: object) -> bool:
     """Return whether a document is a rollout as it is, by its task and its messages."""
-    return isinstance(content, dict) and "messages" in content and "task" in content
+    return (
+        isinstance(content, dict)
+        and {"task", "messages"} <= content.keys()
+        and ("success" in content or "score" in content)
+    )
+
+
+def _is_generic(content: object) -> bool:
+    return next(_records(content), None) is not None
+
+
+def _records(content: object) -> Iterator[Mapping[str, Any]]:
+    """Yield the rollouts in a document: itself, or those in a list or in lists of it."""
+    if isinstance(content, list):
+        for one in content:
+            yield from _records(one)
+    elif isinstance(content, dict):
+        if any(name in content for name in _MARKS) or _is_atif(content) or _is_swe_agent(content):
+            return
+        if _key(content, "task") and ("steps" in content or _key(content, "messages")):
+            yield content
+            return
+        for inner in content.values():
+            if isinstance(inner, list) and inner and isinstance(inner[0], list | dict):
+                yield from _records(inner)
+
+
+def _key(content: Mapping[str, Any], kind: str) -> str | None:
+    """Return what a record calls something, None if it has no such thing; messages have a role."""
+    for name in _NAMES[kind]:
+        value = content.get(name)
+        if kind != "messages" or name == kind:
+            if name in content and (value is not None or name == kind):
+                return name
+        elif isinstance(value, list) and value and isinstance(value[0], dict) and {"role", "from"} & value[0].keys():
+            return name
+    return None
+
+
+def missing_of(content: object) -> str:
+    """Return what a document lacks to be a rollout."""
+    if not isinstance(content, dict):
+        return f"{type(content).__name__} {str(content)[:40]!r}"
+    lacking = [kind for kind in ("task", "messages") if _key(content, kind) is None]
+    told = [f"{kind} (or {', '.join(_NAMES[kind][1:])})" for kind in lacking] or ["a known shape"]
+    return f"an object with the keys {', '.join(map(str, content))[:80]}; it has no {' and no '.join(told)}"
 
 
 def _generic(document: Document) -> Iterator[Found]:
-    yield "", document.content
+    if is_plain(document.content):
+        yield "", document.content
+        return
+    found = list(_records(document.content))
+    for number, record in enumerate(found):
+        rollout = dict(record)
+        for kind in _NAMES:
+            rollout[kind] = rollout.pop(_key(record, kind) or kind, None)
+        if isinstance(rollout["score"], Mapping):
+            rollout["score"] = rollout["score"].get("reward")
+        if isinstance(rollout["score"], bool) and rollout["success"] is None:
+            rollout["success"], rollout["score"] = rollout["score"], None
+        if isinstance(rollout["messages"], list):
+            rollout["messages"] = [_generic_message(one) for one in rollout["messages"]]
+        yield f"record {number}" if len(found) > 1 else "", rollout
+
+
+def _generic_message(message: Any) -> Any:  # noqa: ANN401  checked later
+    """Return a message with `role`, `content` and calls as OpenAI has them, where it says these in another way."""
+    if not isinstance(message, dict):
+        return message
+    found = dict(message)
+    if "role" not in found and "from" in found:
+        found |= {"role": found.pop("from"), "content": found.pop("value", None)}
+    role = found.get("role")
+    found["role"] = _ROLES.get(role, role) if isinstance(role, str) else role
+    if isinstance(found.get("tool_calls"), list):
+        found["tool_calls"] = [
+            called(one["name"], one.get("arguments", one.get("args")), str(one.get("id")))
+            if isinstance(one, dict) and "function" not in one and "name" in one
+            else one
+            for one in found["tool_calls"]
+        ]
+    if role == "tool" and "tool_call_id" not in found and "id" in found:
+        found["tool_call_id"] = found["id"]
+    return found
 
 
 # InterCode's results: one JSON object, a record for each task with its turns of action, observation and reward. The
@@ -558,7 +650,7 @@ def left_out_of_gateway(path: Path) -> tuple[str, ...]:
 FORMATS: dict[str, ImportFormat] = {
     one.name: one
     for one in (
-        ImportFormat("openai", "*.jsonl", is_generic, _generic),
+        ImportFormat("openai", "*.json*", _is_generic, _generic),
         ImportFormat("intercode", "*.json", _is_intercode, _intercode),
         ImportFormat("tau-bench", "*.json", _is_tau_bench, _tau_bench),
         ImportFormat("atif", "trajectory*.json", _is_atif, _atif),

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
+import shutil
 import tempfile
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
@@ -21,7 +23,7 @@ from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileErr
 from bayes_tacit.files import as_path, atomic_path, parse_json, regular_file
 from bayes_tacit.logs.documents import LINES, Document, ImportFormat, Progress, lines_of, read_table
 from bayes_tacit.logs.extractor import FLAGS, LONGEST_MESSAGE, UNCERTAINTY
-from bayes_tacit.logs.formats import FORMATS, is_generic, left_out_of_gateway
+from bayes_tacit.logs.formats import FORMATS, is_plain, left_out_of_gateway, missing_of
 from bayes_tacit.logs.pairing import (
     CHEAP,
     OWN_NAMES,
@@ -70,7 +72,11 @@ def import_logs(
     tasks: str | os.PathLike[str] | None = None,
     cheap_results: str | os.PathLike[str] | None = None,
     strong_results: str | os.PathLike[str] | None = None,
+    cheap_model: str | None = None,
+    strong_model: str | None = None,
     diagnostics: Sequence[str] | None = None,
+    signals: Sequence[str] = (),
+    action: str | None = None,
     longest: int = LONGEST_MESSAGE,
     words: bool = True,
     reader: Reader | None = None,
@@ -90,7 +96,8 @@ def import_logs(
     Parameters
     ----------
     cheap, strong
-        A file, or a folder of files. Without Strong's, both are in the first: a gateway's log has sessions of either.
+        A file, or a folder of files. Without Strong's, both are in the first: a gateway's log has sessions of either,
+        and `cheap_model` and `strong_model` say whose rollouts are whose in any other.
     out
         The episodes: `.jsonl`, written line by line; for `.parquet`, `.nc` and `.zarr` they have to fit in memory.
     format
@@ -107,8 +114,16 @@ def import_logs(
     cheap_results, strong_results
         Outcomes by task, for logs that do not have them: a CSV with `task` and `success` (true or false, 1 or 0), or a
         report of SWE-bench (JSON with `resolved_ids`).
+    cheap_model, strong_model
+        Only rollouts of this `model`, in a log of several.
     diagnostics
         Those to keep; by default all that the logs give.
+    signals
+        Own diagnostics beside them: keys that each turn of Cheap's has beside its content, with a number >= 0; or
+        functions as `module:name`, which get the messages up to the end of a step and return such a number.
+    action
+        A regular expression for how a text-only agent writes its actions (its group `action`, or else its first group
+        or all of it), where tags, "Action:" and fences are not what it uses.
     longest
         Most characters of one message.
     words
@@ -147,11 +162,11 @@ def import_logs(
     validate.choice("trials", trials, ("refuse", "number"))
     validate.choice("unpaired", unpaired, get_args(UnpairedLogs))
     validate.whole("workers", workers, 1, 1000)  # more is a slip of the pen
-    reading = Reading(validate.number("threshold", threshold), validate.whole("longest", longest, 1))
-    for name in diagnostics or ():
+    threshold, longest = validate.number("threshold", threshold), validate.whole("longest", longest, 1)
+    reading = Reading(threshold, longest, signals=tuple(signals), action=action)
+    _check_signals(reading)
+    for name in validate.names("diagnostics", list(diagnostics or ())):
         validate.choice("diagnostics", name, (*FLAGS, UNCERTAINTY, *(READ if words else ())))
-    if diagnostics is not None:
-        validate.names("diagnostics", list(diagnostics))
     columns = {} if tasks is None else _read_columns(as_path(tasks))
     if group is not None:
         validate.choice("group", group, tuple(next(iter(columns.values()), {})))
@@ -162,15 +177,15 @@ def import_logs(
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bayes-tacit-")))
         store = stack.enter_context(closing(Store(folder / "rollouts.sqlite")))
         pool = cache(lambda: stack.enter_context(tied_pool(workers)))
-        logs = (as_path(cheap), as_path(cheap if strong is None else strong))
+        logs, models = (as_path(cheap), as_path(cheap if strong is None else strong)), (cheap_model, strong_model)
         for side, log in zip((CHEAP, STRONG), logs, strict=True):
-            read = _progress_of(progress, SIDES[side])
+            read = None if progress is None else partial(progress, SIDES[side])
             used, rollouts = found_rollouts(log, format, read, skip=skip_broken)
             # Where something is wrong, the log is closed at once, and not whenever the error is forgotten.
             stack.enter_context(closing(rollouts))  # type: ignore[type-var]
-            if strong is None and used != _GATEWAY:
-                raise InvalidDataError("Strong's log too: only a gateway's log has both", field="strong", value=None)
-            how = replace(reading, diagnose=side == CHEAP, words=words and side == CHEAP)
+            if strong is None and used != _GATEWAY and None in models:
+                raise _one_log(log, format)
+            how = replace(reading, diagnose=side == CHEAP, words=words and side == CHEAP, model=models[side])
             if prices is not None:
                 how = replace(how, price=prices[side])
             if results[side] is None and workers > 1 and _can_be_shared(log, used):
@@ -185,24 +200,45 @@ def import_logs(
         found: Words | None = None
         if words:
             notes, found = learn_words(store, plan, group, seed) if reader is None else ([], Words(reader, {}))
+        lines = folder / "episodes.jsonl"
+        with lines.open("w", encoding="utf-8", newline="\n") as file:
+            tally = write_episodes(store, plan, file, found)
         if target.suffix.lower() == ".jsonl":
-            with atomic_path(target) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as file:
-                tally = write_episodes(store, plan, file, found)
+            with atomic_path(target) as temporary:
+                shutil.copyfile(lines, temporary)
         else:
-            lines = folder / "episodes.jsonl"
-            with lines.open("w", encoding="utf-8", newline="\n") as file:
-                tally = write_episodes(store, plan, file, found)
             _episodes(lines).write(target)
         if broken:
             few = "; ".join(broken[:3]) + ("; ..." if len(broken) > 3 else "")
             notes.append(f"{len(broken)} broken records were skipped: {few}")
-        notes += [
-            note
-            for log, used in dict(zip(logs, formats, strict=True)).items()
-            if used == _GATEWAY
-            for note in left_out_of_gateway(log)
-        ]
+        for log, used in dict(zip(logs, formats, strict=True)).items():
+            notes += left_out_of_gateway(log) if used == _GATEWAY else ()
         return ImportReport.of(store, plan, tally, formats, notes)
+
+
+def _check_signals(reading: Reading) -> None:
+    """Refuse signals whose names are taken or that cannot be imported, and a pattern that is none."""
+    names = [name.rpartition(":")[2] for name in reading.signals]
+    _check_names(validate.names("--signal", names), "--signal", "--signal")
+    for name in reading.signals:
+        if ":" in name:
+            validate.imported("--signal", name)
+    try:
+        _ = reading.pattern
+    except re.error as error:
+        expected = f"a regular expression ({error})"
+        raise InvalidDataError(expected, field="--action", value=reading.action) from None
+
+
+def _one_log(log: Path, form: str) -> InvalidDataError:
+    """Say what is missing where Strong's log is: the log itself, or whose rollouts are whose."""
+    models = Counter(str(rollout.get("model")) for _, rollout in read_rollouts(log, form)[1])
+    known = ", ".join(f"{name!r} ({count})" for name, count in models.most_common(5))
+    if len(models) > 1:
+        expected = f"--cheap-model and --strong-model: the log has rollouts of {known}"
+    else:
+        expected = "Strong's log too: only a gateway's log, or one of several models, has both"
+    return InvalidDataError(expected, field="strong", value=None)
 
 
 def episodes_from_logs(
@@ -219,10 +255,6 @@ def _episodes(file: Path) -> Episodes:
     from bayes_tacit.data.episodes import Episodes
 
     return Episodes.read(file)
-
-
-def _progress_of(progress: Callable[[str, int], None] | None, side: str) -> Progress | None:
-    return None if progress is None else lambda size: progress(side, size)
 
 
 # A log in any format, one rollout after the other.
@@ -246,14 +278,15 @@ def read_rollouts(
     progress
         Called with the bytes that were read since the last call.
     """
+
+    def sound(found: Iterator[tuple[str, Rollout | TacitError]]) -> Iterator[tuple[str, Rollout]]:
+        for place, rollout in found:
+            if isinstance(rollout, TacitError):
+                raise rollout
+            yield place, rollout
+
     used, found = found_rollouts(path, format, progress)
-    return used, (_sound(place, rollout) for place, rollout in found)
-
-
-def _sound(place: str, rollout: Rollout | TacitError) -> tuple[str, Rollout]:
-    if isinstance(rollout, TacitError):
-        raise rollout
-    return place, rollout
+    return used, sound(found)
 
 
 def found_rollouts(
@@ -290,14 +323,10 @@ def found_rollouts(
             if first is not None and one.recognizes(first.content):
                 return one.name, _rollouts(one, chain([first], found))
     if first is None:
-        seen = f"{path}: no log that is known in it"
-    elif isinstance(first.content, dict):
-        seen = f"{first.place}: an object with the keys {', '.join(map(str, first.content))[:80]}"
-    else:
-        seen = f"{first.place}: {type(first.content).__name__} {str(first.content)[:40]!r}"
+        raise FileFormatError(f"{path}: no log that is known in it; expected one of the formats {', '.join(FORMATS)}")
     raise FileFormatError(
-        f"{seen}; expected one of the formats {', '.join(FORMATS)}, such as an object with task, success and messages "
-        "on each line"
+        f"{first.place}: {missing_of(first.content)}; expected one of the formats {', '.join(FORMATS)}, such as an "
+        "object with task, success and messages on each line"
     )
 
 
@@ -329,12 +358,12 @@ def _rollouts(used: ImportFormat, found: Iterator[Document]) -> Iterator[tuple[s
 
 def _but(content: object, used: ImportFormat) -> str:
     """Return what a document is instead, as the end of a sentence."""
-    if used.name == _GENERIC and isinstance(content, dict):
-        return f"; {'messages' if 'task' in content else 'task'} is missing"
     if not isinstance(content, dict | list):
         return f"; it is {str(content)[:40]!r}, expected an object"
     other = next((one.name for one in FORMATS.values() if one.recognizes(content)), None)
-    return "" if other is None else f" as what came before, but {other}: expected one format in a log"
+    if other is not None:
+        return f" as what came before, but {other}: expected one format in a log"
+    return f"; {missing_of(content)}" if used.name == _GENERIC else ""
 
 
 def _at(error: InvalidDataError, where: str) -> InvalidDataError:
@@ -358,7 +387,7 @@ def _rows(
                 raise rollout
             broken.append(str(rollout))
             continue
-        if rollout.get("side", SIDES[side]) != SIDES[side]:
+        if rollout.get("side", SIDES[side]) != SIDES[side] or _is_others(rollout, reading):
             continue  # of a log that has rollouts of both
         found = rollout
         if results is not None:
@@ -374,6 +403,10 @@ def _rows(
             if broken is None:
                 raise told from None
             broken.append(str(told))
+
+
+def _is_others(rollout: Rollout, reading: Reading) -> bool:
+    return reading.model is not None and str(rollout.get("model")) != reading.model
 
 
 def _with_same_features(rows: Iterator[Placed]) -> Iterator[Placed]:
@@ -469,9 +502,10 @@ def rows_between(file: Path, start: int, stop: int, reading: Reading) -> tuple[i
                 if raw.isspace():
                     continue
                 content = json.loads(raw.decode())
-                if not is_generic(content):
+                if not is_plain(content):
                     return None
-                rows.append((row_of(content, reading), line))
+                if not _is_others(content, reading):
+                    rows.append((row_of(content, reading), line))
     except (TacitError, ValueError, RecursionError):
         return None
     return line, rows

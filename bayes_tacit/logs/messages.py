@@ -17,6 +17,7 @@ Message = Mapping[str, Any]
 CONTENT = "a text, null, or a list of parts such as {'type': 'text', 'text': ...}"
 """What is expected of a message's content."""
 
+_HINT = re.compile("rror|exit|xception|fa|code|no such|not found|denied")  # most answers hold none of these
 _WINDOW = 200  # characters at the start and at the end of an answer that are searched for an error
 _OPENING = re.compile(r"[^\w{]*(?:[\w.]*error\b|[\w.]*exception\b|traceback\b|fatal\b|failed\b|failure\b)")
 _ANYWHERE = re.compile(
@@ -114,25 +115,10 @@ def reports_error(text: str) -> bool:
     [True, False, True, False]
     """
     start = text.lower() if len(text) <= 2 * _WINDOW else text[:_WINDOW].lower()
-    if _hints(start) and (_OPENING.match(start) is not None or _complains(start)):
+    if _HINT.search(start) and (_OPENING.match(start) is not None or _complains(start)):
         return True
-    if len(text) <= 2 * _WINDOW:
-        return False
-    end = text[-_WINDOW:].lower()
-    return _hints(end) and _complains(end)
-
-
-def _hints(seen: str) -> bool:
-    """Return whether a pattern may match: most answers hold none of these, and this is many times faster."""
-    return (
-        "rror" in seen
-        or ("x" in seen and ("exit" in seen or "xception" in seen))
-        or "fa" in seen
-        or "code" in seen
-        or "no such" in seen
-        or "not found" in seen
-        or "denied" in seen
-    )
+    end = text[-_WINDOW:].lower() if len(text) > 2 * _WINDOW else ""
+    return _HINT.search(end) is not None and _complains(end)
 
 
 def _complains(seen: str) -> bool:
@@ -141,11 +127,18 @@ def _complains(seen: str) -> bool:
     return "{" in seen and _FIELD.search(seen) is not None
 
 
-def spelled_out(messages: Sequence[Message]) -> Sequence[Message]:
-    r"""Return a conversation with its calls as calls, where a client sends them back in words.
+def spelled_out(messages: Sequence[Message], action: re.Pattern[str] | None = None) -> Sequence[Message]:
+    r"""Return a conversation with its calls as calls, where a client sends them in words or as parts of the content.
 
     What agents without calls do is recognized where the turns that do it are answered by a user: text in tags such as
     <execute>, ReAct's "Action:", a fence. Where no call is in words, the very same list comes back.
+
+    Parameters
+    ----------
+    messages
+        The conversation.
+    action
+        How actions are written, in place of those ways: its group `action`, or else its first group or all of it.
 
     Examples
     --------
@@ -154,11 +147,14 @@ def spelled_out(messages: Sequence[Message]) -> Sequence[Message]:
     >>> found[0]["tool_calls"][0]["function"], found[1]["role"], found[1]["content"]
     ({'name': 'sql', 'arguments': '{"query": "x"}'}, 'tool', 'no')
     """
+    if not all(isinstance(message, Mapping) for message in messages):
+        return messages  # whoever reads the conversation says what is wrong with it
+    parts = [part for message in messages for part in _tool_parts(message)]
+    if parts:
+        return [one for message in messages for one in _without_parts(message)]
     plain = list(messages)
     calls: list[dict[str, Any]] = []
     found = False
-    if not all(isinstance(message, Mapping) for message in messages):
-        return messages  # whoever reads the conversation says what is wrong with it
     for place, message in enumerate(messages):
         role = message.get("role")
         if role == "assistant":
@@ -166,9 +162,8 @@ def spelled_out(messages: Sequence[Message]) -> Sequence[Message]:
                 return messages  # who makes calls as calls makes all of them so
             said = _text(message)
             calls = _calls_in_words(said)
-            if not calls and place + 1 < len(messages) and (action := _action(said)) is not None:
-                arguments = json.dumps({"text": action})
-                calls = [{"id": f"act-{place}", "function": {"name": "act", "arguments": arguments}}]
+            if not calls and place + 1 < len(messages) and (done := _action(said, action)) is not None:
+                calls = [{"id": f"act-{place}", "function": {"name": "act", "arguments": json.dumps({"text": done})}}]
             if calls:
                 found = True
                 plain[place] = {**message, "tool_calls": calls}
@@ -182,6 +177,33 @@ def spelled_out(messages: Sequence[Message]) -> Sequence[Message]:
     return plain if found else messages
 
 
+def _tool_parts(message: Message) -> list[Mapping[str, Any]]:
+    """Return the calls and answers that are parts of a content, as Anthropic's messages have them."""
+    content = message.get("content")
+    kinds = ("tool_use", "tool_result")
+    return [
+        part
+        for part in (content if isinstance(content, list) else ())
+        if isinstance(part, Mapping) and part.get("type") in kinds
+    ]
+
+
+def _without_parts(message: Message) -> list[Message]:
+    parts = _tool_parts(message)
+    if not parts:
+        return [message]
+    rest = {**message, "content": [part for part in message["content"] if part not in parts]}
+    if message.get("role") == "assistant":
+        functions = ((part.get("id"), {"name": part.get("name"), "arguments": part.get("input")}) for part in parts)
+        return [{**rest, "tool_calls": [{"id": identity, "function": function} for identity, function in functions]}]
+    answers: list[Message] = [
+        {"role": "tool", "tool_call_id": part.get("tool_use_id"), "content": part.get("content")}
+        | ({"is_error": True} if part.get("is_error") else {})
+        for part in parts
+    ]
+    return [*answers, rest] if rest["content"] else answers
+
+
 def _text(message: Message) -> str:
     try:
         return text_of(message.get("content"))
@@ -189,11 +211,14 @@ def _text(message: Message) -> str:
         return ""  # whoever reads the conversation says what is wrong with it
 
 
-def _action(text: str) -> str | None:
+def _action(text: str, pattern: re.Pattern[str] | None) -> str | None:
     """Return what a turn without calls does, as it is written; None if it only talks."""
-    hits = (pattern.search(text[:_LONGEST_CALLS]) for pattern in _ACTIONS)
+    hits = (one.search(text[:_LONGEST_CALLS]) for one in (_ACTIONS if pattern is None else (pattern,)))
     hit = next(filter(None, hits), None)
-    return None if hit is None else hit["action"].strip()
+    if hit is None:
+        return None
+    group = "action" if "action" in hit.re.groupindex else min(hit.re.groups, 1)
+    return (hit[group] or "").strip()
 
 
 def _calls_in_words(text: str) -> list[dict[str, Any]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import sqlite3
-from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,7 +17,7 @@ from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.logs import reader
 from bayes_tacit.logs.extractor import FLAGS, UNCERTAINTY
 from bayes_tacit.logs.reader import Reader, Script
-from bayes_tacit.logs.rollout import Row
+from bayes_tacit.logs.rollout import SPENT, Row
 
 CHEAP, STRONG = 0, 1
 SIDES = ("cheap", "strong")
@@ -26,25 +25,24 @@ SIDES = ("cheap", "strong")
 Columns = Mapping[str, Mapping[str, float | str]]
 """What a user's table says of each task: values by column, by task."""
 
-_SPENT = ("input_tokens", "cached_tokens", "written_tokens", "output_tokens", "cost", "seconds")
-_CARRIED = tuple(f"{side}_{name}" for name in ("score", *_SPENT) for side in SIDES)
-_STEPS = tuple(f"step_{name}" for name in _SPENT)
+_CARRIED = tuple(f"{side}_{name}" for name in ("score", *SPENT) for side in SIDES)
+_STEPS = tuple(f"step_{name}" for name in SPENT)
 OWN_NAMES = (
     *("prompt_length", "n_tools", "strong_steps", "task", "trial"),
     *(*_CARRIED, *_STEPS, *FLAGS, UNCERTAINTY),
     *(*reader.FEATURES, *reader.DIAGNOSTICS),
 )
-"""Names that the importer gives, and a user's columns cannot have."""
+"""Names that the importer gives, and a user's columns and signals cannot have."""
 
 _JOINED = "FROM pair LEFT JOIN cheap c ON c.id = pair.cheap LEFT JOIN strong s ON s.id = pair.strong"
 """Every row of `pair`; what was played by one side only has nothing of the other."""
-_WORDS = ("false", "true")
 
 UnpairedLogs = Literal["auto", "keep", "drop"]
 """What becomes of rollouts without a partner: kept if there are more of them than pairs, kept, or left out."""
 
 ENOUGH_PAIRS = 40
 """Pairs beside one-sided logs from which on nothing more is asked for: enough to see whether the two logs agree."""
+
 _json = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 
@@ -72,7 +70,7 @@ class Shape:
     least, mean, most
         Over all steps, or all episodes.
     episodes
-        Share of the episodes in which a diagnostic is ever above 0; None where it is not counted.
+        Share of the episodes in which a diagnostic is ever above 0; None for a feature.
     """
 
     name: str
@@ -100,17 +98,11 @@ class Store:
             self._connection.execute(f"CREATE TABLE {side} (id INTEGER PRIMARY KEY, {columns})")
 
     def add(self, side: int, rows: Iterable[tuple[Row, str]]) -> None:
-        """Put rollouts of one side in, in their order."""
+        """Put rollouts of one side in, in their order; what has names is kept as JSON."""
         columns = (*Row._fields, "place")
         statement = f"INSERT INTO {SIDES[side]} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
-        features = Row._fields.index("features")
-        values = (
-            (*row, place)
-            if row.features is None
-            else (*row[:features], json.dumps(row.features), *row[features + 1 :], place)
-            for row, place in rows
-        )
-        self._connection.executemany(statement, values)
+        plain = ([_json(value) if isinstance(value, Mapping) else value for value in (*row, at)] for row, at in rows)
+        self._connection.executemany(statement, plain)
         self._connection.commit()
 
     def pair(self, *, number_trials: bool, unpaired: UnpairedLogs = "auto") -> None:
@@ -139,25 +131,19 @@ class Store:
         )
         if number_trials:
             self._refuse_other_prompts()
-        pairs, single = (
-            self.value("SELECT count(*) FROM pair"),
-            self.unpaired(CHEAP).count + self.unpaired(STRONG).count,
-        )
-        if unpaired == "keep" or (unpaired == "auto" and single > pairs):
-            for side in SIDES:
-                ids = ("id", "NULL") if side == SIDES[CHEAP] else ("NULL", "id")
+        cheap, strong, pairs = self.unpaired(CHEAP), self.unpaired(STRONG), self.value("SELECT count(*) FROM pair")
+        if unpaired == "keep" or (unpaired == "auto" and cheap.count + strong.count > pairs):
+            for side, ids in zip(SIDES, ("id, NULL", "NULL, id"), strict=True):
                 self._connection.execute(
-                    f"INSERT INTO pair SELECT {ids[0]}, {ids[1]}, rank FROM ({ranked.format(side)}) "
+                    f"INSERT INTO pair SELECT {ids}, rank FROM ({ranked.format(side)}) "
                     f"WHERE id NOT IN (SELECT {side} FROM pair WHERE {side} IS NOT NULL) ORDER BY id"
                 )
         elif not pairs:
-            cheap, strong = self.unpaired(CHEAP), self.unpaired(STRONG)
-            raise InvalidDataError(
+            expected = (
                 f"tasks that are in both logs; Cheap has {cheap.count} such as {list(cheap.examples[:2])}, "
-                f"Strong {strong.count} such as {list(strong.examples[:2])}",
-                field="paired tasks",
-                value=0,
+                f"Strong {strong.count} such as {list(strong.examples[:2])}"
             )
+            raise InvalidDataError(expected, field="paired tasks", value=0)
 
     def _refuse_repeats(self, side: str, number_trials: bool) -> None:
         numbered = "AND trial IS NOT NULL" if number_trials else ""
@@ -197,6 +183,12 @@ class Store:
         """Return the rows of a query, one at a time."""
         return self._connection.execute(query)
 
+    def names(self, side: int, column: str) -> dict[str, int]:
+        """Return the names in a column of JSON, and how many paired rollouts have each."""
+        name = SIDES[side]
+        query = f"SELECT j.key, count(*) FROM pair JOIN {name} t ON t.id = pair.{name}, json_each(t.{column}) j"
+        return dict(self.rows(f"{query} GROUP BY j.key"))
+
     def unpaired(self, side: int) -> Unpaired:
         """Return what of a side has no partner."""
         name = SIDES[side]
@@ -222,8 +214,10 @@ class Plan:
     ----------
     flags
         The diagnostics that are 0 or 1.
-    uncertainty
-        Whether every Cheap step has one.
+    signals
+        The uncertainty, where every Cheap step has one, and own signals.
+    read
+        The diagnostics from words, where there is a reader.
     n_tools
         Whether the log says which tools were offered.
     carried, steps
@@ -232,12 +226,10 @@ class Plan:
         Whether a task has several episodes.
     columns
         The user's table.
-    read
-        The diagnostics from words, where there is a reader.
     """
 
     flags: tuple[str, ...]
-    uncertainty: bool
+    signals: tuple[str, ...]
     read: tuple[str, ...]
     n_tools: bool
     carried: tuple[str, ...]
@@ -248,50 +240,42 @@ class Plan:
     @classmethod
     def of(cls, store: Store, wanted: Sequence[str] | None, columns: Columns) -> Plan:
         """Look at what the paired rollouts have."""
-        known = {name: f"count({_column(name)})" for name in _CARRIED}
-        known |= {name: f"count(c.{name})" for name in (*_STEPS, "nll")}
-        known["n_tools"] = "count(coalesce(c.n_tools, s.n_tools))"
-        (counts,) = store.rows(
-            f"SELECT count(*), count(pair.cheap), max(pair.rank), {', '.join(known.values())} {_JOINED}"
+        ((total, played, trials, n_tools),) = store.rows(
+            "SELECT count(*), count(pair.cheap), max(pair.rank), count(coalesce(c.n_tools, s.n_tools)) " + _JOINED
         )
-        total, played, trials, *found = counts
-        have = dict(zip(known, found, strict=True))
-        names = (*FLAGS, UNCERTAINTY) if wanted is None else tuple(wanted)
+        carried = {f"{side}_{name}" for at, side in enumerate(SIDES) for name in store.names(at, "carried")}
+        steps, signals = store.names(CHEAP, "steps"), store.names(CHEAP, "signals")
         return cls(
-            flags=tuple(name for name in FLAGS if name in names),
-            uncertainty=UNCERTAINTY in names and have["nll"] == played,
+            flags=tuple(name for name in FLAGS if wanted is None or name in wanted),
+            signals=tuple(
+                name
+                for name, count in sorted(signals.items(), key=lambda one: one[0] != UNCERTAINTY)
+                if count == played and (wanted is None or name in wanted or name != UNCERTAINTY)
+            ),
             read=tuple(name for name in reader.DIAGNOSTICS if wanted is None or name in wanted),
-            n_tools=have["n_tools"] == total,
-            carried=tuple(name for name in _CARRIED if have[name]),
-            steps=tuple(name for name in _STEPS if have[name]),
+            n_tools=n_tools == total,
+            carried=tuple(name for name in _CARRIED if name in carried),
+            steps=tuple(name for name in _STEPS if name in steps),
             trials=(trials or 1) > 1,
             columns=columns,
         )
 
 
-def _column(carried: str) -> str:
-    """Return the column of the query that a carried variable is: cheap_score is c.score."""
-    side, name = carried.split("_", 1)
-    return f"{side[0]}.{name}"
-
-
 @dataclass
 class Range:
-    """The least, the mean and the greatest of some numbers, as they go by."""
+    """The least, the mean and the greatest of some numbers, as they go by, and how many lots are ever above 0."""
 
     least: float = math.inf
     most: float = -math.inf
     total: float = 0.0
     count: int = 0
+    ever: int = 0
 
     def add(self, values: Sequence[float]) -> None:
         """Take some more."""
         self.least, self.most = min(self.least, *values), max(self.most, *values)
         self.total, self.count = self.total + math.fsum(values), self.count + len(values)
-
-    def shape(self, name: str) -> Shape:
-        """Return them as part of the report."""
-        return Shape(name, self.least, self.total / self.count if self.count else math.nan, self.most)
+        self.ever += max(values) > 0
 
 
 @dataclass
@@ -299,28 +283,10 @@ class Tally:
     """What is counted while episodes are written."""
 
     outcomes: Counter[str] = field(default_factory=Counter)
-    flags: Counter[int] = field(default_factory=Counter)
-    episodes_with: Counter[int] = field(default_factory=Counter)
-    uncertainty: Range = field(default_factory=Range)
-    read: dict[str, Range] = field(default_factory=lambda: defaultdict(Range))
+    diagnostics: dict[str, Range] = field(default_factory=lambda: defaultdict(Range))
     features: dict[str, Range] = field(default_factory=lambda: defaultdict(Range))
     cheap_steps: int = 0
     strong_steps: int = 0
-
-    def add(
-        self, cheap: int | None, strong: int | None, flags: bytes, strong_steps: int, features: Mapping[str, float]
-    ) -> None:
-        """Count an episode."""
-        self.outcomes["".join("-" if each is None else str(each) for each in (cheap, strong))] += 1
-        self.cheap_steps += len(flags)
-        self.strong_steps += strong_steps
-        self.flags.update(flags)
-        present = 0
-        for flag in set(flags):
-            present |= flag
-        self.episodes_with[present] += 1
-        for name, value in features.items():
-            self.features[name].add((value,))
 
 
 @dataclass(frozen=True)
@@ -382,45 +348,37 @@ def write_episodes(store: Store, plan: Plan, file: TextIO, words: Words | None =
     tally = Tally()
     if words is not None:
         file.write(json.dumps({reader.READER: words.reader.to_dict()}) + "\n")
-    bits = [(FLAGS.index(name), json.dumps(name)) for name in plan.flags]
-    # The flags of a step as members of a JSON object, for each value that the byte can have.
-    members = [", ".join([f"{name}: {mask >> bit & 1}" for bit, name in bits]) for mask in range(1 << len(FLAGS))]
-    separator = ", " if bits else ""
-    n_carried = len(plan.carried)
-    more_columns = "".join(f", {name}" for name in (*map(_column, plan.carried), *(f"c.{name}" for name in plan.steps)))
     query = (
         "SELECT coalesce(c.task, s.task), pair.rank, c.success, s.success, coalesce(c.flags, x''), length(s.flags), "
-        "c.nll, coalesce(c.prompt_length, s.prompt_length), coalesce(c.n_tools, s.n_tools), "
-        f"coalesce(c.features, s.features), coalesce(c.place, s.place), pair.rowid, c.words {more_columns} {_JOINED} "
+        "coalesce(c.prompt_length, s.prompt_length), coalesce(c.n_tools, s.n_tools), coalesce(c.features, s.features), "
+        f"coalesce(c.place, s.place), pair.rowid, c.words, c.carried, s.carried, c.signals, c.steps {_JOINED} "
         "ORDER BY pair.rowid"
     )
     names: set[str] = set()
     for row in store.rows(query):
-        task, rank, cheap, strong, flags, strong_steps, nll, length, n_tools, logged, place, pair, script, *more = row
-        features: dict[str, float] = {"prompt_length": length}
-        if plan.n_tools:
-            features["n_tools"] = n_tools
-        if logged is not None:
-            features |= json.loads(logged)
+        task, rank, cheap, strong, flags, strong_steps, length, n_tools, *texts = row
+        features: dict[str, float] = {"prompt_length": length} | ({"n_tools": n_tools} if plan.n_tools else {})
+        logged, place, pair, script, *known = texts
+        features |= json.loads(logged or "{}")
+        carried, other, signals, by_step = (json.loads(text or "{}") for text in known)
         extra: dict[str, Any] = {"strong_steps": strong_steps}
-        if plan.columns:
-            if task not in plan.columns:
-                expected = "a row of that task in the table of --tasks"
-                raise InvalidDataError(expected, episode=task, field="task", value=task, where=place)
-            for name, value in plan.columns[task].items():
-                if isinstance(value, str):
-                    extra[name] = value
-                else:
-                    features[name] = value
-        read: list[dict[str, float]] = []
+        if plan.columns and task not in plan.columns:
+            expected = "a row of that task in the table of --tasks"
+            raise InvalidDataError(expected, episode=task, field="task", value=task, where=place)
+        for name, value in plan.columns.get(task, {}).items():
+            (extra if isinstance(value, str) else features)[name] = value  # type: ignore[assignment]
+        columns = {name: [mask >> FLAGS.index(name) & 1 for mask in flags] for name in plan.flags}
+        columns |= {name: signals[name] for name in plan.signals if flags}
         if words is not None:
             odds = words.odds(pair, script)
             features |= zip(reader.FEATURES, odds[0].round(6).tolist(), strict=True)
-            seen = reader.diagnostics_of(odds[:-1], odds[1:]).round(6).tolist()
-            read = [{name: values[reader.DIAGNOSTICS.index(name)] for name in plan.read} for values in seen]
-            for name in plan.read:
-                tally.read[name].add([values[name] for values in read])
-        extra |= zip(plan.carried, more[:n_carried], strict=True)
+            seen = reader.diagnostics_of(odds[:-1], odds[1:]).round(6).T.tolist()
+            columns |= {
+                name: values for name, values in zip(reader.DIAGNOSTICS, seen, strict=True) if name in plan.read
+            }
+        spent = {f"cheap_{name}": value for name, value in carried.items()}
+        spent |= {f"strong_{name}": value for name, value in other.items()}
+        extra |= {name: spent.get(name) for name in plan.carried}
         episode = task
         if plan.trials:
             episode, extra["task"], extra["trial"] = f"{task}#{rank}", task, rank
@@ -428,45 +386,26 @@ def write_episodes(store: Store, plan: Plan, file: TextIO, words: Words | None =
         if set(features) != names:
             expected = f"{sorted(names)}, as the first task has; one of one side only needs them in its own log"
             raise InvalidDataError(expected, episode=task, field="features", value=sorted(features), where=place)
-        tally.add(cheap, strong, flags, strong_steps or 0, features)
-        if plan.uncertainty and nll is not None:
-            values = array("d", nll)
-            tally.uncertainty.add(values)
-            pairs = zip(flags, values, strict=True)
-            steps = [f'{{{members[flag]}{separator}"{UNCERTAINTY}": {value!r}}}' for flag, value in pairs]
-        else:
-            steps = [f"{{{members[flag]}}}" for flag in flags]
-        if read and plan.read:
-            steps = [
-                f"{step[:-1]}{', ' if len(step) > 2 else ''}{_members(values)}}}"
-                for step, values in zip(steps, read, strict=True)
-            ]
         if plan.steps:
-            extra["steps"] = _by_step(plan.steps, more[n_carried:], len(flags))
-        file.write(
-            f'{{"episode": {_json(episode)}, "features": {{{_members(features)}}}, '
-            f'"cheap_success": {_word(cheap)}, "strong_success": {_word(strong)}, '
-            f'"diagnostics": [{", ".join(steps)}], {_members(extra)}}}\n'
-        )
+            values = ([None] * len(flags) if name not in by_step else by_step[name] for name in plan.steps)
+            extra["steps"] = [dict(zip(plan.steps, step, strict=True)) for step in zip(*values, strict=True)]
+        steps = [dict(zip(columns, step, strict=True)) for step in zip(*columns.values(), strict=True)]
+        record = {
+            "episode": episode,
+            "features": features,
+            "cheap_success": None if cheap is None else bool(cheap),
+            "strong_success": None if strong is None else bool(strong),
+            "diagnostics": steps or [{} for _ in flags],
+        }
+        file.write(_json(record | extra) + "\n")
+        tally.outcomes["".join("-" if each is None else str(each) for each in (cheap, strong))] += 1
+        tally.cheap_steps += len(flags)
+        tally.strong_steps += strong_steps or 0
+        for name, value in features.items():
+            tally.features[name].add((value,))
+        for name, column in columns.items() if flags else ():
+            tally.diagnostics[name].add(column)
     return tally
-
-
-def _word(success: int | None) -> str:
-    return "null" if success is None else _WORDS[success]
-
-
-def _members(values: Mapping[str, Any]) -> str:
-    """Write the members of a JSON object; a lone whole number, the most common case, without the encoder."""
-    if len(values) == 1:
-        ((name, value),) = values.items()
-        if value.__class__ is int:
-            return f'"{name}": {value}'  # the name is one of ours
-    return _json(values)[1:-1]
-
-
-def _by_step(names: Sequence[str], blobs: Sequence[bytes | None], n_steps: int) -> list[dict[str, float | None]]:
-    columns = [[None] * n_steps if blob is None else array("d", blob).tolist() for blob in blobs]
-    return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -512,22 +451,21 @@ class ImportReport:
     @classmethod
     def of(cls, store: Store, plan: Plan, tally: Tally, formats: Sequence[str], notes: Sequence[str]) -> ImportReport:
         """Put together what was counted."""
-        n = sum(tally.outcomes.values())
         played, answered = (sum(count for ab, count in tally.outcomes.items() if ab[at] != "-") for at in (0, 1))
         shown = ["00", "01", "10", "11", *(ab for ab in ("0-", "1-", "-0", "-1") if tally.outcomes[ab])]
         columns = next(iter(plan.columns.values()), {})
         texts = (name for name, value in columns.items() if isinstance(value, str))
-        diagnostics = [_shape_of_flag(name, tally, played) for name in plan.flags] if played else []
-        if plan.uncertainty:
-            diagnostics.append(tally.uncertainty.shape(UNCERTAINTY))
-        diagnostics += [seen.shape(name) for name, seen in tally.read.items()]
+
+        def shape(name: str, seen: Range, share: float | None = None) -> Shape:
+            return Shape(name, seen.least, seen.total / seen.count, seen.most, share)
+
         report = cls(
-            episodes=n,
+            episodes=sum(tally.outcomes.values()),
             outcomes={outcome: tally.outcomes[outcome] for outcome in shown},
             unpaired_cheap=store.unpaired(CHEAP),
             unpaired_strong=store.unpaired(STRONG),
-            diagnostics=tuple(diagnostics),
-            features=tuple(seen.shape(name) for name, seen in tally.features.items()),
+            diagnostics=tuple(shape(name, seen, seen.ever / played) for name, seen in tally.diagnostics.items()),
+            features=tuple(shape(name, seen) for name, seen in tally.features.items()),
             carried=("strong_steps", *(("task", "trial") if plan.trials else ()), *texts, *plan.carried, *plan.steps),
             trials=plan.trials,
             cheap_steps=tally.cheap_steps / max(played, 1),
@@ -536,17 +474,26 @@ class ImportReport:
             models=Sides(store.models(CHEAP), store.models(STRONG)),
             notes=(),
         )
-        without = store.value("SELECT count(*) FROM pair JOIN cheap c ON c.id = pair.cheap WHERE c.nll IS NULL")
-        notes = [*report._remarks(without), *notes]
-        if estimated := store.value(f"SELECT count(*) {_JOINED} WHERE c.estimated OR s.estimated"):
-            notes.append(f"tokens of {estimated} pairs are estimated from the letters: the log has no usage of theirs")
-        return replace(report, notes=tuple(notes))
+        return replace(report, notes=(*report._remarks(store), *notes))
 
-    def _remarks(self, without: int) -> Iterator[str]:
+    def _remarks(self, store: Store) -> Iterator[str]:
         if self.trials:
             yield "several trials of a task are episodes of their own (task#1, task#2): split them by task"
+        without = store.value(
+            "SELECT count(*) FROM pair JOIN cheap c ON c.id = pair.cheap "
+            f"WHERE json_extract(c.signals, '$.{UNCERTAINTY}') IS NULL"
+        )
         if 0 < without < self.episodes:
             yield f"uncertainty is left out: {without} Cheap rollouts have steps without log-probabilities"
+        if self.diagnostics and not store.value(f"SELECT coalesce(sum(c.acted), 1) {_JOINED}"):
+            yield (
+                "no call or action was found in Cheap's turns, so most signs say nothing; if it acts in words, "
+                "--action takes a regular expression for how it writes what it does"
+            )
+        for side in SIDES:
+            won, best = next(store.rows(f"SELECT max(success), max(json_extract(carried, '$.score')) FROM {side}"))
+            if not won and best is not None:
+                yield f"no rollout of {side.title()} is a success: the highest score is {best:g}; see --threshold"
         silent = [shape.name for shape in self.diagnostics if shape.constant]
         if silent:
             yield f"constant diagnostics, from which nothing can be learned: {', '.join(silent)}"
@@ -567,6 +514,8 @@ class ImportReport:
                 f"no marks: in {self.outcomes['01']} episodes only Strong succeeded, and none says when a handoff was "
                 "due; mark them with bayes-tacit teach, or fit with --unmarked due"
             )
+        if estimated := store.value(f"SELECT count(*) {_JOINED} WHERE c.estimated OR s.estimated"):
+            yield f"tokens of {estimated} pairs are estimated from the letters: the log has no usage of theirs"
 
     def __str__(self) -> str:
         counts = ", ".join(f"{outcome}: {count}" for outcome, count in self.outcomes.items())
@@ -595,11 +544,3 @@ class ImportReport:
             lines.append(f"{shape.name:<{width}} {shape.mean:7.4g} {shape.least:7.4g} {shape.most:7.4g}{constant}")
         lines.append(f"carried along: {', '.join(self.carried)}")
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
-
-
-def _shape_of_flag(name: str, tally: Tally, n: int) -> Shape:
-    bit = 1 << FLAGS.index(name)
-    steps = sum(count for flag, count in tally.flags.items() if flag & bit)
-    episodes = sum(count for flag, count in tally.episodes_with.items() if flag & bit)
-    least, most = float(steps == tally.cheap_steps), float(steps > 0)
-    return Shape(name, least, steps / tally.cheap_steps, most, episodes / n)

@@ -26,7 +26,7 @@ def steps(row):
 
 
 def spent(row):
-    return row.input_tokens, row.output_tokens, row.cost
+    return tuple(row.carried.get(name) for name in ("input_tokens", "output_tokens", "cost"))
 
 
 def dump(path, content):
@@ -104,8 +104,8 @@ def test_atif_in_a_folder_of_trials(tmp_path):
     ]
     assert steps(rows[0]) == [{"tool_error"}, {"repeated_call"}]
     assert spent(rows[0]) == (300, 30, 0.75)
-    assert memoryview(rows[0].nll).cast("d").tolist() == [2.0, 0.5]
-    assert memoryview(rows[0].step_cost).cast("d").tolist() == [0.25, 0.5]
+    assert rows[0].signals["uncertainty"] == [2.0, 0.5]
+    assert rows[0].steps["step_cost"] == [0.25, 0.5]
 
 
 def test_atif_with_the_outcome_in_each_line(tmp_path):

@@ -68,7 +68,6 @@ def line_cases():
     yield "not UTF-8", f"{whole[0]}\n".encode() + b'{"task": "\xff\xfe"}\n', 2
     yield "nested too deeply", f"{whole[0]}\n".encode() + b"[" * 200_000 + b"\n", 2
     yield "a number of too many digits", f"{whole[0]}\n".encode() + b'{"task": ' + b"9" * 5000 + b"}\n", 2
-    yield "a whole number as a list of lines", json.dumps(GOOD).encode(), None
     yield "pretty-printed", json.dumps(GOOD[0], indent=2).encode(), 1
     yield "empty", b"", None
     yield "blank", b"\n\n  \n", None
