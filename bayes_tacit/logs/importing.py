@@ -237,7 +237,7 @@ def _one_log(log: Path, form: str) -> InvalidDataError:
     if len(models) > 1:
         expected = f"--cheap-model and --strong-model: the log has rollouts of {known}"
     else:
-        expected = "Strong's log too: only a gateway's log, or one of several models, has both"
+        expected = "Strong's log too: only a gateway's log has both, or one of several models"
     return InvalidDataError(expected, field="strong", value=None)
 
 

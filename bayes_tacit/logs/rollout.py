@@ -237,7 +237,7 @@ def _usage(
     columns: list[list[float] | None] = [None] * len(SPENT)
     if extractor.spent:
         each = [_spent(extractor.spent.get(step) or {}, f" of turn {step}") for step in range(n)]
-        columns = [None if None in values else [*values] for values in zip(*each, strict=True)]  # type: ignore[list-item]
+        columns = [None if None in values else [*values] for values in zip(*each, strict=True)]
     estimated = price is not None and messages is not None and columns[0] is None and whole[0] is None
     if estimated and messages is not None:
         columns[:4] = _letters_by_step(messages)
