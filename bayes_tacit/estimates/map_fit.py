@@ -22,11 +22,11 @@ from bayes_tacit.errors import ConvergenceError, EvidenceError, InvalidDataError
 from bayes_tacit.estimates.map_result import PARAMETERS, MapFit, ProfilePoint, Restart
 from bayes_tacit.estimates.mixture import MixtureObjective
 from bayes_tacit.estimates.objective import (
-    BOUNDARY,
     NewtonResult,
     PaperFit,
     PaperObjective,
     PriorObjective,
+    delta_errors,
     minimize_newton,
 )
 from bayes_tacit.model.evidence import collect_evidence, warn_if_alike
@@ -66,9 +66,6 @@ VANISHING = 1e-3
 
 PERFECT = 0.01
 """Nats that the evidence must leave to be explained."""
-
-LOADING = 1e-6
-"""A parameter that moves more than this along a flat direction has no standard error."""
 
 
 def fit_map(
@@ -216,7 +213,7 @@ def _under_prior(near: MapFit, model: pm.Model, prior: Prior, restarts: int, see
             f"{best_one.gradient_norm:.1e}; expected at most {CONVERGED:.0e}: {prior} may have no mode"
         )
     values = objective.parameters(best_one.point)
-    errors = objective.errors(best_one.point, best_one.derivatives.hessian)
+    errors = delta_errors(objective.parameters, best_one.point, best_one.derivatives.hessian, near.n_episodes)
     rates: dict[str, tuple[float, float]] = {}
     for name in [each for each in values if each not in PARAMETERS]:
         labels = near.feature_names if name == "lucky_slope" else range(np.size(values[name]))
@@ -289,48 +286,23 @@ def _report(optimum: NewtonResult, floored: int) -> Restart:
 
 
 def _result(objective: PaperObjective | MixtureObjective, fit: PaperFit, **settings: Any) -> MapFit:  # noqa: ANN401
-    evidence = objective.evidence
-    best = fit.optimum
-    incidence, threshold = objective.parts(best.point)
-    free = objective.threshold.basis.shape[1]
-    scale = 1 / threshold[-1]
-    rates: dict[str, tuple[float, float]] = {}
-    if isinstance(objective, MixtureObjective):
-        all_errors = objective.errors(best)
-        gamma_errors = np.append(all_errors["gamma0"], all_errors["gamma"])
-        beta = np.append(all_errors["beta0"], all_errors["beta"])
-        errors = {"w": all_errors["w"], "beta": beta, "s": np.atleast_1d(all_errors["s"])}
-        rates = {name: (value, float(all_errors[name])) for name, value in objective.rates(best.point).items()}
-    else:
-        gamma_errors = incidence_errors(objective, fit)
-        errors = threshold_errors(objective, fit)
-
-    def by_feature(values: np.ndarray, missing: float) -> np.ndarray:
-        return _spread(values[1:], objective.varying, missing)
-
-    w = evidence.weights
-    w_errors = np.full(len(evidence.diagnostic_names), np.nan)
-    if w is None:
-        w = _spread(objective.weights(threshold), objective.active, 0.0)
-        if free:
-            w_errors = _spread(errors["w"], objective.active, np.nan)
-    location = threshold[free:-1] * scale
-    location[0] += objective.location_shift(threshold)
+    evidence, best = objective.evidence, fit.optimum
+    found = objective.parameters(best.point)
+    errors = objective.errors(best) if isinstance(objective, MixtureObjective) else objective.errors(fit)
+    for name in ("gamma", "beta"):
+        found[name] = _spread(found[name], objective.varying, 0.0)
+        errors[name] = _spread(errors[name], objective.varying, np.nan)
+    found["w"] = _spread(found["w"], objective.active, 0.0) if evidence.weights is None else evidence.weights
+    errors["w"] = _spread(errors["w"], objective.active, np.nan)
+    if evidence.weights is not None or not objective.threshold.basis.shape[1]:
+        errors["w"] = np.full(len(evidence.diagnostic_names), np.nan)
+    values, known = (
+        {name: each[name] if dim else float(each[name]) for name, dim in PARAMETERS.items()} for each in (found, errors)
+    )
+    rates = {name: (float(value), float(errors[name])) for name, value in found.items() if name not in PARAMETERS}
     return MapFit(
-        w=w,
-        gamma0=float(incidence[0]),
-        gamma=by_feature(incidence, 0.0),
-        beta0=float(location[0]),
-        beta=by_feature(location, 0.0),
-        s=float(scale),
-        standard_errors={
-            "w": w_errors,
-            "gamma0": float(gamma_errors[0]),
-            "gamma": by_feature(gamma_errors, np.nan),
-            "beta0": float(errors["beta"][0]),
-            "beta": by_feature(errors["beta"], np.nan),
-            "s": float(errors["s"][0]),
-        },
+        **values,
+        standard_errors=known,
         objective=best.derivatives.value,
         gradient_norm=best.gradient_norm,
         converged=best.gradient_norm <= CONVERGED,
@@ -407,32 +379,25 @@ def _point(evaluate: Callable[[float], PaperFit], memory: float) -> ProfilePoint
 def warn_of_dependence(objective: PaperObjective | MixtureObjective) -> None:
     """Name the diagnostics, and without a penalty the features, that the evidence cannot separate."""
     evidence, seen = objective.evidence, objective.threshold.evidence
+    found = []
     if evidence.weights is None:
-        names = np.asarray(evidence.diagnostic_names)[objective.active]
         sums = np.vstack([seen.before[seen.bounded_below], (seen.before + seen.within)[seen.bounded_above]])
-        _warn("diagnostic", dependent_columns(sums, names.tolist()))
+        found.append(("diagnostic", sums, np.asarray(evidence.diagnostic_names)[objective.active]))
     if objective.incidence.ridge == 0:
-        names = np.asarray(evidence.feature_names)[objective.varying]
-        _warn("feature", dependent_columns(objective.incidence.design[:, 1:], names.tolist()))
-
-
-def _warn(kind: str, dependent: list[tuple[str, list[str]]]) -> None:
-    for name, others in dependent:
-        warnings.warn(
-            f"{kind} {name!r} cannot be told apart from {', '.join(map(repr, others))} by this evidence: only their "
-            "joint effect is learned",
-            TacitWarning,
-            stacklevel=4,
-        )
+        varying = np.asarray(evidence.feature_names)[objective.varying]
+        found.append(("feature", objective.incidence.design[:, 1:], varying))
+    for kind, columns, names in found:
+        for name, others in dependent_columns(columns, names.tolist()):
+            warnings.warn(
+                f"{kind} {name!r} cannot be told apart from {', '.join(map(repr, others))} by this evidence: only "
+                "their joint effect is learned",
+                TacitWarning,
+                stacklevel=3,
+            )
 
 
 def dependent_columns(matrix: np.ndarray, names: list[str]) -> list[tuple[str, list[str]]]:
-    """Find the columns that are linear combinations of others.
-
-    Returns
-    -------
-    list
-        One pair for each dependent column: its name, and the names of the columns that it combines.
+    """Name each column that is a linear combination of others, with those that it combines.
 
     Examples
     --------
@@ -504,71 +469,3 @@ def refuse_degenerate(objective: PaperObjective | MixtureObjective, fit: NewtonR
             f"{what} is determined by {names[loading]!r} in these episodes, so its coefficient has no finite optimum; "
             "use ridge > 0, more episodes, or leave the feature out"
         )
-
-
-# Standard errors from the observed information, carried from the optimizer's coordinates to the model's parameters.
-
-
-def incidence_errors(objective: PaperObjective, fit: PaperFit) -> np.ndarray:
-    """Standard errors of (gamma0, gamma)."""
-    size = objective.incidence.design.shape[1]
-    hessian = fit.optimum.derivatives.hessian[:size, :size]
-    return _errors(objective.evidence.n * hessian, np.eye(size))
-
-
-def threshold_errors(objective: PaperObjective, fit: PaperFit) -> dict[str, np.ndarray]:
-    """Standard errors of w, (beta0, beta) and s by the delta method.
-
-    A weight on the boundary of the simplex gets none (NaN), and the others are those of the model without it. Nor does
-    a parameter that the evidence leaves undetermined.
-    """
-    part = objective.threshold
-    _, point = objective.parts(fit.optimum.point)
-    free = part.basis.shape[1]
-    v, w = part.weights(point), objective.weights(point)
-    inside = v > BOUNDARY
-    if inside.all():
-        hessian, basis = fit.optimum.derivatives.hessian[-len(point) :, -len(point) :], part.basis
-    else:
-        hessian, basis = _without_boundary(objective, fit, v, inside)
-    location, precision = point[free:-1], point[-1]
-
-    # Rows of the Jacobian: w, (beta0, beta), s; columns: weight logits, (beta0, beta) / s, 1 / s.
-    inner_v, inner_w = v[inside] / v[inside].sum(), w[inside] / w[inside].sum()
-    kept, slopes = basis.shape[1], len(location)
-    jacobian = np.zeros((len(inner_w) + slopes + 1, kept + slopes + 1))
-    jacobian[: len(inner_w), :kept] = (np.diag(inner_w) - np.outer(inner_w, inner_w)) @ basis
-    jacobian[len(inner_w), :kept] = (inner_v - inner_w) @ basis
-    jacobian[len(inner_w) : -1, kept:-1] = np.eye(slopes) / precision
-    jacobian[len(inner_w) : -1, -1] = -location / precision**2
-    jacobian[-1, -1] = -1 / precision**2
-    errors = _errors(objective.evidence.n * hessian, jacobian)
-    w_errors = np.full(len(w), np.nan)
-    w_errors[inside] = errors[: len(inner_w)]
-    return {"w": w_errors, "beta": errors[len(inner_w) : -1], "s": errors[-1:]}
-
-
-def _without_boundary(
-    objective: PaperObjective, fit: PaperFit, v: np.ndarray, inside: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Hessian and weight directions of the model that has only the diagnostics with a positive weight."""
-    part = objective.threshold
-    fewer = part.evidence.with_diagnostics(inside, np.ones(inside.sum()))
-    reduced = replace(part, evidence=fewer, design=objective.incidence.design[fewer.timed])
-    _, point = objective.parts(fit.optimum.point)
-    at = np.concatenate([reduced.basis.T @ np.log(v[inside]), point[part.basis.shape[1] :]])
-    # Leaving the weights out of the simplex moves the location by the logarithm of what is left of it.
-    at[reduced.basis.shape[1]] -= np.log(v[inside].sum()) * point[-1]
-    return reduced.derivatives(at, ~np.isin(fewer.timed, fit.floored)).hessian, reduced.basis
-
-
-def _errors(information: np.ndarray, jacobian: np.ndarray) -> np.ndarray:
-    """Square roots of the diagonal of J I^-1 J', NaN for rows that move along directions of no information."""
-    if not np.isfinite(information).all():
-        return np.full(len(jacobian), np.nan)
-    curvature, directions = np.linalg.eigh(information)
-    flat = curvature <= 1e-9 * curvature[-1]
-    rows = jacobian @ directions
-    variance = (rows[:, ~flat] ** 2 / curvature[~flat]).sum(axis=1)
-    undetermined = (np.abs(rows[:, flat]) > LOADING).any(axis=1)
-    return np.where(undetermined, np.nan, np.sqrt(variance))

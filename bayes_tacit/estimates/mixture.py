@@ -14,17 +14,17 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy import linalg, special
+from scipy import special
 
 from bayes_tacit.estimates.objective import (
     FLATTEST,
-    STEP,
     Derivatives,
     Incidence,
     NewtonResult,
     PaperFit,
     PaperObjective,
     Threshold,
+    delta_errors,
 )
 from bayes_tacit.model.evidence import Evidence
 from bayes_tacit.model.families import NUMPY
@@ -317,16 +317,8 @@ class MixtureObjective:
 
     def errors(self, optimum: NewtonResult) -> dict[str, np.ndarray]:
         """Standard errors of all parameters by the delta method; NaN where there is no curvature."""
-        point, hessian = optimum.point, optimum.derivatives.hessian
-        curvature, directions = linalg.eigh(self.evidence.n * hessian)
-        flat = curvature <= 1e-9 * curvature[-1]
-        root = directions[:, ~flat] / np.sqrt(curvature[~flat])
-        around = [(self.parameters(point + to), self.parameters(point - to)) for to in STEP * np.eye(len(point))]
-        out = {}
-        for name in around[0][0]:
-            jacobian = np.stack([(above[name] - below[name]) / (2 * STEP) for above, below in around], axis=-1)
-            error = np.sqrt(((jacobian @ root) ** 2).sum(axis=-1))
-            out[name] = np.where((np.abs(jacobian @ directions[:, flat]) > 1e-6).any(axis=-1), np.nan, error)
+        point = optimum.point
+        out = delta_errors(self.parameters, point, optimum.derivatives.hessian, self.evidence.n)
         inside = self.threshold.weights(self.parts(point)[1]) > 1e-6
         out["w"] = np.where(inside, out["w"], np.nan)
         return out

@@ -40,7 +40,10 @@ LONGEST_STEP = 4.0
 """No component moves further in one step: all parameters here are logits, log ratios or standardized effects."""
 
 STEP = 1e-5
-"""Step of the central differences of gradients under a prior."""
+"""Step of central differences: of gradients under a prior, and of parameters."""
+
+LOADING = 1e-6
+"""A parameter that moves more than this along a flat direction has no standard error."""
 
 QUICK = "FAST_COMPILE"
 """A fit under a prior takes some hundred evaluations; compiling them well would take longer."""
@@ -341,6 +344,27 @@ class Threshold:
         return Derivatives(float(value), gradient, hessian)
 
 
+def delta_errors(
+    parameters: Callable[[np.ndarray], dict[str, Any]], point: np.ndarray, hessian: np.ndarray, n: int
+) -> dict[str, np.ndarray]:
+    """Return standard errors by the delta method, from the Hessian of the mean over n episodes.
+
+    A parameter that moves along a direction without curvature has none (NaN).
+    """
+    if not np.isfinite(hessian).all():
+        return {name: np.full(np.shape(value), np.nan) for name, value in parameters(point).items()}
+    curvature, directions = np.linalg.eigh(n * hessian)
+    flat = curvature <= 1e-9 * curvature[-1]
+    root = directions[:, ~flat] / np.sqrt(curvature[~flat])
+    around = [(parameters(point + to), parameters(point - to)) for to in STEP * np.eye(len(point))]
+    out = {}
+    for name in around[0][0]:
+        jacobian = np.stack([(above[name] - below[name]) / (2 * STEP) for above, below in around], axis=-1)
+        error = np.sqrt(((jacobian @ root) ** 2).sum(axis=-1))
+        out[name] = np.where((np.abs(jacobian @ directions[:, flat]) > LOADING).any(axis=-1), np.nan, error)
+    return out
+
+
 @dataclass(frozen=True)
 class PaperFit:
     """An optimum of the whole objective, and the positions of the episodes that the floor cuts off there."""
@@ -432,6 +456,40 @@ class PaperObjective:
             value -= (~keep).sum() * np.log(self.floor) / self.evidence.n
         gradient = np.concatenate([incidence.gradient, threshold.gradient])
         return Derivatives(float(value), gradient, linalg.block_diag(incidence.hessian, threshold.hessian))
+
+    def parameters(self, point: np.ndarray) -> dict[str, Any]:
+        """Return all parameters on their own scales: of varying features, and of active diagnostics in their units."""
+        first, second = self.parts(point)
+        return {"gamma0": first[0], "gamma": first[1:], **self._thresholds(second)}
+
+    def _thresholds(self, point: np.ndarray) -> dict[str, Any]:
+        location = point[self.threshold.basis.shape[1] : -1] / point[-1]
+        beta0 = location[0] + self.location_shift(point)
+        return {"beta0": beta0, "beta": location[1:], "s": 1 / point[-1], "w": self.weights(point)}
+
+    def errors(self, fit: PaperFit) -> dict[str, np.ndarray]:
+        """Return the standard errors of `parameters`, of the parts one by one.
+
+        A weight on the boundary of the simplex has none (NaN), and the others are those of the model without it.
+        """
+        first, second = self.parts(fit.optimum.point)
+        hessian, n, part, size = fit.optimum.derivatives.hessian, self.evidence.n, self.threshold, len(first)
+        v, at, own = part.weights(second), second, self
+        inside = v > BOUNDARY
+        curvature = hessian[size:, size:]
+        if not inside.all():
+            fewer = part.evidence.with_diagnostics(inside, np.ones(inside.sum()))
+            reduced = replace(part, evidence=fewer, design=self.incidence.design[fewer.timed])
+            at = np.concatenate([reduced.basis.T @ np.log(v[inside]), second[part.basis.shape[1] :]])
+            # Leaving the weights out of the simplex moves the location by the logarithm of what is left of it.
+            at[reduced.basis.shape[1]] -= np.log(v[inside].sum()) * second[-1]
+            curvature = reduced.derivatives(at, ~np.isin(fewer.timed, fit.floored)).hessian
+            own = replace(self, threshold=reduced, scale=self.scale[inside])
+        errors = delta_errors(lambda x: {"gamma0": x[0], "gamma": x[1:]}, first, hessian[:size, :size], n)
+        errors |= delta_errors(own._thresholds, at, curvature, n)
+        w = np.full(len(v), np.nan)
+        w[inside] = errors["w"]
+        return errors | {"w": w}
 
     def fit_incidence(self, newton: Newton) -> NewtonResult:
         """Minimize the incidence part: convex, so one start will do."""
@@ -543,19 +601,6 @@ class PriorObjective:
         """Return the parameters at a point, on their own scales."""
         found = self._natural(self._named(point))
         return {variable.name: value for variable, value in zip(self._known, found, strict=True)}
-
-    def errors(self, point: np.ndarray, hessian: np.ndarray) -> dict[str, np.ndarray]:
-        """Return standard errors by the delta method; NaN where the density has no curvature."""
-        curvature, directions = np.linalg.eigh(self.n * hessian)
-        flat = curvature <= 1e-9 * curvature[-1]
-        root = directions[:, ~flat] / np.sqrt(curvature[~flat])
-        around = [(self.parameters(point + to), self.parameters(point - to)) for to in STEP * np.eye(len(point))]
-        out = {}
-        for name in self.parameters(point):
-            jacobian = np.stack([(above[name] - below[name]) / (2 * STEP) for above, below in around], axis=-1)
-            error = np.sqrt(((jacobian @ root) ** 2).sum(axis=-1))
-            out[name] = np.where((np.abs(jacobian @ directions[:, flat]) > 1e-6).any(axis=-1), np.nan, error)
-        return out
 
     def _slope(self, point: np.ndarray) -> np.ndarray:
         return -np.asarray(self._gradient(self._named(point))) / self.n

@@ -14,12 +14,11 @@ B = 0                     nothing
 ========================  =====================================  =========
 
 How an AB = 01 episode without a window is read is a choice (`unmarked`). The paper lets it count for its outcome
-alone, while every AB = 11 episode still pushes thresholds up: the more marks are missing, the lower the scores. Read
-as due, it says that the threshold was crossed by the end of the rollout. That assumes that since Strong solves the task
-and Cheap does not, the handoff was due before Cheap's rollout ended, and that the mark is missing for reasons that have
-nothing to do with when. No mark at all is needed then, if final risks differ between tasks; where they are alike, the
-bands are too narrow, and a warning says so (`warn_if_alike`). An episode in which no risk was ever
-seen still says nothing.
+alone, while every AB = 11 episode still pushes thresholds up: the more marks are missing, the lower the scores. Read as
+due, it says that the threshold was crossed by the end of the rollout, which assumes that the mark is missing for
+reasons that have nothing to do with when. No mark at all is needed then, if final risks differ between tasks; where
+they are alike, the bands are too narrow, and a warning says so (`warn_if_alike`). A rollout in which no risk was ever
+seen says nothing.
 
 Where outcomes are noisy, repeated or missing, or marks may be wrong, every Cheap rollout says something of a threshold
 (see `bayes_tacit.model.strata`), and a row is one mass of it:
@@ -32,8 +31,6 @@ A = 0                           kappa <= R(H-1)                                 
 A = 0, marked [a, b]            R(a-k-1) < kappa <= R(b-k), for each delay k            interval, left
 the same, marks may be wrong    kappa <= R(H-1), beside them                            left
 ==============================  ======================================================  ==============
-
-A rollout in which no risk was ever seen says nothing.
 
 R depends on the weights w that are still to be learned, but only through the diagnostics summed up to the two
 bounding checkpoints. Those sums are all that the likelihood needs, whatever the horizon.
@@ -70,22 +67,16 @@ class Evidence:
 
     Attributes
     ----------
-    episode
-        Ids of all episodes.
-    strong_success
-        B, by episode.
-    features
-        Standardized task features, (episode, feature).
-    standardization
-        How they were standardized.
+    episode, strong_success
+        Ids of all episodes, and B.
+    features, standardization
+        Standardized task features, (episode, feature), and how they were standardized.
     timed
         Positions of the timed episodes.
-    before
-        Diagnostics summed over the checkpoints before the window, or over the whole rollout where it is
-        right-censored, (timed, diagnostic). With fixed weights there is one column, the risk itself.
-    within
-        The same summed over the window; zero where right-censored. With a memory below 1, the peak of the leaky sums
-        before the window, and by how much it rises over the window.
+    before, within
+        (timed, diagnostic): diagnostics summed over the checkpoints before the window, or over the whole rollout where
+        it is right-censored, and over the window. With a memory below 1, the peak of the leaky sums, and by how much it
+        rises. With fixed weights there is one column, the risk itself.
     weights
         The fixed weights, if they are not to be learned.
     zero_mass
@@ -164,10 +155,9 @@ class Evidence:
         return replace(self, before=before, within=within)
 
     def with_rows(self, timed: np.ndarray, before: np.ndarray, within: np.ndarray, open_above: np.ndarray) -> Evidence:
-        """Replace the timed episodes, sorting them by kind.
+        """Replace the timed episodes, sorting them by kind; of those without mass `zero_mass` says so.
 
-        A row without risk before its window is left-censored. One that is open above and has seen no risk says nothing
-        and is left out; one whose window holds no risk has no mass and goes to `zero_mass`.
+        A row that is open above and has seen no risk says nothing and is left out.
         """
         # Diagnostics are nonnegative, so a sum is zero only where each of them is.
         riskless = before @ np.ones(before.shape[1]) == 0
@@ -194,9 +184,8 @@ class Evidence:
 
     def with_diagnostics(self, columns: np.ndarray, scale: np.ndarray) -> Evidence:
         """Keep some of the diagnostics, each divided by a scale."""
-        return self.with_rows(
-            self.timed, self.before[:, columns] / scale, self.within[:, columns] / scale, self.open_above
-        )
+        before, within = self.before[:, columns] / scale, self.within[:, columns] / scale
+        return self.with_rows(self.timed, before, within, self.open_above)
 
     def thinned(self, stride: int) -> Evidence:
         """Keep every `stride`-th timed episode of each kind."""
@@ -208,9 +197,8 @@ class Evidence:
         """Digest of everything the likelihood sees, to tell which data a fit came from."""
         digest = hashlib.sha256(repr((self.feature_names, self.diagnostic_names)).encode())
         bounds = (self.before, self.within) if self.grid is None else (self.grid.before, self.grid.within)
-        for array in (self.strong_success, self.features, self.timed, *bounds, self.zero_mass):
-            digest.update(np.ascontiguousarray(array).data)
-        for array in () if self.records is None else self.records.arrays().values():
+        seen = () if self.records is None else self.records.arrays().values()
+        for array in (self.strong_success, self.features, self.timed, *bounds, self.zero_mass, *seen):
             digest.update(np.ascontiguousarray(array).data)
         if self.grouping is not None:
             digest.update(repr((self.grouping.column, self.grouping.names, self.grouping.position.tolist())).encode())
@@ -218,40 +206,35 @@ class Evidence:
 
     def gaps(self) -> list[str]:
         """Return what the evidence lacks that an estimate without a proper prior needs, a sentence each."""
-        if self.records is not None:
-            return self._gaps_of_records(self.records)
-        found = []
-        or_due = "; unmarked='due' needs no window, only AB = 01" if self.spec.unmarked == "outcome" else ""
+        found, n = [], self.n
+        if (records := self.records) is not None:
+            trials, failed = int((records.successes + records.failures).sum()), int((~records.cheap_success).sum())
+            if not 0 < records.successes.sum() < trials:
+                found.append(
+                    f"{int(records.successes.sum())} of {trials} rollouts of Strong succeeded; expected some that did "
+                    "and some that did not, because the probability that Strong can is learned from them"
+                )
+            if not 0 < failed < len(records.cheap_success):
+                found.append(
+                    f"{failed} of {len(records.cheap_success)} rollouts of Cheap in which risk was seen failed; "
+                    "expected some that did and some that did not, because they say where the threshold lies"
+                )
+            return found
         if self.strong_success.all() or not self.strong_success.any():
             found.append(
-                f"strong_success is {bool(self.strong_success[0])} for all {self.n} episodes; expected both outcomes, "
+                f"strong_success is {bool(self.strong_success[0])} for all {n} episodes; expected both outcomes, "
                 "because the probability that Strong succeeds is learned from them"
             )
         if self.n_left + self.n_interval == 0:
+            or_due = "; unmarked='due' needs no window, only AB = 01" if self.spec.unmarked == "outcome" else ""
             found.append(
-                f"none of the {self.n} episodes has a usable teacher window (AB = 01 with a nonzero diagnostic inside "
+                f"none of the {n} episodes has a usable teacher window (AB = 01 with a nonzero diagnostic inside "
                 f"it); expected some, because without one the threshold could be arbitrarily high{or_due}"
             )
         elif self.n_interval + self.n_right == 0:
             found.append(
                 f"all {self.n_left} teacher windows start before any risk was seen, and no AB = 11 episode has seen "
                 "any; expected some evidence from below, because without it the threshold could be arbitrarily low"
-            )
-        return found
-
-    def _gaps_of_records(self, records: Records) -> list[str]:
-        found = []
-        trials = int((records.successes + records.failures).sum())
-        if not 0 < records.successes.sum() < trials:
-            found.append(
-                f"{int(records.successes.sum())} of {trials} rollouts of Strong succeeded; expected some that did and "
-                "some that did not, because the probability that Strong can is learned from them"
-            )
-        failed = int((~records.cheap_success).sum())
-        if not 0 < failed < len(records.cheap_success):
-            found.append(
-                f"{failed} of {len(records.cheap_success)} rollouts of Cheap in which risk was seen failed; expected "
-                "some that did and some that did not, because where the threshold lies is learned from them"
             )
         return found
 
@@ -330,20 +313,16 @@ def collect_evidence(episodes: Episodes, spec: ModelSpec | None = None, **settin
     names = risk_names(episodes, clock=spec.clock)
     fixed = spec.weights_for(names)
     check_range(episodes)
-    if spec.noise is not None or not _paired_once(episodes):
+    paired_once = bool(episodes.cheap_played.all() and (episodes.strong_counts[1] == 1).all())
+    if spec.noise is not None or not paired_once:
         return _evidence_of_records(episodes, spec, names, fixed)
-    dataset = episodes.dataset
-    n_steps = dataset["n_steps"].values
-    strong = dataset["strong_success"].values
-    cheap = dataset["cheap_success"].values
+    n_steps, strong = episodes.n_steps, episodes.dataset["strong_success"].values
+    cheap = episodes.dataset["cheap_success"].values
     start, stop, open_above = _bounding_checkpoints(episodes, n_steps, cheap & strong, spec.timing)
     due = strong & ~cheap & (start < 0) & (spec.unmarked == "due")
     start, stop = np.where(due, 0, start), np.where(due, n_steps, stop)
     timed = np.flatnonzero(start >= 0)
-    reference = 1.0 if isinstance(spec.memory, str) else spec.memory
-    before, within = _bounding_sums(episodes, timed, start[timed], stop[timed], reference, clock=spec.clock)
-    if fixed is not None:
-        before, within = before @ fixed[:, None], within @ fixed[:, None]
+    before, within = _bounding_sums(episodes, timed, start[timed], stop[timed], spec.clock, fixed, _reference(spec))
     # That no risk was ever seen is no sign of when, where nobody marked it.
     says = ~due[timed] | (within @ np.ones(within.shape[1]) > 0)
     timed, before, within = timed[says], before[says], within[says]
@@ -352,6 +331,11 @@ def collect_evidence(episodes: Episodes, spec: ModelSpec | None = None, **settin
         return evidence
     at = evidence.timed
     return _with_grid(evidence, episodes, at, start[at], stop[at])
+
+
+def _reference(spec: ModelSpec) -> float:
+    """Return the memory at which the bounds are taken; 1 where it is learned."""
+    return 1.0 if isinstance(spec.memory, str) else spec.memory
 
 
 def _untimed(
@@ -390,11 +374,6 @@ def _untimed(
         spec=replace(spec, features=design, weights=None if fixed is None else tuple(fixed.tolist())),
         grouping=grouping,
     )
-
-
-def _paired_once(episodes: Episodes) -> bool:
-    """Say whether both sides of every episode were played once."""
-    return bool(episodes.cheap_played.all() and (episodes.strong_counts[1] == 1).all())
 
 
 def records_of(episodes: Episodes) -> tuple[np.ndarray, np.ndarray]:
@@ -444,11 +423,9 @@ def _evidence_of_records(
     evidence = _untimed(episodes, spec, names, fixed, first)
     evidence = replace(evidence, strong_success=successes > failures)
     n_steps, cheap = episodes.n_steps, episodes.dataset["cheap_success"].values
-    reference = 1.0 if isinstance(spec.memory, str) else spec.memory
 
     def sums(rows: np.ndarray, start: np.ndarray, stop: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        before, within = _bounding_sums(episodes, rows, start, stop, reference, clock=spec.clock)
-        return (before, within) if fixed is None else (before @ fixed[:, None], within @ fixed[:, None])
+        return _bounding_sums(episodes, rows, start, stop, spec.clock, fixed, _reference(spec))
 
     played = np.flatnonzero(episodes.cheap_played)
     totals, _ = sums(played, n_steps[played], n_steps[played])
@@ -493,14 +470,11 @@ def _evidence_of_records(
     sorted_rows = evidence.with_rows(record[rollouts[rollout]], before, within, open_above)
     if spec.memory != LEARNED:
         return sorted_rows
-    order = np.lexsort((kind, rollout))
-    place = order[np.searchsorted(_code(rollout, kind)[order], _code(sorted_rows.rollout, sorted_rows.kind))]
+    assert sorted_rows.rollout is not None
+    code, wanted = rollout * 4096 + kind, sorted_rows.rollout * 4096 + np.asarray(sorted_rows.kind)
+    order = np.argsort(code)
+    place = order[np.searchsorted(code[order], wanted)]
     return _with_grid(sorted_rows, episodes, rollouts[rollout[place]], start[place], stop[place])
-
-
-def _code(rollout: np.ndarray | None, kind: np.ndarray | None) -> np.ndarray:
-    """Number the rows by rollout and kind."""
-    return np.asarray(rollout) * 4096 + np.asarray(kind)
 
 
 def _mass_windows(
@@ -559,10 +533,8 @@ def _with_grid(
     """
     timed, weights, clock = evidence.timed, evidence.weights, evidence.spec.clock
     nodes = memory_nodes(episodes.horizon)
-    pairs = [_bounding_sums(episodes, rows, start, stop, float(rho), clock=clock) for rho in nodes]
+    pairs = [_bounding_sums(episodes, rows, start, stop, clock, weights, float(rho)) for rho in nodes]
     before, within = (np.stack(side) for side in zip(*pairs, strict=True))
-    if weights is not None:
-        before, within = before @ weights[:, None], within @ weights[:, None]
     typical = [typical_log_threshold(episodes, weights, float(rho), clock=clock) for rho in nodes]
     if evidence.records is not None:  # under the clock every window has mass
         return replace(evidence, grid=PeakGrid(nodes, before, within, np.array(typical)))
@@ -598,17 +570,25 @@ def _bounding_checkpoints(
 
 
 def _bounding_sums(
-    episodes: Episodes, rows: np.ndarray, start: np.ndarray, stop: np.ndarray, memory: float, *, clock: bool
+    episodes: Episodes,
+    rows: np.ndarray,
+    start: np.ndarray,
+    stop: np.ndarray,
+    clock: bool,
+    weights: np.ndarray | None,
+    memory: float,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return each diagnostic's peak before `start`, and by how much it rises over [start, stop)."""
-    summed = _sum_diagnostics if memory == 1 else _peak_diagnostics
-    before, within = summed(episodes, rows, start, stop, memory)
+    """Return each diagnostic's peak before `start`, and by how much it rises over [start, stop).
+
+    Under fixed weights both have one column, the risk.
+    """
+    before, within = (_sums if memory == 1 else _peaks)(episodes, rows, start, stop, memory)
     if clock:
         before, within = np.column_stack([before, start]), np.column_stack([within, stop - start])
-    return before, within
+    return (before, within) if weights is None else (before @ weights[:, None], within @ weights[:, None])
 
 
-def _peak_diagnostics(
+def _peaks(
     episodes: Episodes, rows: np.ndarray, start: np.ndarray, stop: np.ndarray, memory: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """Take the peaks of the leaky sums at both checkpoints, a block at a time."""
@@ -640,10 +620,10 @@ def _blocks(episodes: Episodes, rows: np.ndarray) -> Iterator[tuple[np.ndarray, 
             yield block, values[rows[block] - chunk.start]
 
 
-def _sum_diagnostics(
+def _sums(
     episodes: Episodes, rows: np.ndarray, start: np.ndarray, stop: np.ndarray, _: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Sum the diagnostics over steps [0, start) and over [start, stop), for the given episodes, a block at a time."""
+    """Sum the diagnostics over steps [0, start) and over [start, stop), a block at a time."""
     before, within = np.empty((2, len(rows), len(episodes.diagnostic_names)))
     for block, diagnostics in _blocks(episodes, rows):
         size, horizon, n_diagnostics = diagnostics.shape
@@ -667,18 +647,19 @@ def typical_log_threshold(
 
     It depends on the diagnostics alone, not on outcomes or windows, so a prior may be placed around it.
     """
-    rows, n_steps = np.arange(len(episodes)), episodes.dataset["n_steps"].values
-    totals, _ = _bounding_sums(episodes, rows, n_steps, n_steps, memory, clock=clock)
-    risks = totals @ (np.full(totals.shape[1], 1 / totals.shape[1]) if weights is None else weights)
+    rows, n_steps = np.arange(len(episodes)), episodes.n_steps
+    if weights is None:
+        d = len(episodes.diagnostic_names) + clock
+        weights = np.full(d, 1 / d)
+    risks = _bounding_sums(episodes, rows, n_steps, n_steps, clock, weights, memory)[0][:, 0]
     risks = risks[risks > 0]
     return float(np.log(np.median(risks) / 2)) if len(risks) else 0.0
 
 
 def final_sums(episodes: Episodes, evidence: Evidence, memory: float = 1.0) -> np.ndarray:
     """Return what the timed episodes have summed by the end of their rollouts, in the evidence's columns."""
-    n_steps = episodes.dataset["n_steps"].values[evidence.timed]
-    sums, _ = _bounding_sums(episodes, evidence.timed, n_steps, n_steps, memory, clock=evidence.spec.clock)
-    return sums if evidence.weights is None else sums @ evidence.weights[:, None]
+    n_steps, clock = episodes.n_steps[evidence.timed], evidence.spec.clock
+    return _bounding_sums(episodes, evidence.timed, n_steps, n_steps, clock, evidence.weights, memory)[0]
 
 
 LARGEST = 1e250
@@ -721,17 +702,10 @@ def told_if_alike(before: np.ndarray, within: np.ndarray, n_interval: int) -> st
     how fast it comes there: what the bands of q(t) say in between is the prior's, and point estimates hang on the
     family.
 
-    Parameters
-    ----------
-    before, within
-        As in `Evidence`, (timed, diagnostic).
-    n_interval
-        How many thresholds have a bound on either side.
+    `before` and `within` are as in `Evidence`; `n_interval` says how many thresholds have a bound on either side.
 
     Examples
     --------
-    >>> told_if_alike(np.zeros((3, 1)), np.array([[1.0], [4.0], [9.0]]), 0)
-    ''
     >>> told_if_alike(np.zeros((3, 1)), np.array([[1.0], [1.1], [0.9]]), 0)[:40]
     'no threshold is bounded from both sides,'
     """

@@ -91,10 +91,7 @@ def family_named(name: object) -> Family:
 def register_family(family: Family) -> Family:
     """Make a family known by its name, in this process: to fits, posteriors, routers, and files that are read.
 
-    Parameters
-    ----------
-    family
-        The family. It replaces one of the same name that was registered before, but none of the library's own.
+    It replaces one of the same name that was registered before, but none of the library's own.
 
     Examples
     --------
@@ -118,7 +115,6 @@ def _softplus(x: np.ndarray) -> np.ndarray:
 
 
 def _log1mexp(x: np.ndarray) -> np.ndarray:
-    """Log of 1 - exp(x) for negative x, by whichever of two forms keeps its digits."""
     return _apply_where(x > -np.log(2.0), (x,), lambda x: np.log(-np.expm1(x)), lambda x: np.log1p(-np.exp(x)))
 
 
@@ -180,15 +176,7 @@ def log_interval_mass(lower: Array, width: Array, xp: SimpleNamespace) -> Array:
 
     .. math:: \log\varphi(m) + \log h + \log\{1 + He_2(m)\,h^2/24 + He_4(m)\,h^4/1920\}.
 
-    Parameters
-    ----------
-    lower
-        Lower end of the interval, in standard units.
-    width
-        Its width, positive. Passing the width and not the upper end keeps intervals apart whose ends round to the
-        same number.
-    xp
-        Array namespace.
+    It takes the width and not the upper end, which keeps intervals apart whose ends round to the same number.
 
     Examples
     --------
@@ -230,7 +218,6 @@ LOGNORMAL = Family(
     draw=lambda rng, shape: rng.standard_normal(shape),
     cdf=special.ndtr,
 )
-"""Log kappa is normal."""
 
 # Log-logistic: log kappa is logistic. Its tails are heavier, so a window far out pulls less.
 
@@ -246,7 +233,6 @@ LOGLOGISTIC = Family(
     draw=lambda rng, shape: rng.logistic(size=shape),
     cdf=special.expit,
 )
-"""Log kappa is logistic."""
 
 # Weibull: kappa has the survival function exp{-(kappa / e^mu)^(1/s)}. The standardized logarithm has the density of the
 # smallest extreme value, e^(z - e^z): more thresholds lie far below the typical one than far above it. exp(location) is
@@ -293,9 +279,9 @@ WEIBULL = Family(
     draw=lambda rng, shape: np.log(rng.standard_exponential(shape)),
     cdf=lambda z: -np.expm1(-np.exp(np.minimum(z, FARTHEST))),
 )
-"""Kappa is Weibull."""
 
-# Log-gamma: log kappa is the logarithm of a gamma variable, between the log-normal and the Weibull.
+# Log-gamma: log kappa is the logarithm of a gamma variable, between the log-normal and the Weibull. The formulas are in
+# y = log g, before z is scaled.
 
 TERMS = 64
 """Terms of the series of the lower tail: up to g = k + 1 for k <= 30 what is left out is below 1e-16."""
@@ -303,94 +289,66 @@ TERMS = 64
 LARGEST_SHAPE = 30
 
 
-@dataclass(frozen=True)
-class _LogGamma:
-    """The formulas in y = log g, before z is scaled."""
+def _gamma_log_sum(k: int, y: Array, xp: SimpleNamespace) -> Array:
+    """Log of the sum of g^j / j! over j < k, where no term overflows."""
+    powers = np.arange(float(k))
+    top = (k - 1) * xp.maximum(y, 0.0)
+    return top + xp.log(xp.exp(y[..., None] * powers - top[..., None]) @ np.exp(-special.gammaln(powers + 1)))
 
-    shape: int
 
-    def log_sf(self, y: Array, xp: SimpleNamespace) -> Array:
-        """Take the finite sum where it keeps its digits, and the other tail where nearly all mass lies above."""
-        return xp.apply_where(
-            y < np.log(self.shape),
-            (y,),
-            lambda y: xp.log1mexp(self._lower_tail(y, xp)),
-            lambda y: self._upper_tail(y, xp),
-            (np.log(self.shape) - 1.0,),
-            (np.log(self.shape) + 1.0,),
-        )
+def _gamma_upper(k: int, y: Array, xp: SimpleNamespace) -> Array:
+    return -_hazard(y, xp) + _gamma_log_sum(k, y, xp)
 
-    def log_cdf(self, y: Array, xp: SimpleNamespace) -> Array:
-        return xp.apply_where(
-            y < np.log(self.shape + 1.0),
-            (y,),
-            lambda y: self._lower_tail(y, xp),
-            lambda y: xp.log1mexp(self._upper_tail(y, xp)),
-            (0.0,),
-            (np.log(self.shape + 1.0),),
-        )
 
-    def log_mass(self, y: Array, width: Array, xp: SimpleNamespace) -> Array:
-        """Integrate a narrow interval by the density's series around its midpoint; take a wide one's nearer tail."""
-        middle = y + width / 2
-        narrow = width * (1.0 + abs(self.shape - _hazard(middle, xp))) < NARROW
-        return xp.apply_where(
-            narrow,
-            (y, width),
-            lambda y, width: self._narrow(y, width, xp),
-            lambda y, width: self._wide(y, width, xp),
-            (0.0, 1e-3),
-            (0.0, 1.0),
-        )
+def _gamma_lower(k: int, y: Array, xp: SimpleNamespace) -> Array:
+    """Log of e^-g g^k / k! times 1 + g/(k+1) + g^2/((k+1)(k+2)) + ..., for g up to k + 1."""
+    powers = np.arange(float(TERMS))
+    coefficients = np.exp(special.gammaln(k + 1.0) - special.gammaln(k + 1 + powers))
+    series = xp.exp(y[..., None] * powers) @ coefficients
+    return k * y - xp.exp(y) - special.gammaln(k + 1.0) + xp.log(series)
 
-    def log_pdf(self, y: Array, xp: SimpleNamespace) -> Array:
-        return self.shape * y - _hazard(y, xp) - special.gammaln(self.shape)
 
-    def _upper_tail(self, y: Array, xp: SimpleNamespace) -> Array:
-        return -_hazard(y, xp) + self._log_sum(y, xp)
+def _gamma_sf(k: int, y: Array, xp: SimpleNamespace) -> Array:
+    """Take the finite sum where it keeps its digits, and the other tail where nearly all mass lies above."""
+    lower, upper = (lambda y: xp.log1mexp(_gamma_lower(k, y, xp))), (lambda y: _gamma_upper(k, y, xp))
+    return xp.apply_where(y < np.log(k), (y,), lower, upper, (np.log(k) - 1.0,), (np.log(k) + 1.0,))
 
-    def _log_sum(self, y: Array, xp: SimpleNamespace) -> Array:
-        """Log of the sum of g^j / j! over j < k, where no term overflows."""
-        powers = np.arange(float(self.shape))
-        top = (self.shape - 1) * xp.maximum(y, 0.0)
-        terms = xp.exp(y[..., None] * powers - top[..., None])
-        return top + xp.log(terms @ np.exp(-special.gammaln(powers + 1)))
 
-    def _lower_tail(self, y: Array, xp: SimpleNamespace) -> Array:
-        """Log of e^-g g^k / k! times 1 + g/(k+1) + g^2/((k+1)(k+2)) + ..., for g up to k + 1."""
-        powers = np.arange(float(TERMS))
-        coefficients = np.exp(special.gammaln(self.shape + 1.0) - special.gammaln(self.shape + 1 + powers))
-        series = xp.exp(y[..., None] * powers) @ coefficients
-        return self.shape * y - xp.exp(y) - special.gammaln(self.shape + 1.0) + xp.log(series)
+def _gamma_cdf(k: int, y: Array, xp: SimpleNamespace) -> Array:
+    lower, upper = (lambda y: _gamma_lower(k, y, xp)), (lambda y: xp.log1mexp(_gamma_upper(k, y, xp)))
+    return xp.apply_where(y < np.log(k + 1.0), (y,), lower, upper, (0.0,), (np.log(k + 1.0),))
 
-    def _narrow(self, y: Array, width: Array, xp: SimpleNamespace) -> Array:
+
+def _gamma_pdf(k: int, y: Array, xp: SimpleNamespace) -> Array:
+    return k * y - _hazard(y, xp) - special.gammaln(k)
+
+
+def _gamma_mass(k: int, y: Array, width: Array, xp: SimpleNamespace) -> Array:
+    """Integrate a narrow interval by the density's series around its midpoint; take a wide one's nearer tail."""
+
+    def narrow(y: Array, width: Array) -> Array:
         middle = y + width / 2
         g = _hazard(middle, xp)
-        a = self.shape - g
-        second = a * a - g
-        fourth = a**4 - 6 * a * a * g + 3 * g * g - 4 * a * g - g
+        a = k - g
+        second, fourth = a * a - g, a**4 - 6 * a * a * g + 3 * g * g - 4 * a * g - g
         correction = xp.log1p(second * width**2 / 24 + fourth * width**4 / 1920)
-        return xp.log(width) + self.log_pdf(middle, xp) + correction
+        return xp.log(width) + _gamma_pdf(k, middle, xp) + correction
 
-    def _wide(self, y: Array, width: Array, xp: SimpleNamespace) -> Array:
-        upper = y + width
-        return xp.apply_where(
-            y + width / 2 > np.log(self.shape),
-            (y, upper),
-            lambda y, upper: self._right(y, upper, xp),
-            lambda y, upper: self._left(y, upper, xp),
-            (np.log(self.shape), np.log(self.shape) + 1.0),
-            (np.log(self.shape) - 1.0, np.log(self.shape)),
-        )
-
-    def _right(self, y: Array, upper: Array, xp: SimpleNamespace) -> Array:
+    def right(y: Array, upper: Array) -> Array:
         rise = _hazard(y + xp.log(xp.expm1(xp.minimum(upper - y, FARTHEST))), xp)
-        ratio = self._log_sum(upper, xp) - self._log_sum(y, xp) - rise
-        return self._upper_tail(y, xp) + xp.log1mexp(ratio)
+        ratio = _gamma_log_sum(k, upper, xp) - _gamma_log_sum(k, y, xp) - rise
+        return _gamma_upper(k, y, xp) + xp.log1mexp(ratio)
 
-    def _left(self, y: Array, upper: Array, xp: SimpleNamespace) -> Array:
-        log_upper = self.log_cdf(upper, xp)
-        return log_upper + xp.log1mexp(self.log_cdf(y, xp) - log_upper)
+    def left(y: Array, upper: Array) -> Array:
+        log_upper = _gamma_cdf(k, upper, xp)
+        return log_upper + xp.log1mexp(_gamma_cdf(k, y, xp) - log_upper)
+
+    def wide(y: Array, width: Array) -> Array:
+        at = np.log(k)
+        return xp.apply_where(y + width / 2 > at, (y, y + width), right, left, (at, at + 1.0), (at - 1.0, at))
+
+    is_narrow = width * (1.0 + abs(k - _hazard(y + width / 2, xp))) < NARROW
+    return xp.apply_where(is_narrow, (y, width), narrow, wide, (0.0, 1e-3), (0.0, 1.0))
 
 
 def log_gamma(shape: int, name: str | None = None) -> Family:
@@ -415,14 +373,14 @@ def log_gamma(shape: int, name: str | None = None) -> Family:
     <Family loggamma2>
     """
     k = whole("shape", shape, 1, LARGEST_SHAPE)
-    formulas, root, center = _LogGamma(k), np.sqrt(float(k)), np.log(float(k))
+    root, center = np.sqrt(float(k)), np.log(float(k))
     return Family(
         name=f"loggamma{k}" if name is None else name,
         label=f"log-gamma ({k})" if name is None else "log-gamma",
-        log_cdf=lambda z, xp: formulas.log_cdf(z / root + center, xp),
-        log_sf=lambda z, xp: formulas.log_sf(z / root + center, xp),
-        log_mass=lambda z, width, xp: formulas.log_mass(z / root + center, width / root, xp),
-        log_pdf=lambda z: formulas.log_pdf(z / root + center, NUMPY) - np.log(root),
+        log_cdf=lambda z, xp: _gamma_cdf(k, z / root + center, xp),
+        log_sf=lambda z, xp: _gamma_sf(k, z / root + center, xp),
+        log_mass=lambda z, width, xp: _gamma_mass(k, z / root + center, width / root, xp),
+        log_pdf=lambda z: _gamma_pdf(k, z / root + center, NUMPY) - np.log(root),
         score=lambda z: (k - _hazard(z / root + center, NUMPY)) / root,
         draw=lambda rng, shape: root * (np.log(rng.standard_gamma(k, shape)) - center),
         cdf=lambda z: special.gammainc(k, np.exp(np.minimum(z / root + center, FARTHEST))),
@@ -430,7 +388,6 @@ def log_gamma(shape: int, name: str | None = None) -> Family:
 
 
 LOGGAMMA = log_gamma(4, "loggamma")
-"""Log kappa is log-gamma of shape 4."""
 
 OWN = {family.name: family for family in (LOGNORMAL, LOGLOGISTIC, WEIBULL, LOGGAMMA)}
 """The library's own families."""

@@ -64,13 +64,7 @@ def peaks(diagnostics: np.ndarray, memory: float | np.ndarray) -> np.ndarray:
 
 
 def rates(memory: float, n_diagnostics: int, *, clock: bool) -> np.ndarray:
-    """Return the memory of each diagnostic; the clock, which is the last one, forgets nothing.
-
-    Examples
-    --------
-    >>> rates(0.6, 3, clock=True)
-    array([0.6, 0.6, 1. ])
-    """
+    """Return the memory of each diagnostic; the clock, which is the last one, forgets nothing."""
     each = np.full(n_diagnostics, float(memory))
     if clock:
         each[-1] = 1.0
@@ -78,14 +72,7 @@ def rates(memory: float, n_diagnostics: int, *, clock: bool) -> np.ndarray:
 
 
 def with_clock(diagnostics: np.ndarray) -> np.ndarray:
-    """Append a diagnostic that is 1 at every step to (..., step, diagnostic).
-
-    Examples
-    --------
-    >>> with_clock(np.array([[0.5], [0.0]]))
-    array([[0.5, 1. ],
-           [0. , 1. ]])
-    """
+    """Append a diagnostic that is 1 at every step to (..., step, diagnostic)."""
     return np.concatenate([diagnostics, np.ones((*diagnostics.shape[:-1], 1))], axis=-1)
 
 
@@ -98,20 +85,12 @@ class PeakGrid:
     r"""The bounds of the timed episodes at several memories, for a memory that is learned.
 
     A peak :math:`P_j(t; \rho)` is the largest of polynomials in rho with nonnegative coefficients, hence increasing and
-    convex in rho. Its values at a few dozen memories, joined by straight lines, stand for it: n x d numbers for each
-    memory, whatever the horizon H, nonnegative and nondecreasing along an episode as the peaks themselves are. The
-    distance of the memories is proportional to 1 - rho + 1/H. A line lies above the peak, by about 1% of it at most,
-    where another sum takes over between two memories, and mostly by less than 0.2%. That is far below the scale s of
-    log kappa; scores take each draw's memory exactly.
+    convex in rho. Straight lines between its values at a few dozen memories stand for it: nonnegative and nondecreasing
+    as the peaks are, above them by 1% at most and mostly by less than 0.2%, which is far below the scale s of log
+    kappa. The distance of the memories is proportional to 1 - rho + 1/H. Scores take each draw's memory exactly.
 
-    Attributes
-    ----------
-    nodes
-        The memories, rising from 0 to 1.
-    before, within
-        As in `Evidence`, (node, timed, diagnostic).
-    typical
-        Log of the typical threshold at each memory, around which a prior is placed.
+    `nodes` are the memories, rising from 0 to 1; `before` and `within` are as in `Evidence`, (node, timed, diagnostic);
+    `typical` is the log of the typical threshold at each, around which a prior is placed.
     """
 
     nodes: np.ndarray
@@ -121,13 +100,7 @@ class PeakGrid:
 
 
 def memory_nodes(horizon: int) -> np.ndarray:
-    """Return the memories at which bounds are computed, closer to each other near 1.
-
-    Examples
-    --------
-    >>> memory_nodes(30)[[0, 1, -2, -1]].round(3)
-    array([0.   , 0.073, 0.997, 1.   ])
-    """
+    """Return the memories at which bounds are computed, closer to each other near 1."""
     nearest = 1 / horizon
     part = np.arange(NODES) / (NODES - 1)
     nodes = 1 + nearest - (1 + nearest) * (nearest / (1 + nearest)) ** part
@@ -136,13 +109,7 @@ def memory_nodes(horizon: int) -> np.ndarray:
 
 
 def between_nodes(rho: Any, nodes: Any, *values: Any) -> tuple[Any, ...]:  # noqa: ANN401
-    """Interpolate values (node, ...) at a memory; for NumPy arrays and PyTensor variables alike.
-
-    Examples
-    --------
-    >>> between_nodes(np.float64(0.25), np.array([0.0, 0.5, 1.0]), np.array([1.0, 3.0, 4.0]))
-    (np.float64(2.0),)
-    """
+    """Interpolate values (node, ...) at a memory; for NumPy arrays and PyTensor variables alike."""
     at = (rho >= nodes[1:-1]).sum()
     low = nodes[at]
     share = (rho - low) / (nodes[at + 1] - low)

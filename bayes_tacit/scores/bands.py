@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal, get_args
 
 import numpy as np
@@ -13,7 +14,7 @@ from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.estimates.map_fit import MapFit
 from bayes_tacit.scores.fitted import Fitted, as_draws
-from bayes_tacit.scores.score import GROUP, groups, in_threads, score_kernel
+from bayes_tacit.scores.score import summarized
 
 Kind = Literal["equal_tailed", "highest_density"]
 
@@ -61,26 +62,27 @@ def credible_band(
     array([0.32, 0.49, 0.52, 0.63])
     """
     fitted = _posterior(tree, "a band")
-    _check_interval(probability, kind, len(fitted.draws))
-    features, diagnostics = fitted.columns_of(episodes)
-    kernel = score_kernel(fitted, diagnostics.shape[0] * diagnostics.shape[1] * len(fitted.draws))
-    out = {name: np.full(diagnostics.shape[:2], np.nan) for name in ("mean", "median", "lower", "upper")}
-    size = max(1, GROUP // (episodes.horizon * len(fitted.draws)))
+    validate.probability("probability", probability)
+    validate.choice("kind", kind, get_args(Kind))
+    needed = int(np.ceil(round(2 * TAIL_DRAWS / (1 - probability), 6)))
+    if len(fitted.draws) < needed:
+        raise InvalidDataError(
+            f"at least {needed:,} draws for a {probability:.4g} interval ({TAIL_DRAWS} beyond each end), or a smaller "
+            "probability",
+            field="number of draws",
+            value=len(fitted.draws),
+        )
+    tail = (1 - probability) / 2
 
-    def summarize(rows: slice, raw: np.ndarray, u: np.ndarray) -> int:
-        q = kernel(fitted.draws, raw, u)
-        steps = slice(u.shape[1])
-        out["mean"][rows, steps] = q.mean(axis=-1)
+    def summarize(q: np.ndarray) -> tuple[np.ndarray, ...]:
+        mean = q.mean(axis=-1)
         q.sort(axis=-1)
-        out["median"][rows, steps] = quantile_of_sorted(q, 0.5)
-        out["lower"][rows, steps], out["upper"][rows, steps] = _interval(q, probability, kind)
-        return rows.stop - rows.start
+        if kind == "highest_density":
+            return mean, quantile_of_sorted(q, 0.5), *shortest_interval(q, probability)
+        return mean, *(quantile_of_sorted(q, level) for level in (0.5, tail, 1 - tail))
 
-    with Progress(transient=True, disable=not progress) as bar:
-        task = bar.add_task("episodes", total=len(episodes))
-        for done in in_threads(summarize, groups(features, diagnostics, episodes.n_steps, size)):
-            bar.advance(task, done)
-    return _dataset(out, diagnostics).assign_attrs(probability=probability, kind=kind)
+    band = _watched(fitted, episodes, summarize, ("mean", "median", "lower", "upper"), progress=progress)
+    return band.assign_attrs(probability=probability, kind=kind)
 
 
 def crossing_probability(tree: xr.DataTree, episodes: Episodes, alpha: float, *, progress: bool = False) -> xr.Dataset:
@@ -113,23 +115,15 @@ def crossing_probability(tree: xr.DataTree, episodes: Episodes, alpha: float, *,
     """
     alpha = validate.threshold("alpha", alpha)
     fitted = _posterior(tree, "a distribution of crossing steps")
-    features, diagnostics = fitted.columns_of(episodes)
-    kernel = score_kernel(fitted, diagnostics.shape[0] * diagnostics.shape[1] * len(fitted.draws))
-    counts = np.zeros(diagnostics.shape[:2])
-    size = max(1, GROUP // (episodes.horizon * len(fitted.draws)))
 
-    def count(rows: slice, raw: np.ndarray, u: np.ndarray) -> int:
-        counts[rows, : u.shape[1]] = np.count_nonzero(kernel(fitted.draws, raw, u) >= alpha, axis=-1)
-        return rows.stop - rows.start
+    def count(q: np.ndarray) -> tuple[np.ndarray]:
+        return (np.count_nonzero(q >= alpha, axis=-1),)
 
-    with Progress(transient=True, disable=not progress) as bar:
-        task = bar.add_task("episodes", total=len(episodes))
-        for done in in_threads(count, groups(features, diagnostics, episodes.n_steps, size)):
-            bar.advance(task, done)
+    out = _watched(fitted, episodes, count, ("by_step",), progress=progress)
     # What has crossed stays crossed, also where rounding makes equal scores differ in the last bit.
-    share = np.maximum.accumulate(counts, axis=1) / len(fitted.draws)
+    share = np.fmax.accumulate(out["by_step"].values, axis=1) / len(fitted.draws)
     inside = np.arange(episodes.horizon) < episodes.n_steps[:, None]
-    out = _dataset({"by_step": np.where(inside, share, np.nan)}, diagnostics)
+    out["by_step"] = out["by_step"].dims, np.where(inside, share, np.nan)
     return out.assign(never=("episode", 1 - share[:, -1])).assign_attrs(alpha=alpha)
 
 
@@ -142,25 +136,12 @@ def quantile_of_sorted(ordered: np.ndarray, probability: float) -> np.ndarray:
 
 
 def shortest_interval(ordered: np.ndarray, probability: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return the shortest interval between two values along the sorted last axis that spans a share of them.
-
-    Examples
-    --------
-    >>> shortest_interval(np.array([0.0, 5.0, 5.5, 6.0, 9.0]), 0.4)
-    (array(5.), array(6.))
-    """
+    """Return the shortest interval between two values along the sorted last axis that spans a share of them."""
     n = ordered.shape[-1]
     reach = min(int(probability * n), n - 1)
     first = (ordered[..., reach:] - ordered[..., : n - reach]).argmin(axis=-1)[..., None]
     lower, upper = (np.take_along_axis(ordered, at, axis=-1)[..., 0] for at in (first, first + reach))
     return lower, upper
-
-
-def _interval(ordered: np.ndarray, probability: float, kind: Kind) -> tuple[np.ndarray, np.ndarray]:
-    if kind == "highest_density":
-        return shortest_interval(ordered, probability)
-    tail = (1 - probability) / 2
-    return quantile_of_sorted(ordered, tail), quantile_of_sorted(ordered, 1 - tail)
 
 
 def _posterior(tree: xr.DataTree | MapFit, what: str) -> Fitted:
@@ -173,19 +154,14 @@ def _posterior(tree: xr.DataTree | MapFit, what: str) -> Fitted:
     return as_draws(tree)
 
 
-def _check_interval(probability: float, kind: Kind, n_draws: int) -> None:
-    validate.probability("probability", probability)
-    validate.choice("kind", kind, get_args(Kind))
-    needed = int(np.ceil(round(2 * TAIL_DRAWS / (1 - probability), 6)))
-    if n_draws < needed:
-        raise InvalidDataError(
-            f"at least {needed:,} draws for a {probability:.4g} interval ({TAIL_DRAWS} beyond each end), or a smaller "
-            "probability",
-            field="number of draws",
-            value=n_draws,
-        )
-
-
-def _dataset(variables: dict[str, np.ndarray], diagnostics: xr.DataArray) -> xr.Dataset:
-    coords = {dim: diagnostics[dim] for dim in ("episode", "step")}
-    return xr.Dataset({name: (("episode", "step"), values) for name, values in variables.items()}, coords=coords)
+def _watched(
+    fitted: Fitted,
+    episodes: Episodes,
+    summarize: Callable[[np.ndarray], tuple[np.ndarray, ...]],
+    names: tuple[str, ...],
+    *,
+    progress: bool,
+) -> xr.Dataset:
+    with Progress(transient=True, disable=not progress) as bar:
+        task = bar.add_task("episodes", total=len(episodes))
+        return summarized(fitted, episodes, summarize, names, lambda done: bar.advance(task, done))

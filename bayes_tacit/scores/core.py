@@ -13,7 +13,7 @@ imported.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import special
@@ -27,24 +27,11 @@ PARAMETERS = ("w", "gamma0", "gamma", "beta0", "beta", "s")
 
 @dataclass(frozen=True)
 class Draws:
-    """Parameters with a leading axis of draws; a point estimate has one.
+    """Parameters with a leading axis of draws, of which a point estimate has one.
 
-    Attributes
-    ----------
-    w
-        (draw, diagnostic), each row on the simplex.
-    gamma0, beta0, s
-        (draw,).
-    gamma, beta
-        (draw, feature), on standardized features.
-    family
-        Distribution of the threshold.
-    memory
-        rho: one number that all draws share, or (draw,).
-    clock
-        Whether the last weight is the clock's, which is not among the diagnostics.
-    delta
-        (draw, feature), where the spread of thresholds depends on the features: s exp(x delta).
+    `w` is (draw, diagnostic), `gamma` and `beta` are (draw, feature) on standardized features, all else is (draw,). The
+    memory is one number for all draws, or (draw,). Under a clock the last weight is the clock's, which is not among
+    the diagnostics. `delta` is (draw, feature) where the spread of thresholds is s exp(x delta).
     """
 
     w: np.ndarray
@@ -63,18 +50,8 @@ class Draws:
 
     def take(self, some: slice | np.ndarray) -> Draws:
         """Return some of the draws."""
-        return Draws(
-            w=self.w[some],
-            gamma0=self.gamma0[some],
-            gamma=self.gamma[some],
-            beta0=self.beta0[some],
-            beta=self.beta[some],
-            s=self.s[some],
-            family=self.family,
-            memory=self.memory[some] if isinstance(self.memory, np.ndarray) else self.memory,
-            clock=self.clock,
-            delta=None if self.delta is None else self.delta[some],
-        )
+        arrays = {name: value[some] for name, value in vars(self).items() if isinstance(value, np.ndarray)}
+        return replace(self, **arrays)
 
     def thinned(self, most: int) -> Draws:
         """Return at most so many draws, at even distances."""
@@ -106,7 +83,6 @@ class Draws:
         return _weighted_sum(peaks(u, rates(self.memory, u.shape[-1], clock=self.clock)), self.w)
 
     def _risk_by_draw(self, u: np.ndarray, memory: np.ndarray) -> np.ndarray:
-        """Return R where every draw has a memory of its own; what is held besides it is small."""
         out = np.zeros((*u.shape[:2], len(self)))
         for j in range(u.shape[-1]):
             rho = 1.0 if self.clock and j == u.shape[-1] - 1 else memory
@@ -131,13 +107,7 @@ def _weighted_sum(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 
 def cumulate(increments: np.ndarray) -> np.ndarray:
-    """Turn (episode, step, draw) increments into R, in place.
-
-    Examples
-    --------
-    >>> cumulate(np.array([[[1.0], [0.5], [0.25]]])).ravel()
-    array([1.  , 1.5 , 1.75])
-    """
+    """Turn (episode, step, draw) increments into R, in place."""
     episodes, steps, draws = increments.shape
     # The sums are the same either way; the loop that NumPy runs inside should be the longer one.
     if episodes * draws < steps:

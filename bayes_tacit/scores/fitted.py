@@ -22,7 +22,6 @@ from bayes_tacit.model.design import Column, Design, Number
 from bayes_tacit.model.families import family_named
 from bayes_tacit.model.memory import CLOCK
 from bayes_tacit.scores.core import PARAMETERS, Draws
-from bayes_tacit.validate import choice
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -30,9 +29,8 @@ if TYPE_CHECKING:
     from bayes_tacit.data.episodes import Episodes
     from bayes_tacit.estimates.map_fit import MapFit
 
-# Where parameters come from, as plain JSON values.
-
-KEYS = ("created_by", "versions", "inference_method", "draws_available", "data_fingerprint", "seed")
+DRAWS = 1000
+"""Draws of a posterior that a router keeps at most, unless asked otherwise."""
 
 
 def provenance(
@@ -41,13 +39,7 @@ def provenance(
     data_fingerprint: str | None = None,
     seed: int | None = None,
 ) -> dict[str, object]:
-    """Say where parameters come from, as far as it is known, and what reads them.
-
-    Examples
-    --------
-    >>> provenance("map", draws_available=1)["inference_method"]
-    'map'
-    """
+    """Say where parameters come from, as far as it is known, and what reads them, as plain JSON values."""
     return {
         "created_by": f"bayes_tacit {_own_version()}",
         "versions": {"python": platform.python_version(), "numpy": np.__version__, "scipy": scipy.__version__},
@@ -58,14 +50,12 @@ def provenance(
     }
 
 
-@cache
-def _own_version() -> str:
-    return version("bayes_tacit")
+_own_version = cache(lambda: version("bayes_tacit"))
 
 
 def check_provenance(given: object) -> dict[str, object]:
     """Check that it has the keys and types that `provenance` gives."""
-    found = validate.record("provenance", given, KEYS)
+    found = validate.record("provenance", given, tuple(provenance()))
     validate.text("provenance.created_by", found["created_by"])
     versions = found["versions"]
     if not isinstance(versions, Mapping):
@@ -81,12 +71,6 @@ def check_provenance(given: object) -> dict[str, object]:
         if found[name] is not None:
             found[name] = validate.whole(f"provenance.{name}", found[name], 0)
     return found
-
-
-# The parameters and what applies them.
-
-DRAWS = 1000
-"""Draws of a posterior that a router keeps at most, unless asked otherwise."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,12 +105,13 @@ class Fitted:
 
     def __post_init__(self) -> None:
         """Keep own, read-only arrays, and check everything."""
+        arrays = {name: _own(value) for name, value in vars(self.draws).items() if isinstance(value, np.ndarray)}
         settled = {
             "diagnostic_names": validate.names("diagnostics", self.diagnostic_names),
             "feature_names": validate.names("features", self.feature_names),
             "feature_mean": _own(self.feature_mean),
             "feature_scale": _own(self.feature_scale),
-            "draws": _own_draws(self.draws),
+            "draws": replace(self.draws, **arrays),
             "timing": validate.choice("timing", self.timing, TIMINGS),
             "provenance": check_provenance(self.provenance),
         }
@@ -138,30 +123,35 @@ class Fitted:
             raise InvalidDataError(expected, field="columns of the design", value=list(self.design.names))
 
     def _check_numbers(self) -> None:
-        n, d, p = len(np.atleast_1d(self.draws.s)), len(self.weight_names), len(self.feature_names)
+        draws, d, p = self.draws, len(self.weight_names), len(self.feature_names)
+        n = len(np.atleast_1d(draws.s))
         if d == 0 or n == 0:
-            raise InvalidDataError(
-                "at least one", field="number of diagnostics" if d == 0 else "number of draws", value=0
-            )
+            what = "number of diagnostics" if d == 0 else "number of draws"
+            raise InvalidDataError("at least one", field=what, value=0)
         validate.finite("feature mean", self.feature_mean, (p,))
         validate.finite("feature scale", self.feature_scale, (p,))
         validate.positive("feature scale", self.feature_scale)
-        for name in PARAMETERS:
-            validate.finite(name, getattr(self.draws, name), shape_of(name, n, d, p))
-        if self.draws.delta is not None:
-            validate.finite("delta", self.draws.delta, (n, p))
-        memory = np.atleast_1d(self.draws.memory)
-        if np.ndim(self.draws.memory):
-            validate.finite("memory", memory, (n,))
+        columns = {"w": (d,), "gamma": (p,), "beta": (p,), "delta": (p,)}
+        for name in (*PARAMETERS, "memory", "delta"):
+            if isinstance(value := getattr(draws, name), np.ndarray):
+                validate.finite(name, value, (n, *columns.get(name, ())))
+        memory = np.atleast_1d(draws.memory)
         if not ((memory >= 0) & (memory <= 1)).all():
             raise InvalidDataError("numbers from 0 to 1", field="memory", value=memory.tolist())
-        validate.simplex("w", self.draws.w)
-        validate.positive("s", self.draws.s)
+        validate.simplex("w", draws.w)
+        validate.positive("s", draws.s)
 
     @property
     def weight_names(self) -> tuple[str, ...]:
         """Names of the weights: those of the diagnostics, and the clock's if there is one."""
         return (*self.diagnostic_names, CLOCK) if self.draws.clock else self.diagnostic_names
+
+    @property
+    def n_ungrouped(self) -> int:
+        """How many of the features are not intercepts of groups."""
+        if self.design is None or self.design.groups is None:
+            return len(self.feature_names)
+        return len(self.feature_names) - len(self.design.levels[self.design.groups]) - 1
 
     def thinned(self, most: int = DRAWS) -> Self:
         """Keep at most so many draws, taken at even distances from all of them."""
@@ -180,16 +170,7 @@ class Fitted:
             raise InvalidDataError("Episodes", field="episodes", value=episodes)
         features, diagnostics = self._features_of(episodes), episodes.dataset["diagnostics"]
         order = order_of("diagnostics of the episodes", episodes.diagnostic_names, self.diagnostic_names)
-        if order is not None:
-            diagnostics = diagnostics.isel(diagnostic=order)
-        return features, diagnostics
-
-    @property
-    def n_ungrouped(self) -> int:
-        """How many of the features are not intercepts of groups."""
-        if self.design is None or self.design.groups is None:
-            return len(self.feature_names)
-        return len(self.feature_names) - len(self.design.levels[self.design.groups]) - 1
+        return features, diagnostics if order is None else diagnostics.isel(diagnostic=order)
 
     def _features_of(self, episodes: Episodes) -> xr.DataArray:
         if self.design is None:
@@ -204,18 +185,6 @@ class Fitted:
         return xr.DataArray(design_matrix(self.design, episodes), coords=coords, dims=("episode", "feature"))
 
 
-def shape_of(parameter: str, draws: int, weights: int, features: int) -> tuple[int, ...]:
-    """Return the shape of a parameter's array.
-
-    Examples
-    --------
-    >>> shape_of("w", draws=1000, weights=4, features=2), shape_of("s", draws=1000, weights=4, features=2)
-    ((1000, 4), (1000,))
-    """
-    columns = {"w": (weights,), "gamma": (features,), "beta": (features,)}
-    return (draws, *columns.get(parameter, ()))
-
-
 def order_of(field: str, given: tuple[str, ...], wanted: tuple[str, ...]) -> list[int] | None:
     """Say where the wanted names are among the given ones; None if they are in place."""
     if given == wanted:
@@ -223,12 +192,6 @@ def order_of(field: str, given: tuple[str, ...], wanted: tuple[str, ...]) -> lis
     if sorted(given) != sorted(wanted):
         raise InvalidDataError(f"{list(wanted)}, as in the fit", field=field, value=list(given))
     return [given.index(name) for name in wanted]
-
-
-def _own_draws(draws: Draws) -> Draws:
-    parameters: dict[str, Any] = {name: _own(getattr(draws, name)) for name in PARAMETERS}
-    memory = _own(draws.memory) if isinstance(draws.memory, np.ndarray) else float(draws.memory)
-    return replace(draws, **parameters, memory=memory, delta=None if draws.delta is None else _own(draws.delta))
 
 
 def _own(array: np.ndarray) -> np.ndarray:
@@ -254,11 +217,6 @@ def as_draws(estimate: MapFit | xr.DataTree | Fitted) -> Fitted:
         A `MapFit`, or a tree with the group `posterior` (`w`, `gamma0`, `gamma`, `beta0`, `beta`, `s` over `chain` and
         `draw`), the group `constant_data` (`feature_mean`, `feature_scale`, and `w` where the weights were fixed) and
         the attributes `family` and `timing`. What was read already, such as a router, is given back.
-
-    Raises
-    ------
-    InvalidDataError
-        If the tree is another model's.
 
     Examples
     --------
@@ -297,19 +255,9 @@ def of_fit(fit: object) -> Fitted:
     if not isinstance(fit, MapFit):
         expected = "a MapFit, as fit_map gives it (Router.from_posterior takes a posterior)"
         raise InvalidDataError(expected, field="fit", value=fit)
-    draws = Draws(
-        w=np.asarray(fit.w)[None],
-        gamma0=np.array([fit.gamma0]),
-        gamma=np.asarray(fit.gamma)[None],
-        beta0=np.array([fit.beta0]),
-        beta=np.asarray(fit.beta)[None],
-        s=np.array([fit.s]),
-        family=family_named(fit.family),
-        memory=fit.memory,
-        clock=fit.clock,
-    )
+    parameters: dict[str, Any] = {name: np.asarray(getattr(fit, name))[None] for name in PARAMETERS}
     return Fitted(
-        draws=draws,
+        draws=Draws(**parameters, family=family_named(fit.family), memory=fit.memory, clock=fit.clock),
         feature_names=fit.feature_names,
         feature_mean=np.asarray(fit.feature_mean),
         feature_scale=np.asarray(fit.feature_scale),
@@ -334,37 +282,33 @@ def of_tree(tree: object) -> Fitted:
     for name in ("family", "timing"):
         if name not in settings:
             raise InvalidDataError(f"{name!r} among them, {SOURCE}", field="attrs of the tree", value=list(tree.attrs))
-    feature_names = _names(constant, "feature") if "feature_mean" in constant else ()
-    by_feature = {name: _slopes(posterior, name, feature_names) for name in ("gamma", "beta") if feature_names}
-    fixed = "w" not in posterior
-    clock = bool(settings.get("clock", False))
-    diagnostic_names = _names(constant if fixed else posterior, "diagnostic")
+    features = _names(constant, "feature") if "feature_mean" in constant else ()
+    by_feature = {name: _slopes(posterior, name, features) for name in ("gamma", "beta") if features}
+    fixed, clock = "w" not in posterior, bool(settings.get("clock", False))
+    diagnostics = _names(constant if fixed else posterior, "diagnostic")
     scalars = {name: _flat(posterior, name) for name in ("gamma0", "beta0", "s")}
     size = len(scalars["s"])
-    w = np.broadcast_to(_constant(constant, "w", "diagnostic"), (size, len(diagnostic_names))) if fixed else None
+    given = _constant(constant, "w", "diagnostic")[None].repeat(size, axis=0) if fixed else None
     draws = Draws(
-        w=_flat(posterior, "w", "diagnostic") if w is None else w,
+        w=_flat(posterior, "w", "diagnostic") if given is None else given,
         **scalars,
         gamma=by_feature.get("gamma", np.zeros((size, 0))),
         beta=by_feature.get("beta", np.zeros((size, 0))),
         family=family_named(settings["family"]),
         memory=_flat(posterior, "rho") if "rho" in posterior else float(settings.get("memory", 1.0)),
         clock=clock,
-        delta=_slopes(posterior, "delta", feature_names) if "delta" in posterior else None,
+        delta=_slopes(posterior, "delta", features) if "delta" in posterior else None,
     )
-    seed = settings.get("seed")
+    seed, method = settings.get("seed"), settings.get("inference_method")
     fitted = Fitted(
         draws=draws,
-        feature_names=feature_names,
-        feature_mean=_constant(constant, "feature_mean", "feature") if feature_names else np.zeros(0),
-        feature_scale=_constant(constant, "feature_scale", "feature") if feature_names else np.ones(0),
-        diagnostic_names=_without_clock(diagnostic_names, clock=clock),
-        timing=choice("timing", settings["timing"], TIMINGS),
+        feature_names=features,
+        feature_mean=_constant(constant, "feature_mean", "feature") if features else np.zeros(0),
+        feature_scale=_constant(constant, "feature_scale", "feature") if features else np.ones(0),
+        diagnostic_names=_without_clock(diagnostics, clock=clock),
+        timing=validate.choice("timing", settings["timing"], TIMINGS),
         provenance=provenance(
-            settings.get("inference_method"),
-            len(draws),
-            settings.get("data_fingerprint"),
-            None if seed is None else int(seed),
+            method, len(draws), settings.get("data_fingerprint"), None if seed is None else int(seed)
         ),
         design=Design.from_json(settings["design"]) if "design" in settings else None,
     )

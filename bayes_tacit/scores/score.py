@@ -59,16 +59,8 @@ def handoff_score(fit_or_tree: MapFit | xr.DataTree, episodes: Episodes) -> xr.D
     -------
     xarray.DataArray
         Dims (episode, step) for a fit and (chain, draw, episode, step) for a posterior; NaN past the end of an
-        episode. Where Dask backs the episodes the result is computed when needed.
-
-    Raises
-    ------
-    InvalidDataError
-        If the names differ from the fit's, or if the result would take more than 2 GiB of memory.
-
-    See Also
-    --------
-    credible_band : summaries over the draws, for any number of episodes.
+        episode. Where Dask backs the episodes the result is computed when needed. A result of more than 2 GiB is
+        refused: `credible_band` summarizes any number of episodes.
 
     Examples
     --------
@@ -100,7 +92,7 @@ def cumulative_risk(fit_or_tree: MapFit | xr.DataTree, episodes: Episodes) -> xr
     """
     fitted = as_draws(fit_or_tree)
     _, diagnostics = fitted.columns_of(episodes)
-    risk = _labelled(risk_kernel(fitted), fitted, sample_coords(fit_or_tree), "cumulative_risk", diagnostics)
+    risk = _labelled(Draws.cumulative_risk, fitted, sample_coords(fit_or_tree), "cumulative_risk", diagnostics)
     return risk.assign_attrs(long_name="cumulative risk R(t)")
 
 
@@ -118,7 +110,11 @@ def incidence(fit_or_tree: MapFit | xr.DataTree, episodes: Episodes) -> xr.DataA
     """
     fitted = as_draws(fit_or_tree)
     features, _ = fitted.columns_of(episodes)
-    pi = _labelled(incidence_kernel(fitted), fitted, sample_coords(fit_or_tree), "incidence", features)
+
+    def compute(draws: Draws, raw: np.ndarray) -> np.ndarray:
+        return draws.incidence(fitted.standardize(raw))
+
+    pi = _labelled(compute, fitted, sample_coords(fit_or_tree), "incidence", features)
     return pi.assign_attrs(long_name="incidence pi")
 
 
@@ -152,31 +148,51 @@ def decisive_scores(
     >>> decisive_scores(fit_map(episodes), episodes).sel(episode="task-0001").values[8:12].round(2)
     array([0.32, 0.49, 0.52, 0.63])
     """
-    fitted = as_draws(estimate).thinned(draws)
+    fitted, rule = as_draws(estimate).thinned(draws), validate.rule("rule", rule)
+
+    def decides(q: np.ndarray) -> tuple[np.ndarray]:
+        if len(fitted.draws) == 1:
+            return (q[..., 0],)
+        return (q.mean(axis=-1) if isinstance(rule, str) else np.quantile(q, rule, axis=-1),)
+
+    found = summarized(fitted, episodes, decides, ("score",))["score"]
+    return found.assign_attrs(long_name="score that is compared with alpha")
+
+
+def summarized(
+    fitted: Fitted,
+    episodes: Episodes,
+    summarize: Callable[[np.ndarray], tuple[np.ndarray, ...]],
+    names: tuple[str, ...],
+    advance: Callable[[int], object] = int,
+) -> xr.Dataset:
+    """Summarize all draws of each checkpoint's score, never holding those of many episodes.
+
+    `summarize` takes scores (episode, step, draw), which it may change, and returns one array (episode, step) a name.
+    `advance` is called with how many episodes are done. Chunks of Dask are read once each.
+    """
     features, diagnostics = fitted.columns_of(episodes)
-    scores = scores_under(fitted, rule, features, diagnostics, episodes.n_steps)
+    n_steps, n_draws = episodes.n_steps, len(fitted.draws)
+    kernel = score_kernel(fitted, diagnostics.shape[0] * diagnostics.shape[1] * n_draws)
+    out = {name: np.full(diagnostics.shape[:2], np.nan) for name in names}
+    stops = np.cumsum(diagnostics.chunksizes.get("episode", (len(n_steps),))).tolist()
+
+    def pieces() -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
+        for start, stop in zip([0, *stops[:-1]], stops, strict=True):
+            raw, u = features[start:stop].values, diagnostics[start:stop].values
+            for piece in slices(stop - start, max(1, GROUP // (episodes.horizon * n_draws))):
+                rows = slice(start + piece.start, start + piece.stop)
+                yield rows, raw[piece], u[piece, : int(n_steps[rows].max())]
+
+    def fill(rows: slice, raw: np.ndarray, u: np.ndarray) -> int:
+        for array, values in zip(out.values(), summarize(kernel(fitted.draws, raw, u)), strict=True):
+            array[rows, : u.shape[1]] = values
+        return rows.stop - rows.start
+
+    for done in in_threads(fill, pieces()):
+        advance(done)
     coords = {dim: diagnostics[dim] for dim in ("episode", "step")}
-    attrs = {"long_name": "score that is compared with alpha"}
-    return xr.DataArray(scores, coords=coords, dims=("episode", "step"), name="score", attrs=attrs)
-
-
-def scores_under(
-    fitted: Fitted, rule: str | float, features: xr.DataArray, diagnostics: xr.DataArray, n_steps: np.ndarray
-) -> np.ndarray:
-    """Compute the score from columns in the fit's order: (episode, step), NaN past the end of an episode."""
-    rule = validate.rule("rule", rule)
-    n_draws, horizon = len(fitted.draws), diagnostics.shape[1]
-    kernel = score_kernel(fitted, len(n_steps) * horizon * n_draws)
-    out = np.full(diagnostics.shape[:2], np.nan)
-
-    def fill(rows: slice, raw: np.ndarray, u: np.ndarray) -> None:
-        q = kernel(fitted.draws, raw, u)
-        decides = q.mean(axis=-1) if isinstance(rule, str) else np.quantile(q, rule, axis=-1)
-        out[rows, : u.shape[1]] = q[..., 0] if n_draws == 1 else decides
-
-    for _ in in_threads(fill, groups(features, diagnostics, n_steps, max(1, GROUP // (horizon * n_draws)))):
-        pass
-    return out
+    return xr.Dataset({name: (("episode", "step"), values) for name, values in out.items()}, coords=coords)
 
 
 def _labelled(
@@ -205,21 +221,21 @@ def _labelled(
 
 def _rows(kernel: Kernel, draws: Draws, sample: tuple[int, ...], *inputs: np.ndarray) -> np.ndarray:
     """Compute (episode, chain, draw, step), or (episode, step) for a point estimate."""
-    by_draw = computed(kernel, draws, *inputs)
-    by_episode = np.moveaxis(by_draw, 0, 1)
+    by_episode = np.moveaxis(computed(kernel, draws, *inputs), 0, 1)
     return by_episode.reshape(by_episode.shape[0], *sample, *by_episode.shape[2:])
 
 
 def _rechunked(inputs: tuple[xr.DataArray, ...], most: int) -> tuple[xr.DataArray, ...]:
     """Cut along episodes only, in chunks no larger than they are and no larger than `most`."""
-    largest = max(max(array.chunksizes.get("episode", (1,))) for array in inputs)
+    size = min(most, max(max(array.chunksizes.get("episode", (1,))) for array in inputs))
     # Dask divides by the length of each axis, so where there are no features it gets a column that nobody reads.
-    filled = (array if array.size else _one_column(array) for array in inputs)
-    return tuple(array.chunk({"episode": min(largest, most), **dict.fromkeys(array.dims[1:], -1)}) for array in filled)
-
-
-def _one_column(features: xr.DataArray) -> xr.DataArray:
-    return xr.DataArray(np.zeros((len(features), 1)), dims=features.dims, coords={"episode": features["episode"]})
+    filled = (
+        array
+        if array.size
+        else xr.DataArray(np.zeros((len(array), 1)), dims=array.dims, coords={"episode": array["episode"]})
+        for array in inputs
+    )
+    return tuple(array.chunk({"episode": size, **dict.fromkeys(array.dims[1:], -1)}) for array in filled)
 
 
 def _refuse_too_large(name: str, n_draws: int, array: xr.DataArray, row_bytes: int) -> None:
@@ -237,16 +253,6 @@ def _refuse_too_large(name: str, n_draws: int, array: xr.DataArray, row_bytes: i
 
 
 # Blocks.
-
-
-def incidence_kernel(fitted: Fitted) -> Kernel:
-    """Compute pi from raw features: (episode, draw)."""
-    return lambda draws, features: draws.incidence(fitted.standardize(features))
-
-
-def risk_kernel(_: Fitted) -> Kernel:
-    """Compute R from diagnostics: (episode, step, draw)."""
-    return lambda draws, diagnostics: draws.cumulative_risk(diagnostics)
 
 
 def score_kernel(fitted: Fitted, size: int = 0) -> Kernel:
@@ -273,14 +279,17 @@ def score_kernel(fitted: Fitted, size: int = 0) -> Kernel:
 
 
 def computed(kernel: Kernel, draws: Draws, *inputs: np.ndarray, block: int = BLOCK) -> np.ndarray:
-    """Apply a kernel block by block: (draw, episode, ...)."""
+    """Apply a kernel block by block, tiles of episodes and draws: (draw, episode, ...)."""
     n, steps = len(inputs[-1]), inputs[-1].shape[1:-1]
     out = np.empty((len(draws), n, *steps))
+    horizon = int(np.prod(steps))
+    width = max(1, min(len(draws), block // horizon))
+    rows_at_once = max(1, block // (horizon * width))
 
     def fill(rows: slice, some: slice) -> None:
         out[some, rows] = np.moveaxis(kernel(draws.take(some), *(array[rows] for array in inputs)), -1, 0)
 
-    tiles = _tiles(n, int(np.prod(steps)), len(draws), block)
+    tiles = ((rows, some) for rows in slices(n, rows_at_once) for some in slices(len(draws), width))
     for _ in in_threads(fill, tiles) if out.size >= ENOUGH else starmap(fill, tiles):
         pass
     return out
@@ -299,32 +308,7 @@ def in_threads[R](work: Callable[..., R], pieces: Iterable[tuple[Any, ...]]) -> 
             yield waiting.popleft().result()
 
 
-def _tiles(n: int, steps: int, n_draws: int, block: int) -> Iterator[tuple[slice, slice]]:
-    """Yield episodes and draws whose product with the steps is about the size of a block."""
-    draws = max(1, min(n_draws, block // steps))
-    episodes = max(1, block // (steps * draws))
-    for rows in slices(n, episodes):
-        for some in slices(n_draws, draws):
-            yield rows, some
-
-
 def slices(n: int, size: int) -> Iterator[slice]:
     """Cut a range of n into pieces of a size."""
     for start in range(0, n, size):
         yield slice(start, min(start + size, n))
-
-
-def groups(
-    features: xr.DataArray, diagnostics: xr.DataArray, n_steps: np.ndarray, size: int
-) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
-    """Yield runs of episodes with their features and diagnostics, up to the longest of them.
-
-    Chunks of Dask are read once each.
-    """
-    stops = np.cumsum(diagnostics.chunksizes.get("episode", (len(n_steps),))).tolist()
-    for start, stop in zip([0, *stops[:-1]], stops, strict=True):
-        chunk = slice(start, stop)
-        raw, u = features[chunk].values, diagnostics[chunk].values
-        for piece in slices(stop - start, size):
-            rows = slice(start + piece.start, start + piece.stop)
-            yield rows, raw[piece], u[piece, : int(n_steps[rows].max())]

@@ -222,7 +222,7 @@ def test_bands_and_crossings_do_not_depend_on_the_size_of_blocks_or_on_dask(epis
     whole = credible_band(tree, episodes), crossing_probability(tree, episodes, 0.3)
     for block, group in ((1, 1), (50, 5000), (10**8, 10**8)):
         monkeypatch.setattr(score, "BLOCK", block)
-        monkeypatch.setattr(bands, "GROUP", group)
+        monkeypatch.setattr(score, "GROUP", group)
         for given_episodes in (episodes, lazily(episodes, 13)):
             xr.testing.assert_identical(credible_band(tree, given_episodes), whole[0])
             xr.testing.assert_identical(crossing_probability(tree, given_episodes, 0.3), whole[1])
