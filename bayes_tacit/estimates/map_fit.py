@@ -296,6 +296,8 @@ def _result(objective: PaperObjective | MixtureObjective, fit: PaperFit, **setti
     errors["w"] = _spread(errors["w"], objective.active, np.nan)
     if evidence.weights is not None or not objective.threshold.basis.shape[1]:
         errors["w"] = np.full(len(evidence.diagnostic_names), np.nan)
+    values: dict[str, Any]
+    known: dict[str, Any]
     values, known = (
         {name: each[name] if dim else float(each[name]) for name, dim in PARAMETERS.items()} for each in (found, errors)
     )
@@ -334,8 +336,7 @@ def profile_memory(evaluate: Callable[[float], PaperFit]) -> tuple[ProfilePoint,
     """Look for the memory with the lowest objective: on a grid, then by golden sections around its best point.
 
     An episode's likelihood is the probability of the same outcome and the same window whatever the memory is, so the
-    objectives can be compared. A window without mass counts with the floor, 27.6 nats at 1e-12, which speaks against
-    every memory at which it has none. Under a clock every window has mass and the comparison is smooth. Every memory
+    objectives can be compared; a window without mass counts with the floor, which speaks against a memory. Every one
     that was tried is returned, in order; `evaluate` returns the best fit at one.
     """
     found = {memory: _point(evaluate, memory) for memory in GRID}

@@ -47,20 +47,9 @@ STRICT = ConfigDict(strict=True, extra="forbid")
 
 @dataclass(frozen=True)
 class Restart:
-    """How one start of the optimizer ended.
+    """How one start of the optimizer ended: the objective, its largest gradient component, and Newton steps taken.
 
-    Attributes
-    ----------
-    objective
-        The paper's objective there.
-    gradient_norm
-        Largest absolute component of its gradient.
-    iterations
-        Newton steps taken.
-    floored
-        How many episodes have a likelihood below the floor.
-    converged
-        Whether it is an optimum.
+    `floored` counts the episodes with a likelihood below the floor; `converged` says whether it is an optimum.
     """
 
     __pydantic_config__ = STRICT
@@ -73,17 +62,7 @@ class Restart:
 
 @dataclass(frozen=True)
 class ProfilePoint:
-    """The best fit at one memory.
-
-    Attributes
-    ----------
-    memory
-        rho.
-    objective
-        The paper's objective there; infinite if there is no fit.
-    floored
-        How many episodes have a likelihood below the floor.
-    """
+    """The best fit at one memory, rho: its objective, infinite if there is none, and how many episodes are floored."""
 
     __pydantic_config__ = STRICT
     memory: Share
@@ -400,14 +379,7 @@ def _plain(value: object) -> object:
 def normal_interval(
     estimate: npt.ArrayLike, error: npt.ArrayLike, probability: float = 0.95
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the normal interval of an estimate: lower and upper ends, NaN where there is no standard error.
-
-    Examples
-    --------
-    >>> lower, upper = normal_interval(0.5, 0.1)
-    >>> print(f"{lower:.3f} to {upper:.3f}")
-    0.304 to 0.696
-    """
+    """Return the normal interval of an estimate: lower and upper ends, NaN where there is no standard error."""
     center, reach = np.asarray(estimate), special.ndtri((1 + probability) / 2) * np.asarray(error)
     return center - reach, center + reach
 
@@ -416,12 +388,6 @@ def weight_interval(w: npt.ArrayLike, error: npt.ArrayLike, probability: float =
     """Return the interval of weights: normal for log(w / (1 - w)), whose standard error is se / (w (1 - w)).
 
     That is the delta method, and its ends are never below 0 nor above 1.
-
-    Examples
-    --------
-    >>> lower, upper = weight_interval(0.05, 0.04)
-    >>> print(f"{lower:.3f} to {upper:.3f}")
-    0.010 to 0.215
     """
     weight = np.asarray(w, dtype=float)
     known = np.isfinite(error) & (weight > 0) & (weight < 1)

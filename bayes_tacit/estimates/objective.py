@@ -88,13 +88,6 @@ def minimize_newton(objective: Objective, start: np.ndarray, *, tolerance: float
 
     Directions of negative curvature are followed downhill (their eigenvalues enter by absolute value), so saddle points
     are left. The objective may return a non-finite value for a point outside its domain.
-
-    Examples
-    --------
-    >>> result = minimize_newton(lambda x: Derivatives(float((x**4).sum()), 4 * x**3, np.diag(12 * x**2)),
-    ...                          np.array([3.0]), tolerance=1e-9, max_iterations=100)
-    >>> result.gradient_norm < 1e-9
-    True
     """
     point, here = start, objective(start)
     for iteration in range(max_iterations):
@@ -379,12 +372,9 @@ class PaperObjective:
 
     A point is an `Incidence` point followed by a `Threshold` point. The paper floors both an interval's mass and the
     episode's likelihood at epsilon; since pi <= 1, the second floor implies the first. A floored episode has no
-    gradient at all, not even in gamma. Constant features and diagnostics that are zero in all the evidence have no
-    effect on the objective and are left out. Diagnostics are divided by their mean over the evidence, so that their
-    units do not matter; `weights` and `location_shift` undo it.
-
-    `varying` are the features that vary, `active` the diagnostics that are nonzero somewhere in the evidence, and
-    `scale` is what those were divided by.
+    gradient at all, not even in gamma. Only features that vary (`varying`) and diagnostics that are nonzero somewhere
+    in the evidence (`active`) have an effect; these are divided by their mean (`scale`), so that units do not matter,
+    and `weights` and `location_shift` undo it.
     """
 
     evidence: Evidence
@@ -559,10 +549,9 @@ class PaperObjective:
 class PriorObjective:
     """Minus the mean log density of data and parameters, as a function of the model's unbounded coordinates.
 
-    PyTensor differentiates the model's own log density, and the Hessian is the difference of gradients, so that a prior
-    need only state itself. Densities are those of the parameters themselves, without the Jacobian of the
-    transformations that make them unbounded: under a `RidgePrior` it is the estimate that `fit_map` finds by formulas.
-    `model` is what `build_model` returned, of `n` episodes.
+    PyTensor differentiates the log density of `model`, which `build_model` made of `n` episodes; the Hessian is the
+    difference of gradients, so that a prior need only state itself. Densities are those of the parameters, without the
+    Jacobian of what makes them unbounded: under a `RidgePrior` it is the estimate that `fit_map` finds by formulas.
     """
 
     def __init__(self, model: Any, n: int) -> None:  # noqa: ANN401

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Unpack, get_args
+from typing import TYPE_CHECKING, Any, Unpack, get_args
 
 import numpy as np
 import xarray as xr
@@ -32,13 +32,16 @@ from bayes_tacit.estimates.completion import (
 from bayes_tacit.estimates.samplers import Sampler, draw_samples, quiet_pymc
 from bayes_tacit.estimates.verdict import judge
 from bayes_tacit.model.evidence import Evidence, collect_evidence, warn_if_alike, warn_of_scales
-from bayes_tacit.model.likelihood import CrossingSteps, Table, crossing_steps, model_data
+from bayes_tacit.model.likelihood import CrossingSteps, Table, coords_of, crossing_steps, model_data
 from bayes_tacit.model.priors import Prior, WeaklyInformativePrior, checked_prior, prior_to_json
 from bayes_tacit.model.spec import ModelSettings, ModelSpec, settings_of, spec_from, spec_of
 from bayes_tacit.progress import watched
 
 if TYPE_CHECKING:
     import pymc as pm
+
+NAMED = ("feature", "diagnostic", "group")
+"""Dims of parameters whose names come from the data."""
 
 MOST_DRAWS, MOST_CHAINS = 1_000_000, 1_000
 """More would not fit into the memory of any machine at hand."""
@@ -183,15 +186,6 @@ def sample_posterior(
 def with_paper_memory(tree: xr.DataTree, episodes: Episodes, *, progress: bool | None = None) -> xr.DataTree:
     """Sample what a posterior would be if nothing were forgotten: rho = 1, and all else the same.
 
-    Parameters
-    ----------
-    tree
-        A posterior of `sample_posterior`.
-    episodes
-        The episodes it was fitted on.
-    progress
-        As for `sample_posterior`.
-
     Examples
     --------
     >>> tree = sample_posterior(episodes, memory="learned", clock=True)  # doctest: +SKIP
@@ -200,13 +194,11 @@ def with_paper_memory(tree: xr.DataTree, episodes: Episodes, *, progress: bool |
     attrs = settings_of(tree)
     if "sampler" not in attrs:
         raise InvalidDataError("a posterior of sample_posterior", field="attributes", value=sorted(attrs))
+    lengths: dict[str, Any] = {name: int(attrs[name]) for name in ("draws", "tune", "chains", "seed")}
     return sample_posterior(
         episodes,
         prior_of(tree),
-        draws=int(attrs["draws"]),
-        tune=int(attrs["tune"]),
-        chains=int(attrs["chains"]),
-        seed=int(attrs["seed"]),
+        **lengths,
         target_accept=float(attrs["target_accept"]),
         spec=replace(spec_of(tree), memory=1.0, zero_mass="drop_window"),
         sampler=attrs["sampler"],
@@ -241,9 +233,8 @@ def _assemble(
     """Put all groups together, under one set of names."""
     posterior = trace["posterior"].to_dataset()
     # What was compiled may have been compiled for other names.
-    names = {"feature": evidence.feature_names, "diagnostic": evidence.diagnostic_names}
-    names |= {} if evidence.grouping is None else {"group": evidence.grouping.names}
-    posterior = posterior.assign_coords({dim: list(map(str, names[dim])) for dim in names if dim in posterior.dims})
+    names = {dim: list(map(str, labels)) for dim, labels in coords_of(evidence).items() if dim in NAMED}
+    posterior = posterior.assign_coords({dim: labels for dim, labels in names.items() if dim in posterior.dims})
     drawn = seen_or_not(posterior, evidence, np.random.default_rng(seed))
     some = thinned(posterior, predictive_draws)
     constant = _constant_data(evidence, table)
@@ -271,16 +262,9 @@ def _assemble(
 
 
 def _constant_data(evidence: Evidence, table: Table) -> xr.Dataset:
-    coords = {"episode": evidence.episode, "timed": evidence.episode[evidence.timed]}
-    coords |= {"feature": list(evidence.feature_names), "diagnostic": list(evidence.diagnostic_names)}
-    coords |= {} if evidence.weights is None else {"risk": ["risk"]}
-    if evidence.records is not None and evidence.records.delays_learned:
-        coords["delay"] = list(evidence.records.noise.delays)
-    used = {dim for dims, _ in table.values() for dim in dims or ()}
-    return xr.Dataset(
-        {name: (dims or (), value) for name, (dims, value) in table.items()},
-        coords={dim: values for dim, values in coords.items() if dim in used},
-    )
+    used = {dim for dims, _ in table.values() for dim in dims or ()} - {"rollout", "mass"}
+    coords = {dim: names for dim, names in coords_of(evidence).items() if dim in used}
+    return xr.Dataset({name: (dims or (), value) for name, (dims, value) in table.items()}, coords=coords)
 
 
 def _by_pymc(model: pm.Model, posterior: xr.Dataset, seed: int, predictive_draws: int) -> tuple[xr.Dataset, xr.Dataset]:

@@ -17,20 +17,8 @@ from bayes_tacit.model.spec import settings_of, spec_of
 def warn_of_other_data(estimate: MapFit | xr.DataTree, episodes: Episodes, *, stacklevel: int = 2) -> None:
     """Warn if a fit or a posterior names other data than these episodes as what it was made from.
 
-    Parameters
-    ----------
-    estimate
-        A fit or a posterior. One that does not say what it was made from passes.
-    episodes
-        The episodes that are taken for its training episodes.
-    stacklevel
-        Whose line the warning names, as for `warnings.warn`.
-
-    Examples
-    --------
-    >>> from bayes_tacit import fit_map, load_example
-    >>> episodes = load_example()
-    >>> warn_of_other_data(fit_map(episodes), episodes)
+    One that does not say what it was made from passes. `stacklevel` says whose line the warning names, as for
+    `warnings.warn`.
     """
     if made_from(estimate, episodes) is not False:
         return
@@ -44,16 +32,7 @@ def warn_of_other_data(estimate: MapFit | xr.DataTree, episodes: Episodes, *, st
 
 
 def made_from(estimate: MapFit | xr.DataTree, episodes: Episodes) -> bool | None:
-    """Return whether these are the episodes that a fit or a posterior was made from; None if it does not say.
-
-    Examples
-    --------
-    >>> from bayes_tacit import fit_map, load_example
-    >>> episodes = load_example()
-    >>> fit = fit_map(episodes)
-    >>> made_from(fit, episodes), made_from(fit, episodes.take(slice(100)))
-    (True, False)
-    """
+    """Return whether these are the episodes that a fit or a posterior was made from; None if it does not say."""
     if isinstance(estimate, MapFit):
         spec, given = estimate.spec, estimate.data_fingerprint
     else:

@@ -29,10 +29,8 @@ class Verdict:
 
     Attributes
     ----------
-    passed
-        Whether every diagnostic is as it should be.
-    sentence
-        The judgement in one sentence.
+    passed, sentence
+        Whether every diagnostic is as it should be, and that in one sentence.
     reasons
         What is wrong and what to do about it, one sentence each; empty if it passed.
     table

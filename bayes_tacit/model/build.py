@@ -23,6 +23,7 @@ from bayes_tacit.model.evidence import Evidence, collect_evidence
 from bayes_tacit.model.likelihood import (
     CrossingSteps,
     Table,
+    coords_of,
     crossing_steps,
     model_data,
     record_terms,
@@ -107,18 +108,7 @@ def state_model(
     A model compiled for some episodes serves any others with the same features and diagnostics once these are replaced.
     """
     settings = evidence.spec.as_attrs() | {"prior": prior_to_json(prior), "data_fingerprint": evidence.fingerprint()}
-    coords = {
-        "episode": evidence.episode,
-        "timed": evidence.episode[evidence.timed],
-        "feature": list(evidence.feature_names),
-        "diagnostic": list(evidence.diagnostic_names),
-        "risk": ["risk"],
-        **({} if evidence.grouping is None else {"group": list(evidence.grouping.names)}),
-        COORDINATE: [json.dumps(settings)],
-    }
-    if evidence.records is not None:
-        coords |= {"rollout": np.arange(len(evidence.records.record)), "mass": np.arange(evidence.records.kinds)}
-        coords |= {"delay": list(evidence.records.noise.delays)} if evidence.records.delays_learned else {}
+    coords = coords_of(evidence) | {COORDINATE: [json.dumps(settings)]}
     with pm.Model(coords=coords) as model:
         pm.Data("settings", np.ones(1), dims=COORDINATE)
         data = {name: pm.Data(name, value, dims=dims) for name, (dims, value) in table.items()}

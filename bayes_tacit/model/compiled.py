@@ -57,12 +57,8 @@ def compiles(evidence: Evidence, prior: Prior) -> bool:
 class Density(NamedTuple):
     """The log posterior density of some episodes, on the unbounded scale.
 
-    Attributes
-    ----------
-    data
-        The evidence and the prior as one array, which the compiled functions read.
-    features, weights
-        How many gamma has, and how many weights there are; `learned` says whether these are parameters.
+    `data` are the evidence and the prior as one array, which the compiled functions read. There are as many gamma as
+    `features`, and as many `weights`; `learned` says whether these are parameters.
     """
 
     data: np.ndarray

@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -30,12 +30,7 @@ class Standardization:
 
     A constant feature carries no information; its scale is set to 1, so that it standardizes to zero.
 
-    Attributes
-    ----------
-    mean, scale
-        One number a feature; the scale is the standard deviation with denominator n.
-    constant
-        Which features do not vary.
+    `constant` says which features do not vary.
 
     Examples
     --------
@@ -64,7 +59,12 @@ class Standardization:
         return (features - self.mean) / self.scale
 
 
-FUNCTIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+STRICT = {"strict": True, "extra": "forbid"}
+"""How pydantic reads a design."""
+
+Function = Literal["identity", "log", "log1p", "sqrt", "exp"]
+
+FUNCTIONS: dict[Function, Callable[[np.ndarray], np.ndarray]] = {
     "identity": lambda x: x,
     "log": np.log,
     "log1p": np.log1p,
@@ -78,10 +78,11 @@ FUNCTIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 class Number:
     """A column, a function of it, or a power of it."""
 
-    kind: ClassVar[str] = "number"
+    __pydantic_config__: ClassVar = STRICT
     column: str
-    function: str = "identity"
+    function: Function = "identity"
     power: float = 1.0
+    kind: Literal["number"] = "number"
 
     def values(self, column: np.ndarray) -> np.ndarray:
         """Evaluate it; what is not defined is NaN."""
@@ -94,9 +95,10 @@ class Number:
 class Level:
     """Whether a column has a level."""
 
-    kind: ClassVar[str] = "level"
+    __pydantic_config__: ClassVar = STRICT
     column: str
     level: str
+    kind: Literal["level"] = "level"
 
     def values(self, column: np.ndarray) -> np.ndarray:
         """Return ones and zeros."""
@@ -107,9 +109,10 @@ class Level:
 class NewLevel:
     """Whether a column has none of the levels that were known in training."""
 
-    kind: ClassVar[str] = "new level"
+    __pydantic_config__: ClassVar = STRICT
     column: str
     levels: tuple[str, ...]
+    kind: Literal["new level"] = "new level"
 
     def values(self, column: np.ndarray) -> np.ndarray:
         """Return ones and zeros."""
@@ -126,11 +129,12 @@ class Spline:
     array([0. , 0.5, 1. , 1. ])
     """
 
-    kind: ClassVar[str] = "spline"
+    __pydantic_config__: ClassVar = STRICT
     column: str
     knots: tuple[float, ...]
     degree: int
     index: int
+    kind: Literal["spline"] = "spline"
 
     def values(self, column: np.ndarray) -> np.ndarray:
         """Evaluate it by the recursion of Cox and de Boor."""
@@ -157,13 +161,13 @@ class Spline:
 
 
 Factor = Number | Level | NewLevel | Spline
-KINDS: dict[str, type[Factor]] = {kind.kind: kind for kind in (Number, Level, NewLevel, Spline)}
 
 
 @dataclass(frozen=True)
 class Column:
     """One column of a design: its name, and the factors that are multiplied."""
 
+    __pydantic_config__: ClassVar = STRICT
     name: str
     factors: tuple[Factor, ...]
 
@@ -194,6 +198,7 @@ class Design:
     bayes_tacit.errors.InvalidDataError: features['kind'] is 'c'; expected one of a, b, the levels in training
     """
 
+    __pydantic_config__: ClassVar = STRICT
     formula: str
     columns: tuple[Column, ...]
     levels: Mapping[str, tuple[str, ...]]
@@ -215,15 +220,7 @@ class Design:
         return tuple(name for name in self.inputs if name not in self.levels)
 
     def matrix(self, data: Mapping[str, np.ndarray], episodes: Sequence[object] = ()) -> np.ndarray:
-        """Evaluate all columns: (episode, column).
-
-        Parameters
-        ----------
-        data
-            The columns of the data by name, numbers or levels.
-        episodes
-            Ids for messages.
-        """
+        """Evaluate all columns of data by name: (episode, column). The ids of episodes are for messages."""
         read = {name: self._read(name, np.asarray(data[name]), episodes) for name in self.inputs}
         n = len(next(iter(read.values()))) if read else len(episodes)
         out = np.ones((n, len(self.columns)))
@@ -284,94 +281,59 @@ class Design:
 
     def to_record(self) -> dict[str, object]:
         """Return it in values that JSON has."""
-        columns = [
-            {"name": each.name, "factors": [{"kind": factor.kind} | asdict(factor) for factor in each.factors]}
-            for each in self.columns
-        ]
-        levels = {name: list(known) for name, known in self.levels.items()}
-        return {"formula": self.formula, "columns": columns, "levels": levels, "groups": self.groups}
+        record: dict[str, object] = json.loads(self.to_json())
+        return record
 
     def to_json(self) -> str:
         """Write it down."""
-        return json.dumps(self.to_record())
+        return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: object) -> Design:
         """Read what `to_json` wrote, checking all of it."""
+        from pydantic import TypeAdapter, ValidationError
+
         try:
-            content = json.loads(text) if isinstance(text, str) else None
-        except (ValueError, RecursionError):
-            content = None
-        if content is None:
-            raise InvalidDataError("a design as JSON", field="design", value=text)
-        return cls.of_record(content)
+            found = TypeAdapter(cls).validate_json(text if isinstance(text, str) else "")
+        except (ValidationError, ValueError) as error:
+            wrong = error.errors()[0] if isinstance(error, ValidationError) else {"loc": (), "msg": str(error)}
+            field = ".".join(map(str, ("design", *wrong["loc"])))
+            raise InvalidDataError(f"a design as JSON ({wrong['msg']})", field=field, value=text) from error
+        found._check()
+        return found
 
     @classmethod
     def of_record(cls, given: object) -> Design:
         """Read what `to_record` returned, checking all of it."""
-        content: dict[str, Any] = validate.record("design", given, ("formula", "columns", "levels", "groups"))
-        if not isinstance(content["levels"], dict) or not isinstance(content["columns"], list):
-            raise InvalidDataError("columns as a list and levels as an object", field="design", value=given)
-        levels = {name: validate.names(f"design.levels.{name}", known) for name, known in content["levels"].items()}
-        columns = []
-        for at, each in enumerate(content["columns"]):
-            column: dict[str, Any] = validate.record(f"design.columns[{at}]", each, ("name", "factors"))
-            if not isinstance(column["factors"], list) or not column["factors"]:
-                raise InvalidDataError("a list of factors", field=f"design.columns[{at}].factors", value=each)
-            factors = tuple(_factor(f"design.columns[{at}]", factor) for factor in column["factors"])
-            columns.append(Column(validate.text(f"design.columns[{at}].name", column["name"]), factors))
-        validate.names("design.columns", [column.name for column in columns])
-        groups = content["groups"]
-        if groups is not None and groups not in levels:
-            raise InvalidDataError(f"one of {', '.join(levels) or 'none'}", field="design.groups", value=groups)
-        return cls(validate.text("design.formula", content["formula"]), tuple(columns), levels, groups)
+        return cls.from_json(json.dumps(given, default=str))
+
+    def _check(self) -> None:
+        """Check what its types do not say, of a design from a file."""
+        validate.names("design.columns", list(self.names))
+        for name, known in self.levels.items():
+            validate.names(f"design.levels.{name}", list(known))
+        if self.groups is not None and self.groups not in self.levels:
+            raise InvalidDataError(f"one of {', '.join(self.levels)}", field="design.groups", value=self.groups)
+        for column in self.columns:
+            if not column.factors:
+                raise InvalidDataError("a list of factors", field=f"design column {column.name!r}", value=[])
+            for factor in column.factors:
+                numbers = factor.knots if isinstance(factor, Spline) else ()
+                wrong = not all(map(math.isfinite, (*numbers, getattr(factor, "power", 1.0))))
+                if isinstance(factor, Spline):
+                    wrong |= not (0 <= factor.degree <= 20 and factor.index >= 0)
+                    wrong |= len(numbers) < factor.index + factor.degree + 2 or numbers[0] == numbers[-1]
+                    wrong |= any(one > other for one, other in itertools.pairwise(numbers))
+                if wrong:
+                    expected = "finite numbers, and enough knots that do not fall and are not all the same"
+                    raise InvalidDataError(expected, field=f"design column {column.name!r}", value=factor)
 
 
 def level_names(values: np.ndarray) -> np.ndarray:
-    """Return levels as text: 3 and 3.0 are the same.
-
-    Examples
-    --------
-    >>> level_names(np.array([3.0, "b", True], dtype=object)).tolist()
-    ['3', 'b', 'True']
-    """
+    """Return levels as text: 3 and 3.0 are the same."""
     plain = (each.item() if isinstance(each, np.generic) else each for each in values.tolist())
     whole = (int(each) if isinstance(each, float) and each.is_integer() else each for each in plain)
     return np.array([str(each) for each in whole], dtype=object)
-
-
-def _factor(place: str, given: object) -> Factor:
-    if not isinstance(given, dict) or given.get("kind") not in KINDS:
-        raise InvalidDataError(f"a factor of the kind {' or '.join(KINDS)}", field=place, value=given)
-    kind = KINDS[given["kind"]]
-    fields = tuple(kind.__dataclass_fields__)
-    content: dict[str, Any] = validate.record(place, given, ("kind", *(name for name in fields if name != "kind")))
-    content.pop("kind")
-    validate.text(f"{place}.column", content["column"])
-    if kind is Level:
-        validate.text(f"{place}.level", content["level"])
-    elif kind is NewLevel:
-        content["levels"] = validate.names(f"{place}.levels", content["levels"])
-    elif kind is Number:
-        validate.choice(f"{place}.function", content["function"], FUNCTIONS)
-        content["power"] = validate.number(f"{place}.power", content["power"])
-    else:
-        content["degree"] = validate.whole(f"{place}.degree", content["degree"], 0, 20)
-        content["index"] = validate.whole(f"{place}.index", content["index"], 0, 10_000)
-        content["knots"] = _knots(place, content)
-    return kind(**content)
-
-
-def _knots(place: str, content: dict[str, Any]) -> tuple[float, ...]:
-    knots = content["knots"]
-    least = content["index"] + content["degree"] + 2
-    if not isinstance(knots, list) or len(knots) < least:
-        raise InvalidDataError(f"a list of at least {least} knots", field=f"{place}.knots", value=knots)
-    numbers = [validate.number(f"{place}.knots[{at}]", knot) for at, knot in enumerate(knots)]
-    rising = all(one <= other for one, other in itertools.pairwise(numbers))
-    if not rising or not math.isfinite(numbers[0]) or numbers[0] == numbers[-1]:
-        raise InvalidDataError("knots that do not fall, not all the same", field=f"{place}.knots", value=knots)
-    return tuple(numbers)
 
 
 KNOWN = "columns, C(column), bs(column, df=4), log, log1p, sqrt or exp of a column, I(column**2), joined by + : *"
@@ -380,12 +342,8 @@ KNOWN = "columns, C(column), bs(column, df=4), log, log1p, sqrt or exp of a colu
 def design_of(formula: str, episodes: Episodes) -> Design:
     """Read a formula on the features and carried columns of training episodes.
 
-    Parameters
-    ----------
-    formula
-        Terms joined by +, such as "bs(words, df=4) + C(kind) + hardness:tools". The intercept is always there.
-    episodes
-        The training episodes: knots and levels are taken from them.
+    Terms are joined by +, such as "bs(words, df=4) + C(kind) + hardness:tools"; the intercept is always there.
+    Knots and levels are taken from the training episodes.
 
     Examples
     --------
@@ -503,23 +461,7 @@ def _called(tree: ast.Call, expression: str, spec: Any) -> list[tuple[str, Facto
 
 @dataclass(frozen=True, eq=False)
 class Grouping:
-    """A column of the episodes, read as groups.
-
-    Attributes
-    ----------
-    column
-        The column.
-    names
-        Its levels, sorted.
-    position
-        Which of them each episode has.
-
-    Examples
-    --------
-    >>> from bayes_tacit import load_example
-    >>> Grouping.of("subgoals", load_example()).names
-    ('1', '2', '3', '4', '5')
-    """
+    """A column of the episodes, read as groups: its levels, sorted, and which of them each episode has."""
 
     column: str
     names: tuple[str, ...]

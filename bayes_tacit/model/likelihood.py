@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 
@@ -31,14 +32,8 @@ from bayes_tacit.model.strata import ARRAYS, Records, mixed_mass, stratum_terms
 class Bounds:
     """Bounds on log kappa, or on its standardized value.
 
-    Attributes
-    ----------
-    upper
-        Upper bounds of the left-censored rows.
-    lower
-        Lower bounds of the interval rows, then of the right-censored ones.
-    width
-        Upper minus lower bound of the interval rows, computed as such: exact for windows however narrow.
+    `upper` is of the left-censored rows, `lower` of the interval rows and then of the right-censored ones. `width` is
+    upper minus lower bound of the interval rows, computed as such: exact for windows however narrow.
     """
 
     upper: Array
@@ -82,18 +77,8 @@ def log_mass(standardized: Bounds, n_interval: int, family: Family, xp: SimpleNa
 def threshold_log_likelihood(evidence: Evidence, w: Array, location: Array, scale: Array, xp: SimpleNamespace) -> Array:
     """Return the log-likelihood of each timed episode, in the evidence's order.
 
-    Parameters
-    ----------
-    evidence
-        The evidence, m timed episodes.
-    w
-        Simplex weights, one a diagnostic.
-    location
-        mu of each timed episode, length m.
-    scale
-        s, positive; one number, or one a timed episode.
-    xp
-        Array namespace: `bayes_tacit.model.families.NUMPY` or `bayes_tacit.model.build.PYTENSOR`.
+    `w` are simplex weights, `location` is mu of each timed episode, `scale` is s, one number or one a row, and
+    `xp` an array namespace: `bayes_tacit.model.families.NUMPY` or `bayes_tacit.model.build.PYTENSOR`.
     """
     standardized = log_bounds(evidence, w, xp).standardized(location, scale, evidence.n_left)
     return log_mass(standardized, evidence.n_interval, evidence.family, xp)
@@ -109,18 +94,8 @@ def record_terms(
 ) -> tuple[Array, Array]:
     """Return the log of the two terms of every record's likelihood, for Z = 1 and for Z = 0.
 
-    Parameters
-    ----------
-    evidence, records
-        The evidence, and its records; in a graph their arrays are data of the model.
-    parameters
-        `w`, `logit` of pi and `location` by record, and `s`.
-    logs
-        Log of each rate and of its complement.
-    log_delays
-        Log probability of each delay of a mark.
-    xp
-        Array namespace.
+    `parameters` are `w`, `logit` of pi and `location` by record, and `s`; `logs` the log of each rate and of its
+    complement; `log_delays` those of the delays of a mark. In a graph the arrays of evidence and records are data.
     """
     # What a graph holds as data does not say how many kinds and rates there are; the evidence does.
     stated, kinds = records_in(evidence).stated, records_in(evidence).kinds
@@ -142,18 +117,7 @@ class CrossingSteps:
     """Observed and drawn crossing steps of the timed episodes, in the evidence's order.
 
     A crossing step is the first checkpoint t with R(t) >= kappa; it is the number of steps if there is none.
-
-    Parameters
-    ----------
-    episodes
-        Where the evidence came from.
-    evidence
-        Which of them are timed, and the spec.
-
-    Attributes
-    ----------
-    first_checkpoint, last_checkpoint
-        Ends of each window; the number of steps where the threshold was not crossed.
+    `first_checkpoint` and `last_checkpoint` are the ends of each window; the number of steps where not crossed.
     """
 
     def __init__(self, episodes: Episodes, evidence: Evidence) -> None:
@@ -258,3 +222,15 @@ def model_data(episodes: Episodes, evidence: Evidence, crossing: CrossingSteps |
         "n_interval": (None, np.array(evidence.n_interval)),
         "typical_log_threshold": (by_node, at),
     }
+
+
+def coords_of(evidence: Evidence) -> dict[str, Any]:
+    """Return the names along the dims of a model."""
+    coords: dict[str, Any] = {"episode": evidence.episode, "timed": evidence.episode[evidence.timed]}
+    coords |= {"feature": list(evidence.feature_names), "diagnostic": list(evidence.diagnostic_names), "risk": ["risk"]}
+    if evidence.grouping is not None:
+        coords["group"] = list(evidence.grouping.names)
+    if evidence.records is not None:
+        coords |= {"rollout": np.arange(len(evidence.records.record)), "mass": np.arange(evidence.records.kinds)}
+        coords |= {"delay": list(evidence.records.noise.delays)} if evidence.records.delays_learned else {}
+    return coords

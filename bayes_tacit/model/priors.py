@@ -27,15 +27,15 @@ class Site:
     Attributes
     ----------
     name
-        The parameter: "gamma0", "gamma", "beta0", "beta", "s", "w", "rho" (a memory that is learned), "delta" (of
-        a spread by features), "gamma_spread" or "beta_spread" (of groups), "lucky0" or "lucky_slope" (of luck).
+        "gamma0", "gamma", "beta0", "beta", "s", "w", "rho" (a memory that is learned), "delta" (of a spread by
+        features), "gamma_spread" or "beta_spread" (of groups), "lucky0" or "lucky_slope" (of luck).
     n_episodes
         How many episodes there are.
     size, dims
         How many numbers it has, and their dimension in the model; None for a single number.
     center
-        Log of the typical threshold, on the scale of the diagnostics: where beta0 may be placed. It is data of the
-        model or, with a learned memory, an expression.
+        Log of the typical threshold, where beta0 may be placed: data of the model or, with a learned memory, an
+        expression.
     """
 
     name: str
@@ -92,8 +92,7 @@ class RidgePrior:
         """Prior standard deviation of gamma and beta; infinite without a penalty."""
         return float(1 / np.sqrt(2 * n_episodes * self.strength)) if self.strength else float("inf")
 
-    def state(self, site: Site) -> TensorVariable:
-        """State a parameter in PyMC."""
+    def state(self, site: Site) -> TensorVariable:  # noqa: D102
         import pymc as pm
 
         match site.name:
@@ -149,8 +148,7 @@ class PaperPrior:
         validate.number("PaperPrior.strength", self.strength, "a finite number >= 0", least=0)
         validate.number("PaperPrior.wide", self.wide, "a finite number > 0", above=0)
 
-    def state(self, site: Site) -> TensorVariable:
-        """State a parameter in PyMC."""
+    def state(self, site: Site) -> TensorVariable:  # noqa: D102
         import pymc as pm
 
         match site.name:
@@ -231,8 +229,7 @@ location_spread=0.5, scale_slope=0.3)
             name = f"{type(self).__name__}.{field.name}"
             validate.number(name, getattr(self, field.name), "a finite number > 0", above=0)
 
-    def state(self, site: Site) -> TensorVariable:
-        """State a parameter in PyMC."""
+    def state(self, site: Site) -> TensorVariable:  # noqa: D102
         import pymc as pm
 
         match site.name:
@@ -267,10 +264,7 @@ PRIORS: dict[str, type[Prior]] = {kind.__name__: kind for kind in OWN}
 def register_prior[P: Prior](kind: type[P]) -> type[P]:
     """Make a class of priors known by its name, in this process; also as a decorator.
 
-    Parameters
-    ----------
-    kind
-        A frozen dataclass whose fields JSON can hold, with `proper` and `state`; see `Prior`.
+    It is a frozen dataclass whose fields JSON can hold, with `proper` and `state`; see `Prior`.
 
     Examples
     --------
@@ -297,24 +291,12 @@ def checked_prior(prior: object, *, proper: bool = False) -> Prior:
 
 
 def prior_to_json(prior: Prior) -> str:
-    """Write a prior as data: its name and its settings.
-
-    Examples
-    --------
-    >>> prior_to_json(RidgePrior(strength=0.1))
-    '{"name": "RidgePrior", "strength": 0.1}'
-    """
+    """Write a prior as data: its name and its settings."""
     return json.dumps({"name": type(prior).__name__} | asdict(prior))  # type: ignore[call-overload]
 
 
 def prior_from_json(text: str) -> Prior:
-    """Read a prior that `prior_to_json` wrote.
-
-    Examples
-    --------
-    >>> prior_from_json('{"name": "RidgePrior", "strength": 0.1}')
-    RidgePrior(strength=0.1)
-    """
+    """Read a prior that `prior_to_json` wrote."""
     try:
         settings = json.loads(text)
         return PRIORS[settings.pop("name")](**settings)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal, TypedDict, cast, get_args
+from typing import Any, Literal, TypedDict, get_args
 
 import numpy as np
 import pandas as pd
@@ -30,6 +30,9 @@ ZeroMass = Literal["refuse", "drop_window"]
 
 Spread = Literal["same", "features"]
 """Whether log thresholds spread alike in all tasks, or by the features."""
+
+JSON = {"features": "design", "weights": "weights", "noise": "noise"}
+"""Fields that are attributes of a posterior as JSON, and under which names."""
 
 COORDINATE = "setting"
 """Coordinate of `constant_data` that holds the settings as JSON in a trace that PyMC made."""
@@ -145,13 +148,7 @@ class ModelSpec:
         return f"ModelSpec({', '.join(f'{name}={value!r}' for name, value in given.items())})"
 
     def weights_for(self, diagnostic_names: tuple[str, ...]) -> np.ndarray | None:
-        """Return the fixed weights in the order of the diagnostics, or None if they are learned.
-
-        Examples
-        --------
-        >>> ModelSpec(weights={"invalid": 0.25, "repeat": 0.75}).weights_for(("repeat", "invalid"))
-        array([0.75, 0.25])
-        """
+        """Return the fixed weights in the order of the diagnostics, or None if they are learned."""
         given = self.weights
         if given is None:
             return None
@@ -173,13 +170,7 @@ class ModelSpec:
 
     @classmethod
     def of_record(cls, given: object) -> ModelSpec:
-        """Read what `to_record` returned, checking all of it.
-
-        Examples
-        --------
-        >>> ModelSpec.of_record(ModelSpec(memory=0.9).to_record())
-        ModelSpec(memory=0.9)
-        """
+        """Read what `to_record` returned, checking all of it."""
         content: dict[str, Any] = validate.record("spec", given, [field.name for field in fields(cls)])
         if isinstance(content["features"], Mapping):
             content["features"] = Design.of_record(content["features"])
@@ -189,11 +180,11 @@ class ModelSpec:
 
     def as_attrs(self) -> dict[str, str | float]:
         """Return it as attributes of a posterior, which `spec_of` reads: numbers and text, without what is None."""
-        attrs = {name: value for name, value in self.to_record().items() if value is not None}
-        for name, key in (("features", "design"), ("weights", "weights"), ("noise", "noise")):
+        attrs: dict[str, Any] = {name: value for name, value in self.to_record().items() if value is not None}
+        for name, key in JSON.items():
             if name in attrs:
                 attrs[key] = json.dumps(attrs.pop(name))
-        return cast("dict[str, str | float]", attrs | {"clock": int(self.clock)})
+        return attrs | {"clock": int(self.clock)}
 
     @classmethod
     def of_attrs(cls, attrs: Mapping[str, Any]) -> ModelSpec:
@@ -201,16 +192,13 @@ class ModelSpec:
         given = {field.name: attrs[field.name] for field in fields(cls) if field.name in attrs}
         if isinstance(clock := given.get("clock"), int | np.integer) and clock in (0, 1):
             given["clock"] = bool(clock)
-        if "design" in attrs:
-            given["features"] = Design.from_json(attrs["design"])
-        for name in {"weights", "noise"} & set(given):
-            try:
-                given[name] = json.loads(given[name])
-            except (TypeError, ValueError) as error:
-                raise InvalidDataError(f"{name} as JSON", field=name, value=given[name]) from error
-        if "noise" in given:
-            given["noise"] = Noise.of_record(given["noise"])
-        return cls(**given)
+        for name, key in JSON.items():
+            if key in attrs:
+                try:
+                    given[name] = json.loads(attrs[key])
+                except (TypeError, ValueError, RecursionError) as error:
+                    raise InvalidDataError(f"{key} as JSON", field=key, value=attrs[key]) from error
+        return cls.of_record({field.name: field.default for field in fields(cls)} | given)
 
 
 class ModelSettings(TypedDict, total=False):
@@ -230,13 +218,7 @@ class ModelSettings(TypedDict, total=False):
 
 
 def spec_from(spec: ModelSpec | None, settings: ModelSettings) -> ModelSpec:
-    """Return a spec in which some fields are replaced; the default one if there is none.
-
-    Examples
-    --------
-    >>> spec_from(ModelSpec(clock=True, memory=0.5), {"memory": 0.9})
-    ModelSpec(memory=0.9, clock=True)
-    """
+    """Return a spec in which some fields are replaced; the default one if there is none."""
     if not (spec is None or isinstance(spec, ModelSpec)):
         raise InvalidDataError("a ModelSpec", field="spec", value=spec)
     return replace(spec or ModelSpec(), **settings)
@@ -244,11 +226,6 @@ def spec_from(spec: ModelSpec | None, settings: ModelSettings) -> ModelSpec:
 
 def spec_of(tree: xr.DataTree) -> ModelSpec:
     """Return the spec of a posterior, or of what `MapFit.to_datatree` or PyMC's own sampler made.
-
-    Raises
-    ------
-    InvalidDataError
-        If the tree does not say its family and timing, or a setting is wrong.
 
     Examples
     --------
@@ -269,13 +246,7 @@ def spec_of(tree: xr.DataTree) -> ModelSpec:
 
 
 def settings_of(tree: xr.DataTree) -> dict[str, Any]:
-    """Return all settings of a posterior: its attributes, and those that its model carried as data.
-
-    Examples
-    --------
-    >>> settings_of(xr.DataTree())
-    {}
-    """
+    """Return all settings of a posterior: its attributes, and those that its model carried as data."""
     carried: dict[str, Any] = {}
     if "constant_data" in tree.children and COORDINATE in tree["constant_data"].coords:
         text = str(np.ravel(tree["constant_data"].to_dataset()[COORDINATE].values)[0])

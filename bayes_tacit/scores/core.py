@@ -14,6 +14,7 @@ imported.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy import special
@@ -50,7 +51,9 @@ class Draws:
 
     def take(self, some: slice | np.ndarray) -> Draws:
         """Return some of the draws."""
-        arrays = {name: value[some] for name, value in vars(self).items() if isinstance(value, np.ndarray)}
+        arrays: dict[str, Any] = {
+            name: value[some] for name, value in vars(self).items() if isinstance(value, np.ndarray)
+        }
         return replace(self, **arrays)
 
     def thinned(self, most: int) -> Draws:

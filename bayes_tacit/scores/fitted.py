@@ -105,7 +105,9 @@ class Fitted:
 
     def __post_init__(self) -> None:
         """Keep own, read-only arrays, and check everything."""
-        arrays = {name: _own(value) for name, value in vars(self.draws).items() if isinstance(value, np.ndarray)}
+        arrays: dict[str, Any] = {
+            name: _own(value) for name, value in vars(self.draws).items() if isinstance(value, np.ndarray)
+        }
         settled = {
             "diagnostic_names": validate.names("diagnostics", self.diagnostic_names),
             "feature_names": validate.names("features", self.feature_names),
