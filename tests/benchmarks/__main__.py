@@ -1,12 +1,23 @@
+import sys
 import warnings
+from importlib import import_module
+from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks import deploying, fitting, importing, large, observing, playing, routing, sampling, scoring, simulating
+from benchmarks.large import FIGURE
+
+PARTS = ("fitting", "sampling", "scoring", "large", "deploying", "simulating", "importing")
+PAGE = "benchmarks.html"
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    console = Console()
-    for part in (fitting, sampling, scoring, large, deploying, observing, routing, simulating, playing, importing):
-        for table in part.tables():
+    console = Console(record=True, width=140)
+    for name in sys.argv[1:] or PARTS:
+        for table in import_module(f"benchmarks.{name}").tables():
             console.print(table)
+    console.save_html(PAGE)
+    if FIGURE.exists():
+        page = Path(PAGE).read_text(encoding="utf-8")
+        Path(PAGE).write_text(page.replace("</body>", f"{FIGURE.read_text(encoding='utf-8')}</body>"), encoding="utf-8")
+    console.print(f"written to {PAGE}")

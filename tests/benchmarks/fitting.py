@@ -1,4 +1,4 @@
-"""How long a fit takes: against its peers, as the data grow, as the horizon grows, and in a new process."""
+"""How long a fit takes: against its peers, as the data grow, and in a new process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from rich.table import Table
 from simulate import TRUTH, simulate_model
 
 from bayes_tacit import Episodes, fit_map
-from bayes_tacit.estimates.objective import PaperObjective
 from bayes_tacit.model.evidence import collect_evidence
 from benchmarks.timing import median_seconds, milliseconds
 
@@ -38,7 +37,6 @@ def tables() -> Iterator[Table]:
     """All tables, one after the other."""
     yield against_peers()
     yield growth()
-    yield horizon()
     yield first_fit()
 
 
@@ -101,18 +99,6 @@ def growth(sizes: tuple[int, ...] = (2_000, 8_000, 32_000, 128_000)) -> Table:
         episodes = simulated(n)
         seconds = median_seconds(lambda episodes=episodes: fit_map(episodes, restarts=1), repeats=5)
         table.add_row(f"{n:,}", milliseconds(seconds), milliseconds(1000 * seconds / n))
-    return table
-
-
-def horizon(n: int = 4000) -> Table:
-    """One evaluation of the objective with gradient and Hessian, on rollouts of 20 and of 500 steps."""
-    table = Table("steps", "median", title="one evaluation of the likelihood with its derivatives")
-    for steps in (20, 500):
-        objective = PaperObjective.of(collect_evidence(simulated(n, horizon=steps)), 0.01, 1e-12)
-        point = np.concatenate([np.zeros(4), np.zeros(3), [1.0, 0.1, 0.1, 0.1, 1.5]])
-        timed = len(objective.evidence.timed)
-        seconds = median_seconds(lambda objective=objective, point=point: objective.derivatives(point), repeats=50)
-        table.add_row(f"{steps} ({timed:,} timed)", milliseconds(1000 * seconds / timed) + " a thousand timed episodes")
     return table
 
 

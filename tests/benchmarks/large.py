@@ -10,11 +10,12 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import numpy as np
 from rich.table import Table
 from simulate import simulate_model
 
-TESTS = Path(__file__).parent.parent
+FIGURE = Path("benchmarks_growth.svg")
 SIZES = (10_000, 100_000, 1_000_000)
 """`BENCH_EPISODES=10000000 make bench` adds a larger one."""
 
@@ -24,13 +25,13 @@ from pathlib import Path
 warnings.simplefilter("ignore")
 from bayes_tacit import Episodes, decisive_scores, fit_map
 path, chunk = sys.argv[1], int(sys.argv[2])
-times = [time.perf_counter()]
+times = [time.process_time()]
 episodes = Episodes.read(path, chunks={"episode": chunk} if chunk else None)
-times.append(time.perf_counter())
+times.append(time.process_time())
 fit = fit_map(episodes, restarts=1)
-times.append(time.perf_counter())
+times.append(time.process_time())
 decisive_scores(fit, episodes)
-times.append(time.perf_counter())
+times.append(time.process_time())
 # Not ru_maxrss: a child process starts with its parent's.
 peak = int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
 print(json.dumps([*(after - before for before, after in zip(times, times[1:])), peak]))
@@ -38,7 +39,8 @@ print(json.dumps([*(after - before for before, after in zip(times, times[1:])), 
 
 
 def tables() -> Iterator[Table]:
-    """One table: Parquet of rollouts of up to ten steps, four diagnostics, three features; one start."""
+    """One table: Parquet of rollouts of up to ten steps, four diagnostics, three features; one start; CPU seconds."""
+    rows: list[tuple[int, list[float]]] = []
     table = Table("episodes", "read", "fit_map", "score", "peak memory", title="growth with the number of episodes")
     sizes = [*SIZES, *([int(os.environ["BENCH_EPISODES"])] if "BENCH_EPISODES" in os.environ else [])]
     for size in sizes:
@@ -51,8 +53,25 @@ def tables() -> Iterator[Table]:
                 )
                 *seconds, peak = json.loads(done.stdout)
                 label = f"{size:,}{' in chunks' if chunk else ''}"
+                if chunk or size > 1_000_000:
+                    rows.append((size, [*seconds, peak / 2**20]))
                 table.add_row(label, *(f"{each:.1f} s" for each in seconds), f"{peak / 2**10:,.0f} MiB")
     yield table
+    draw(rows)
+
+
+def draw(rows: list[tuple[int, list[float]]]) -> None:
+    """Draw seconds and memory of what is read in chunks, on logarithmic axes, into the page."""
+    sizes, found = [size for size, _ in rows], np.array([values for _, values in rows])
+    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.5), layout="constrained")
+    for at, name in enumerate(("read", "fit_map", "score")):
+        left.loglog(sizes, found[:, at], "o-", label=name)
+    right.loglog(sizes, found[:, 3], "o-", color="C3")
+    left.set(xlabel="episodes, read in chunks", ylabel="CPU seconds")
+    right.set(xlabel="episodes", ylabel="peak memory, GiB")
+    left.legend(frameon=False)
+    figure.savefig(FIGURE)
+    plt.close(figure)
 
 
 def write(path: Path, size: int) -> None:

@@ -58,7 +58,8 @@ def plain_score(draws, m, x, rollout):
             g = 4 * math.exp(min(z / 2, 300))
             lost = math.exp(-g) * (1 + g + g**2 / 2 + g**3 / 6) if g < 700 else 0.0
             # Where the sum leaves no digits, the first terms of the other tail.
-            tail = math.exp(-g) * min(g, 1.0) ** 4 / 24 * (1 + g / 5 + g**2 / 30 + g**3 / 210 + g**4 / 1680)
+            tail = min(g, 1e-2)
+            tail = math.exp(-tail) * tail**4 / 24 * (1 + tail / 5 + tail**2 / 30 + tail**3 / 210 + tail**4 / 1680)
             out.append(pi * (tail if g < 1e-2 else 1 - lost))
     return out
 

@@ -487,15 +487,6 @@ def test_an_interval_of_no_kind_or_mass_is_refused(episodes, tree):
             credible_band(tree, episodes, probability=probability)
 
 
-def test_blocks_cover_every_episode_and_draw_once():
-    for n, steps, draws, block in ((5, 3, 4, 1), (40, 12, 200, 500), (7, 1, 1, 10**6), (3, 100, 7, 250)):
-        seen = np.zeros((n, draws), dtype=int)
-        for rows, some in score._tiles(n, steps, draws, block):
-            seen[rows, some] += 1
-            assert (rows.stop - rows.start) * steps * (some.stop - some.start) <= max(block, steps)
-        assert (seen == 1).all()
-
-
 @pytest.mark.parametrize("clock", [False, True])
 @pytest.mark.parametrize("memory", [0.0, 0.6, 1.0])
 def test_scores_under_a_memory_are_those_of_leaky_peaks_summed_anew(example, memory, clock, tmp_path):
