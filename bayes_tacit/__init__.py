@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from bayes_tacit.decisions.evaluation import World, operating_points
     from bayes_tacit.decisions.selection import choose
     from bayes_tacit.errors import TacitError
+    from bayes_tacit.estimates.laplace import approximate_posterior
     from bayes_tacit.estimates.map_fit import MapFit, fit_map
     from bayes_tacit.estimates.posterior import sample_posterior
     from bayes_tacit.estimates.posterior_files import load_posterior, save_posterior
@@ -52,6 +53,7 @@ __all__ = [
     "Verdict",
     "WeaklyInformativePrior",
     "World",
+    "approximate_posterior",
     "bounds_from_logs",
     "build_model",
     "choose",
@@ -98,6 +100,7 @@ _HOME = {
     "Verdict": "estimates.verdict",
     "WeaklyInformativePrior": "model.priors",
     "World": "decisions.evaluation",
+    "approximate_posterior": "estimates.laplace",
     "bounds_from_logs": "decisions.bounds",
     "build_model": "model.build",
     "choose": "decisions.selection",

@@ -78,6 +78,7 @@ for command in (
 ):
     app.command()(command)
 app.command("import")(logs.import_)
+app.command("next")(estimate.next_)
 
 
 def main() -> None:

@@ -10,8 +10,9 @@ import sys
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from bayes_tacit.data.episodes import Episodes
     from bayes_tacit.estimates.map_fit import MapFit
+    from bayes_tacit.model.strata import Noise
 
 Data = Annotated[Path, typer.Argument(help="Episodes: .jsonl, .parquet, .nc or .zarr.", show_default=False)]
 Fitted = Annotated[
@@ -51,6 +53,16 @@ ZeroMass = Annotated[
     str | None,
     typer.Option(
         help="A window over which every diagnostic is zero: refuse, or drop_window (keep that Strong succeeded)."
+    ),
+]
+
+NoiseOption = Annotated[
+    str | None,
+    typer.Option(
+        "--noise",
+        help="How outcomes and marks come about: rates that are known, 0.9, or learned under a Beta prior, 8:2. Of "
+        "sensitivity, specificity, lucky, mark_error, lateness, marked, stray and lucky_by_features, such as "
+        "sensitivity=8:2,specificity=8:2,lateness=2:1:1. By default all are exact, as in the paper.",
     ),
 ]
 
@@ -102,6 +114,35 @@ def memory_from(given: str, word: str) -> float | str:
         return float(given)
     except ValueError as error:
         raise InvalidDataError(f"a number from 0 to 1, or {word}", field="--memory", value=given) from error
+
+
+def noise_from(given: str | None) -> Noise | None:
+    """Read what `--noise` says.
+
+    Examples
+    --------
+    >>> noise_from("sensitivity=8:2,specificity=0.9,lateness=1")
+    Noise(sensitivity=(8.0, 2.0), specificity=0.9, lateness=1)
+    """
+    if given is None:
+        return None
+    from bayes_tacit.model.strata import Noise
+
+    names = [each.name for each in fields(Noise)]
+    found: dict[str, Any] = {}
+    for part in filter(None, (each.strip() for each in given.split(","))):
+        name, _, text = part.partition("=")
+        try:
+            numbers = [float(each) for each in text.split(":")] if text else [True]
+        except ValueError:
+            numbers = []
+        if name not in names or name in found or not numbers or (not text) != (name == "lucky_by_features"):
+            expected = f"name=rate or name=a:b, separated by commas, each once, of {', '.join(names)}"
+            raise InvalidDataError(expected, field="--noise", value=part)
+        found[name] = numbers[0] if len(numbers) == 1 else tuple(numbers)
+        if name == "lateness" and len(numbers) == 1 and float(numbers[0]).is_integer():
+            found[name] = int(numbers[0])
+    return Noise(**found)
 
 
 def new_file(path: Path, *suffixes: str, force: bool) -> Path:

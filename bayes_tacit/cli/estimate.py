@@ -1,4 +1,4 @@
-"""Commands that fit and score: fit, sample, score, report."""
+"""Commands that fit and score, and say what to collect: fit, sample, score, report, next."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from bayes_tacit.cli.common import (
     Features,
     Fitted,
     Force,
+    NoiseOption,
     Seed,
     Timing,
     Unmarked,
@@ -26,6 +27,7 @@ from bayes_tacit.cli.common import (
     about,
     memory_from,
     new_file,
+    noise_from,
     read_episodes,
     read_fitted,
     read_training,
@@ -63,6 +65,7 @@ def fit(
     clock: Clock = False,
     unmarked: Unmarked = "due",
     features: Features = None,
+    noise: NoiseOption = None,
     zero_mass: ZeroMass = None,
     seed: Seed = 0,
     force: Force = False,
@@ -88,6 +91,7 @@ def fit(
             clock=clock,
             unmarked=cast("UnmarkedName", unmarked),
             features=features,
+            noise=noise_from(noise),
             zero_mass=cast("ZeroMassName | None", zero_mass),
             seed=seed,
         )
@@ -108,6 +112,7 @@ def sample(
     clock: Clock = False,
     unmarked: Unmarked = "due",
     features: Features = None,
+    noise: NoiseOption = None,
     groups: Annotated[
         str | None, typer.Option(help="A carried column whose levels get partially pooled intercepts of their own.")
     ] = None,
@@ -140,6 +145,7 @@ def sample(
             clock=clock,
             unmarked=cast("UnmarkedName", unmarked),
             features=features,
+            noise=noise_from(noise),
             groups=groups,
             zero_mass=cast("ZeroMassName | None", zero_mass),
             seed=seed,
@@ -148,6 +154,56 @@ def sample(
     with working("checking the posterior"):
         results = run_checks(tree, episodes)
     _conclude(results, out, f"{results[0].table.round(3)}\n\n", as_json=as_json)
+
+
+def next_(
+    data: Data,
+    n: Annotated[int, typer.Option("--n", help="How many to name.")] = 20,
+    handed: Annotated[float, typer.Option(help="The budget: the share of tasks that is handed off.")] = 0.5,
+    kinds: Annotated[
+        str,
+        typer.Option(help="What can be collected, of play Strong, play Cheap, play Strong again and mark."),
+    ] = "play Strong,play Cheap,play Strong again,mark",
+    ridge: Annotated[float, typer.Option(help="Penalty lambda on gamma and beta.")] = 0.01,
+    family: Family = "lognormal",
+    timing: Timing = "post_action",
+    clock: Clock = False,
+    features: Features = None,
+    noise: NoiseOption = None,
+    zero_mass: ZeroMass = None,
+    out: Annotated[Path | None, typer.Option(help="Write the list, .csv.")] = None,
+    seed: Seed = 0,
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """Name the tasks to play, play again or mark next: those that tell most of where a handoff is worth it.
+
+    Example: `bayes-tacit next episodes.jsonl --n 20`
+    """
+    from bayes_tacit.decisions.collecting import next_tasks
+
+    target, rates = None if out is None else new_file(out, ".csv", force=force), noise_from(noise)
+    with told(), working("looking at what could be collected"):
+        episodes = read_training(data)
+        with about(data):
+            found = next_tasks(
+                episodes,
+                n,
+                handed=handed,
+                kinds=[each.strip() for each in kinds.split(",")],
+                ridge=ridge,
+                family=family,
+                timing=cast("TimingName", timing),
+                clock=clock,
+                features=features,
+                noise=rates,
+                zero_mass=cast("ZeroMassName | None", zero_mass),
+                seed=seed,
+            )
+    if target is not None:
+        write_table(found.table, target)
+    written = "" if out is None else f"\n\nwritten to {out}"
+    show(f"{found}{written}", found.to_dict() | ({} if out is None else {"written": str(out)}), as_json=as_json)
 
 
 def score(

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
+from bayes_tacit.estimates.map_result import MapFit
 from bayes_tacit.estimates.objective import (
     FLATTEST,
     Derivatives,
@@ -113,6 +114,31 @@ class MixtureObjective:
         if rng is not None:
             tail = slice(self._places["threshold"].stop, None)
             point[tail] += rng.normal(scale=0.5, size=len(point[tail]))
+        return point
+
+    def point_of(self, fit: MapFit) -> np.ndarray:
+        """Return the point of a fit to the same evidence."""
+        point = np.zeros(list(self._places.values())[-1].stop)
+        point[self._places["incidence"]] = np.append(fit.gamma0, fit.gamma[self.varying])
+        threshold = np.append(np.zeros(self.threshold.basis.shape[1]), np.zeros(self.incidence.design.shape[1] + 1))
+        free = self.threshold.basis.shape[1]
+        if free:
+            scaled = np.maximum(fit.w[self.active] * self.paper.scale, 1e-9)
+            threshold[:free] = self.threshold.basis.T @ np.log(scaled)
+        threshold[-1] = 1.0
+        location = np.append(fit.beta0 - self.location_shift(threshold), fit.beta[self.varying])
+        threshold[free:-1], threshold[-1] = location / fit.s, 1 / fit.s
+        point[self._places["threshold"]] = threshold
+        for name in self._records.learned:
+            point[self._places[name]] = special.logit(np.clip(fit.rates[name][0], 1e-6, 1 - 1e-6))
+        if self._basis.shape[1]:
+            late = [fit.rates[f"lateness[{delay}]"][0] for delay in range(len(self._records.delays_learned))]
+            point[self._places["delays"]] = self._basis.T @ np.log(np.maximum(late, 1e-9))
+        if self._records.noise.lucky_by_features:
+            names = np.asarray(fit.feature_names)[self.varying]
+            point[self._places["luck"]] = [
+                fit.rates[each][0] for each in ["lucky0", *(f"lucky_slope[{n}]" for n in names)]
+            ]
         return point
 
     def log_delays(self, point: np.ndarray) -> np.ndarray:

@@ -69,10 +69,14 @@ def unmarked(episodes: Episodes, rng: np.random.Generator) -> Episodes:  # noqa:
 
 def one_sided(episodes: Episodes, pairs: int) -> Episodes:
     """Let Cheap play the first half and Strong the other, but for some pairs among them; no mark is left."""
-    data, n = episodes.dataset, len(episodes)
-    at = np.arange(n)
-    cheap, strong = (at < n // 2) | (at >= n - pairs), at >= n // 2
-    hidden = {name: np.full(n, np.nan) for name in HIDDEN}
+    at, n = np.arange(len(episodes)), len(episodes)
+    return played(episodes, (at < n // 2) | (at >= n - pairs), at >= n // 2)
+
+
+def played(episodes: Episodes, cheap: np.ndarray, strong: np.ndarray) -> Episodes:
+    """Keep the sides that are said to be played, and no mark."""
+    data = episodes.dataset
+    hidden = {name: np.full(len(episodes), np.nan) for name in HIDDEN}
     hidden["cheap_success"] = np.where(cheap, data["cheap_success"].values.astype(float), np.nan)
     hidden["strong_success"] = np.where(strong, data["strong_success"].values.astype(float), np.nan)
     hidden["n_steps"] = np.where(cheap, data["n_steps"].values, 0)

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from command_line import call, run
 
-from bayes_tacit import Episodes, MapFit, fit_map, handoff_score, load_example
+from bayes_tacit import Episodes, MapFit, Noise, fit_map, handoff_score, load_example
 
 
 def test_version_and_help_of_every_command(tmp_path):
@@ -23,6 +23,7 @@ def test_version_and_help_of_every_command(tmp_path):
         "score",
         "select",
         "report",
+        "next",
         "route",
         "monitor",
         "example",
@@ -93,6 +94,9 @@ BAD = {
     "a bad number": (("fit", "episodes.jsonl", "--out", "x.json", "--ridge", "-1"), "ridge is -1.0; expected"),
     "a word for a number": (("fit", "episodes.jsonl", "--out", "x.json", "--ridge", "much"), "--ridge"),
     "an unknown family": (("fit", "episodes.jsonl", "--out", "x.json", "--family", "gamma"), "expected 'lognormal' or"),
+    "an unknown rate": (("fit", "episodes.jsonl", "--out", "x.json", "--noise", "luck=1"), "--noise is 'luck=1'"),
+    "a rate twice": (("next", "episodes.jsonl", "--noise", "lucky=0.1,lucky=0.2"), "each once"),
+    "an unknown kind to collect": (("next", "episodes.jsonl", "--kinds", "ask"), "kinds is 'ask'"),
     "an unknown timing": (("fit", "episodes.jsonl", "--out", "x.json", "--timing", "later"), "timing is 'later'"),
     "a missing option": (("fit", "episodes.jsonl"), "--out"),
     "an unknown command": (("guess",), "No such command 'guess'"),
@@ -195,6 +199,19 @@ def test_memory_clock_and_missing_windows_are_chosen_on_the_command_line(example
         refused = call("fit", episodes, "--out", "other.json", "--memory", given, cwd=tmp_path)
         assert refused.returncode == 2
         assert "a number from 0 to 1" in refused.stderr
+
+
+def test_noise_and_what_to_collect_are_asked_on_the_command_line(example_folder, tmp_path):
+    noise = ["--noise", "sensitivity=8:2,specificity=0.95,lateness=1"]
+    done = call("fit", example_folder / "episodes.jsonl", "--out", "fit.json", *noise, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert MapFit.load(tmp_path / "fit.json").spec.noise == Noise(sensitivity=(8, 2), specificity=0.95, lateness=1)
+    options = ["--n", "4", *noise, "--out", "next.csv", "--json"]
+    done = call("next", example_folder / "episodes.jsonl", *options, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    named = [row["episode"] for row in json.loads(done.stdout)["next"]]
+    assert pd.read_csv(tmp_path / "next.csv")["episode"].tolist() == named
+    assert len(set(named)) == 4
 
 
 def test_an_error_about_two_files_names_both(example_folder, tmp_path):
