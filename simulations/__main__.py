@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -86,7 +87,7 @@ def _run(arguments: argparse.Namespace, console: Console) -> None:
 
 def _run_alfworld(arguments: argparse.Namespace, console: Console) -> None:
     # It needs the packages of the agents, which no study does.
-    from simulations.alfworld import command
+    from simulations.alfworld import experiment as command
 
     alone = arguments.study in (command.NAME, command.LEARNED)
     name = arguments.study if alone else command.NAME
@@ -99,10 +100,10 @@ def _run_alfworld(arguments: argparse.Namespace, console: Console) -> None:
 
 
 def _run_dabench(arguments: argparse.Namespace, console: Console) -> None:
-    from simulations.dabench import command
+    from simulations.dabench import experiment as command
 
     alone = arguments.study == command.NAME
-    if not alone and not command.has_data():
+    if not alone and not os.environ.get(command.VARIABLE):
         console.print(f"dabench: left out, since there are no questions; expected the variable {command.VARIABLE}")
         return
     folder, settings = _played(arguments, command.NAME, alone=alone)

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from bayes_tacit.agents.marks import MarkEvidence
-from bayes_tacit.agents.playing import Pair, Players, Progress
+from bayes_tacit.agents.playing import Pair, Players, Progress, shown
 from bayes_tacit.agents.teacher import stalled_for
 from bayes_tacit.agents.work import work_through
 from bayes_tacit.data.episodes import Episodes
@@ -23,10 +23,10 @@ from simulations.alfworld import Alfworld, AlfworldEnvironment, CheapActor, Game
 from simulations.alfworld.benchmark import DESCRIPTORS
 from simulations.alfworld.games import Splits, make_splits
 from simulations.alfworld.learned import LearnedPair, Lesson, fold_of, learn_pair, lessons_of, walkthrough
-from simulations.played.crossed import CHOSEN_ON, NO_POSTERIOR, Crossed, crossed_words
-from simulations.played.crossed import PARTS as N_PARTS
+from simulations.played.crossed import cross_validate
 from simulations.played.experiment import PARTS, Experiment, run_played
-from simulations.played.policies import TACIT, Compared
+from simulations.played.page import Story, write_results
+from simulations.played.policies import Compared
 from simulations.played.setup import Report, Setup
 
 COMPARED = Compared(
@@ -112,22 +112,6 @@ def with_descriptors(episodes: Episodes, pairs: Sequence[Pair[Game]]) -> Episode
     return Episodes(episodes.dataset.assign(carried))
 
 
-def larger_section(found: Crossed, games: str) -> list[str]:
-    """Return the section of a page."""
-    n = len(found.outcomes[TACIT].success)
-    return [
-        f"## The larger protocol: {n} games, windows as ranges",
-        f"The paper's larger check fits on 1,000 games, chooses on 300 and tests on 274. {games} So every one of the "
-        f"{n} is a test game once: in {N_PARTS} parts, policies are fitted on {1 - CHOSEN_ON:.0%} of the other games "
-        f"and chosen on the rest of them under {BUDGET_SHARE:.0%} of Pure Strong's cost there. Marks are complete "
-        f"ranges: {found.marked} of {found.failed} games with AB = 01 are marked, {found.wide} of them with more than "
-        "one checkpoint. What comes of each decision is read from the tables of continuations. The parts share "
-        "training games, so intervals (paired bootstrap over games) are of this deal, not of new training sets. "
-        f"{NO_POSTERIOR}",
-        *crossed_words(found),
-    ]
-
-
 FOLDS = 5
 COPIES = 3
 """Copies of each walkthrough with detours."""
@@ -199,3 +183,38 @@ def _study(game: Game, seed: int) -> tuple[str, str, list[Lesson]]:
     with AlfworldEnvironment(game.path) as environment:
         lessons = lessons_of(environment, walkthrough(environment), COPIES, zlib.crc32(f"{seed}|{game.id}".encode()))
         return game.id, environment.reset().text, lessons
+
+
+NAME, LEARNED = "alfworld", "alfworld_learned"
+UNIT = "calls of the 4B model"
+
+
+def has_data(data: Path | None) -> bool:
+    """Return whether it is known where the games are."""
+    return data is not None or bool(os.environ.get("ALFWORLD_DATA"))
+
+
+def run(name: str, data: Path | None, folder: Path, *, kept: Path | None, jobs: int, seed: int) -> None:
+    """Play what was not played yet with the scripted or the learned pair, and write the results.
+
+    Everything that is played is kept, hundreds of megabytes: by default in a folder `kept` in that of the results.
+    """
+    home = folder / "kept" if kept is None else kept
+    splits = make_splits(data)
+    games: Sequence[Game] = [game for part in PARTS for game in getattr(splits, part)]
+    if name == LEARNED:
+        games = [*games, *splits.knowledge]
+        learned = learned_pair(sorted(games), home, seed=seed, workers=jobs, report=shown)
+        players = Players(learned.cheap, learned.strong)
+    else:
+        players = Players(CheapActor(seed), StrongActor(seed))
+    story = Story(name, f"{name} --data path/to/alfworld", UNIT)
+    policies = compared_policies(seed)
+    experiment = run_experiment(
+        None, home, splits=splits, players=players, policies=policies, workers=jobs, report=shown
+    )
+    # A page without the larger protocol is there while that is played, which takes as long again.
+    write_results(experiment, folder, story)
+    setup = alfworld_setup(home, players, workers=jobs, report=shown)
+    found = cross_validate(setup.rollouts("all", games), setup, partial(without_posterior, seed))
+    write_results(experiment, folder, story, found)

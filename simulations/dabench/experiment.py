@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from bayes_tacit.agents import Budget
-from bayes_tacit.agents.playing import Pair, Players, RecordedActor
+from bayes_tacit.agents.playing import Pair, Players, RecordedActor, shown
 from bayes_tacit.agents.protocols import Agent
 from bayes_tacit.agents.teacher import AtCheckpoint, stalled_for
 from bayes_tacit.agents.transcript import Transcript
@@ -22,11 +23,13 @@ from bayes_tacit.policies.plain import DABENCH_STEPS
 from models.dabench import DABENCH
 from simulations.dabench import DESCRIPTORS, DABench, DABenchExtractor, Question
 from simulations.dabench.analyst import CarefulAnalyst, HastyAnalyst
-from simulations.dabench.benchmark import CountedDABench
 from simulations.dabench.questions import Splits, make_splits
+from simulations.played.crossed import cross_validate
 from simulations.played.experiment import PARTS, Experiment, run_played
+from simulations.played.page import Story, write_results
 from simulations.played.policies import DEFERRAL, Compared
 from simulations.played.setup import Report, Setup
+from simulations.studies.tables import markdown_table
 
 COST = StepCost.paper("9b")
 """9B Cheap and 27B Strong, in calls of a 4B model."""
@@ -133,7 +136,7 @@ def dabench_setup(
 ) -> Setup[Question]:
     """Say how DABench is played: in its sandbox, with decisions at proposals."""
     home = Path(folder)
-    benchmark = CountedDABench(DABench(Path(data)), home)
+    benchmark = DABench(Path(data))
     return Setup(
         benchmark,
         players,
@@ -192,3 +195,65 @@ class Described:
             likelihood[row, : len(known)] = known
         carried = {name: ("episode", np.array([one[name] for one in described])) for name in DESCRIPTORS}
         return Episodes(episodes.dataset.assign(carried | {NLL: (("episode", "step"), likelihood)}))
+
+
+LEVELS = "easy medium hard"
+
+
+def levels_table(experiment: Experiment) -> str:
+    """Return how often each actor is right alone, by DABench's own levels of the questions."""
+    every = [pair for part in PARTS for pair in experiment.pairs[part]]
+    levels = sorted({pair.task.level for pair in every}, key=lambda level: (LEVELS.find(level), level))
+    rows = []
+    for level in (*levels, "all"):
+        pairs = [pair for pair in every if level in ("all", pair.task.level)]
+        right = [
+            sum(pair.cheap.end.success for pair in pairs),
+            sum(pair.strong.end.success for pair in pairs),
+            sum(pair.outcome == "01" for pair in pairs),
+        ]
+        rows.append([level, str(len(pairs)), *(f"{count} ({count / len(pairs):.1%})" for count in right)])
+    return markdown_table(["level of the question", "questions", "Cheap right", "Strong right", "only Strong"], rows)
+
+
+NAME, VARIABLE = "dabench", "DABENCH_DATA"
+
+
+def run(
+    data: Path | None,
+    folder: Path,
+    *,
+    kept: Path | None,
+    jobs: int,
+    seed: int,
+    cheap: Path | None = None,
+    strong: Path | None = None,
+) -> None:
+    """Play what was not played yet, and write the results.
+
+    `cheap` and `strong` are folders of transcripts whose answers are replayed in the place of an analyst. Everything
+    that is played is kept, by default in a folder `kept` in that of the results.
+    """
+    given = data or os.environ.get(VARIABLE)
+    if not given:
+        raise MissingFileError(f"no folder of DABench: pass --data, or set the variable {VARIABLE}")
+    splits = make_splits(given)
+    players = replaying(seed, cheap, strong, splits.all)
+    home = folder / "kept" if kept is None else kept
+    experiment = run_experiment(
+        given, home, splits=splits, players=players, policies=compared_policies(seed), workers=jobs, report=shown
+    )
+    recorded = [f"--{side} FOLDER" for side, path in (("cheap", cheap), ("strong", strong)) if path is not None]
+    story = Story(
+        "dabench_recorded" if recorded else NAME,
+        " ".join([NAME, *recorded, "--data path/to/dabench"]),
+        "calls of a 4B model",
+        "questions",
+        more=lambda one: {"levels": levels_table(one)},
+    )
+    # A page without the second table is there while that is played, which takes as long again.
+    write_results(experiment, folder, story)
+    setup = dabench_setup(given, home, players, workers=jobs, report=shown)
+    pairs = setup.rollouts("all", splits.all)
+    found = cross_validate(pairs, setup, partial(without_posterior, seed), evidence="one_step")
+    write_results(experiment, folder, story, found)

@@ -14,7 +14,6 @@ from bayes_tacit.policies import World
 from bayes_tacit.policies.base import FittedPolicy
 from simulations.played.experiment import Experiment
 from simulations.played.needed import hands_off
-from simulations.studies.tables import markdown_table
 
 RESAMPLES = 1_000
 CENTRAL = (0.05, 0.95)
@@ -27,40 +26,6 @@ MEASURES: dict[str, Callable[[Outcomes], np.ndarray]] = {
     "intervention_rate": lambda found: found.strong_calls > 0,
 }
 """What a choice looks at, by task."""
-
-
-def luck_section(experiment: Experiment, tasks: str) -> list[str]:
-    """Say how much of each policy's success on the test tasks hangs on which tasks it was chosen on."""
-    found = chosen_again(experiment)
-    points = {str(row["policy"]): row for row in experiment.comparison.table.to_dict("records")}
-    rows = [
-        [
-            name,
-            f"{100 * points[name]['success']:.1f} at {points[name]['cost']:.1f}",
-            *(
-                "{:.{digits}f} to {:.{digits}f}".format(*np.quantile(scale * again[column], CENTRAL), digits=digits)
-                for column, scale, digits in (("success", 100, 1), ("cost", 1, 1))
-            ),
-            f"{again['setting'].value_counts(normalize=True).iloc[0]:.0%}",
-        ]
-        for name, again in found.items()
-    ]
-    n = len(experiment.development)
-    head = [
-        "policy",
-        f"success on the test {tasks}, %, at its cost",
-        "central 90% of the success, had others chosen",
-        "of the cost",
-        "the setting that is chosen most often, in",
-    ]
-    return [
-        f"## How far {n} {tasks} choose",
-        f"Each policy here has one threshold, chosen on the {n} development {tasks}. These are drawn again "
-        f"{RESAMPLES:,} times with replacement, the threshold is chosen anew under {experiment.share:.0%} of what Pure "
-        f"Strong costs on them, and what it gives on the same test {tasks} is looked up. Differences between policies "
-        "that are smaller than such a range may be the luck of the choice.",
-        markdown_table(head, rows),
-    ]
 
 
 def chosen_again(experiment: Experiment, resamples: int = RESAMPLES, seed: int = 0) -> dict[str, pd.DataFrame]:

@@ -184,7 +184,8 @@ def fill(page: str, **tables: str) -> str:
         if place not in text:
             raise InvalidDataError(f"a place {place} for the table", field="page", value=page)
         text = text.replace(place, table.strip())
-    return text if digest(tables) in first else f"{OTHER_TABLES}\n\n{text}"
+    as_written = digest(tables) in first or "sentences for" not in first
+    return text if as_written else f"{OTHER_TABLES}\n\n{text}"
 
 
 def digest(tables: Mapping[str, str]) -> str:

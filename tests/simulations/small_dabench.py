@@ -21,7 +21,8 @@ from bayes_tacit.policies import (
     TaskRouter,
 )
 from simulations.__main__ import main
-from simulations.dabench import DESCRIPTORS, DIAGNOSTICS, FEATURES, command
+from simulations.dabench import DESCRIPTORS, DIAGNOSTICS, FEATURES
+from simulations.dabench import experiment as command
 from simulations.played.policies import DEFERRAL, POSTERIOR, TACIT
 
 ASKED = ("outliers", "mean", "mean", "std", "outliers", "outliers", "wisdom", "wisdom", "mean")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from functools import cache
@@ -35,7 +36,7 @@ from bayes_tacit.policies import (
     Trim,
     World,
 )
-from bayes_tacit.router import handoff_at
+from bayes_tacit.router import Router, handoff_at
 from simulations import __main__ as program
 from simulations.__main__ import main
 from simulations.alfworld import (
@@ -56,20 +57,20 @@ from simulations.alfworld.experiment import (
     PAIR,
     alfworld_setup,
     compared_policies,
-    larger_section,
     learned_pair,
     run_experiment,
 )
 from simulations.alfworld.games import Splits
 from simulations.alfworld.learned import LearnedActor, LearnedPair, Ranker
-from simulations.alfworld.page import SCRIPTED
 from simulations.played import experiment as experiment_module
-from simulations.played.crossed import cross_validate, crossed_table
+from simulations.played.crossed import cross_validate, crossed_words
 from simulations.played.experiment import check_played
+from simulations.played.kept import chosen_again
 from simulations.played.needed import needed_handoffs
-from simulations.played.page import advice_table, advice_words, seconds_spent, write_results
+from simulations.played.page import Story, advice_table, write_results
 from simulations.played.policies import BY_LIKELIHOOD, DUE, POSTERIOR, TACIT, is_family
 from simulations.played.recommended import recommended
+from simulations.studies.tables import OTHER_TABLES
 from simulations.tuned import TunedSwitch, learned_from
 
 pytestmark = pytest.mark.filterwarnings("ignore::bayes_tacit.errors.TacitWarning")
@@ -78,6 +79,7 @@ N_FIT, N_SELECT, N_TEST, ACTIONS = 6, 2, 3, 10
 MILD = ErrorProcess(skips_state=0.3, settles_for_one=0.2, overlooks=0.2, loses_composure=0.05)
 PLAYERS = Players(CheapActor(7, MILD), StrongActor(7, overlooks=0.3), budget=Budget(ACTIONS))
 SINGLE_STEPS = ("Step Deferral", "TRIM analogue")
+STORY = Story("alfworld", "alfworld --data path/to/alfworld", "calls of the 4B model")
 SETTINGS = {"players": PLAYERS, "workers": 1, "standstill": 1}
 
 
@@ -283,32 +285,31 @@ class _Cells(HTMLParser):
         self.text.append(data)
 
 
-def test_results_say_what_was_played(ran, kept, tmp_path):
-    write_results(ran, kept, tmp_path, SCRIPTED)
+def test_results_say_what_was_played_and_the_choice_can_be_made_again_from_them(ran, tmp_path):
+    write_results(ran, tmp_path, STORY)
     page = (tmp_path / "README.md").read_text()
+    assert page.startswith(OTHER_TABLES)
     for row in ran.comparison.table.to_dict("records"):
         assert f"{round(row['success'] * N_TEST)}/{N_TEST} ({100 * row['success']:.1f}%) | {row['cost']:.2f}" in page
-    assert "scripts of ours, not language models" in page
-    wins = sum(pair.strong.end.success for pair in ran.pairs["test"])
-    assert f"Strong wins {wins} of {N_TEST} (" in page
     pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "episodes.parquet"), ran.episodes)
-    assert (tmp_path / "curves.png").stat().st_size > 10_000
+    assert all((tmp_path / f"{name}.png").stat().st_size > 10_000 for name in ("curves", "grid"))
     assert Episodes.read(tmp_path / "training.nc").fingerprint() == ran.training.fingerprint()
-    weights = fit_of_made_up_episodes().w
-    for name, weight in zip(DIAGNOSTICS, weights, strict=True):
+    for name, weight in zip(DIAGNOSTICS, fit_of_made_up_episodes().w, strict=True):
         assert f"| `{name}` | {weight:.2f} | {weight:.2f} |" in page
-    steps = [step for one in ran.played["Step Deferral"] for step in one.steps if step.result is not None]
-    moves = [step.proposal.action.startswith("go to ") for step in steps if step.agent == "strong"]
-    assert f"Strong takes {len(moves) / len(steps):.0%} of the actions" in page
-    assert f"{sum(moves) / len(moves):.0%} of those are moves to a receptacle" in page
     pages = sorted(path.stem for path in tmp_path.glob("*.html"))
     assert pages
     assert all(f"({name}.html)" in page for name in pages)
-    shown = [read_transcript(tmp_path / f"{name}.jsonl") for name in pages]
-    assert all(one in ran.played[POSTERIOR] for one in shown)
-    write_results(ran, kept, tmp_path, SCRIPTED)
+    assert all(read_transcript(tmp_path / f"{name}.jsonl") in ran.played[POSTERIOR] for name in pages)
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    assert manifest["tasks"]["test"] == [pair.task.id for pair in ran.pairs["test"]]
+    again = chosen_again(tmp_path)
+    for name, choice in ran.comparison.choices.items():
+        assert (again[name]["success"], again[name]["cost"]) == pytest.approx((choice.success, choice.cost))
+        assert np.isnan(again[name]["alpha"]) or again[name]["alpha"] == choice.point["alpha"]
+        router = Router.from_json(json.dumps(manifest["routers"][name]))
+        assert router == ran.comparison.fitted[name].router(choice.point)
+    write_results(ran, tmp_path, STORY)
     assert (tmp_path / "README.md").read_text() == page
-    assert not list(tmp_path.glob(".results-*"))
 
 
 def test_committed_rollouts_on_valid_seen_are_won_within_the_stated_ranges():
@@ -343,14 +344,6 @@ def test_a_page_shows_every_step_and_its_score(ran):
     assert "http" not in page
     assert "<script" not in page
     assert "q = " not in episode_page(ran.played["Pure Strong"][0])
-
-
-def test_time_spent_leaves_pauses_out(tmp_path):
-    for at, seconds in enumerate((1000, 1010, 1030, 9000, 9005)):
-        path = tmp_path / f"{at}.jsonl"
-        path.touch()
-        os.utime(path, (seconds, seconds))
-    assert seconds_spent(tmp_path) == 35
 
 
 def test_the_runner_names_what_is_missing(tmp_path, capsys, monkeypatch):
@@ -441,7 +434,7 @@ def test_where_nothing_is_within_the_cap_cheap_plays_alone(found):
     result, _ = found
     assert result.beyond == ("Always deferring",) * PARTS
     assert result.outcomes["Always deferring"].cost.tolist() == result.outcomes["Pure Cheap"].cost.tolist()
-    assert f"Always deferring ({PARTS})" in "".join(larger_section(result, ""))
+    assert f"Always deferring ({PARTS})" in "".join(crossed_words(result))
 
 
 def test_marks_are_complete_ranges(found):
@@ -454,17 +447,6 @@ def test_marks_are_complete_ranges(found):
     assert 0 < result.wide <= result.marked <= result.failed
 
 
-def test_the_section_says_what_came_of_it(found):
-    result, _ = found
-    page = "\n".join(larger_section(result, "These are kitchens."))
-    for row in crossed_table(result).to_dict("records"):
-        wins = round(row["success"] * N)
-        assert f"| {row['policy']} | {wins}/{N} ({100 * wins / N:.1f}%) | {row['cost']:.2f} |" in page
-    gain = 100 * (result.outcomes[TACIT].success - result.outcomes["Pure Cheap"].success).mean()
-    assert f"{gain:+.1f} (" in page
-    assert "These are kitchens." in page
-
-
 def test_a_recommendation_is_made_of_the_families_alone():
     parts = load_example().split({"training": 0.5, "development": 0.1, "other": 0.4})
     steps = parts["development"].n_steps
@@ -474,7 +456,6 @@ def test_a_recommendation_is_made_of_the_families_alone():
     fitted = {policy.name: policy.fit(parts["training"]) for policy in (PureCheap(), alarm, tacit, PureStrong())}
     advice = recommended(fitted, world, 40)
     assert list(advice.table["policy"]) + list(advice.left_out) == ["Pure Cheap", "First Alarm", "Pure Strong"]
-    assert f"names **{advice.name}**" in advice_words(advice, "games")
     assert f"| **{advice.name}** |" in advice_table(advice)
     assert recommended(fitted, world.take(np.arange(5)), 40) is None
     names = [policy.name for policy in compared_policies()]

@@ -1,20 +1,16 @@
-"""What other development tasks would have chosen, and remarks on what was chosen."""
+"""What other development tasks would have chosen."""
 
 from __future__ import annotations
 
 from types import SimpleNamespace
 
 import numpy as np
-import pandas as pd
 import pytest
 from policy_worlds import draw_tasks, world_of
 
 from bayes_tacit.policies import Count, FirstAlarm, PureCheap, PureStrong, StepDeferral, Trim, compare
-from bayes_tacit.policies.base import FittedPolicy
-from bayes_tacit.router import Router, pure
-from bayes_tacit.router.rule import Rule
 from simulations.played import luck
-from simulations.played.page import remarks
+from simulations.played.page import luck_table
 
 SHARE = 0.6
 
@@ -73,28 +69,7 @@ def test_the_same_tasks_choose_the_same_and_a_cap_below_everything_leaves_cheap_
             assert again["success"] == test.counterfactuals.pure_cheap.success.mean()
 
 
-def test_the_section_shows_ranges_that_hold_what_was_chosen(experiment):
-    head, words, table = luck.luck_section(experiment, "games")
-    assert head == "## How far 25 games choose"
-    assert "under 60% of what Pure Strong costs" in words
+def test_the_table_shows_policies_with_a_threshold_alone(experiment):
+    table = luck_table(experiment, "games")
     assert table.count("\n| First Alarm |") == table.count("\n| Count |") == 1
     assert "Step Deferral" not in table
-
-
-def test_remarks_are_made_where_numbers_do_not_show_what_they_come_to(experiment):
-    (timing,) = remarks(experiment)
-    assert timing.startswith("The TRIM analogue judges a step after it was taken")
-    point = {"memory": 1.0, "alpha": 1e-9}
-    searched = FittedPolicy("searched", pd.DataFrame([point]), lambda _: pure("cheap"))
-    restarting = FittedPolicy("restarting", pd.DataFrame([point]), lambda _: Router(rule=Rule(), call="restart"))
-    choices = {
-        "First Alarm": SimpleNamespace(point={"alpha": 0.0}),
-        "TACIT-Switch with memory": SimpleNamespace(point=point),
-        "Forgetful": SimpleNamespace(point={"memory": 0.5, "alpha": 1e-9}),
-        "Restarting": SimpleNamespace(point=point),
-    }
-    fitted = {**dict.fromkeys(choices, searched), "Restarting": restarting}
-    alarm, plain = remarks(SimpleNamespace(comparison=SimpleNamespace(choices=choices, fitted=fitted)))
-    assert "reached by every step" in alarm
-    assert "(TACIT-Switch with memory)" in plain
-    assert plain.endswith("next to nothing of risk is enough for it.")
