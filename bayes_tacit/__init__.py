@@ -10,121 +10,77 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from bayes_tacit.data.costs import LoggedCost, Outcomes, StepCost
-    from bayes_tacit.data.counterfactuals import Counterfactuals
-    from bayes_tacit.data.episodes import Episodes, load_example
-    from bayes_tacit.decisions.bounds import bounds_from_logs, suggest_alpha
-    from bayes_tacit.decisions.evaluation import World, operating_points
-    from bayes_tacit.decisions.selection import choose
-    from bayes_tacit.errors import TacitError
-    from bayes_tacit.estimates.laplace import approximate_posterior
-    from bayes_tacit.estimates.map_fit import MapFit, fit_map
-    from bayes_tacit.estimates.posterior import sample_posterior
-    from bayes_tacit.estimates.posterior_files import load_posterior, save_posterior
-    from bayes_tacit.estimates.verdict import Verdict, judge
-    from bayes_tacit.model.build import build_model
-    from bayes_tacit.model.priors import PaperPrior, RidgePrior, WeaklyInformativePrior
-    from bayes_tacit.model.spec import ModelSpec
-    from bayes_tacit.model.strata import Noise
-    from bayes_tacit.policies import Recommendation, compare, recommend, success_cost_curve
-    from bayes_tacit.review.checks import CheckResult, compare_models, run_checks
-    from bayes_tacit.review.reporting import report
-    from bayes_tacit.router import Decision, HandoffState, Router
-    from bayes_tacit.scores.bands import credible_band, crossing_probability
-    from bayes_tacit.scores.score import cumulative_risk, decisive_scores, handoff_score, incidence
+    from bayes_tacit.data.costs import LoggedCost as LoggedCost, Outcomes as Outcomes, StepCost as StepCost
+    from bayes_tacit.data.counterfactuals import Counterfactuals as Counterfactuals
+    from bayes_tacit.data.episodes import Episodes as Episodes, load_example as load_example
+    from bayes_tacit.decisions.bounds import bounds_from_logs as bounds_from_logs, suggest_alpha as suggest_alpha
+    from bayes_tacit.decisions.evaluation import World as World, operating_points as operating_points
+    from bayes_tacit.decisions.selection import choose as choose
+    from bayes_tacit.errors import TacitError as TacitError
+    from bayes_tacit.estimates.laplace import approximate_posterior as approximate_posterior
+    from bayes_tacit.estimates.map_fit import MapFit as MapFit, fit_map as fit_map
+    from bayes_tacit.estimates.posterior import sample_posterior as sample_posterior
+    from bayes_tacit.estimates.posterior_files import load_posterior as load_posterior, save_posterior as save_posterior
+    from bayes_tacit.estimates.verdict import Verdict as Verdict, judge as judge
+    from bayes_tacit.model.build import build_model as build_model
+    from bayes_tacit.model.priors import (
+        PaperPrior as PaperPrior,
+        RidgePrior as RidgePrior,
+        WeaklyInformativePrior as WeaklyInformativePrior,
+    )
+    from bayes_tacit.model.spec import ModelSpec as ModelSpec
+    from bayes_tacit.model.strata import Noise as Noise
+    from bayes_tacit.policies import (
+        Recommendation as Recommendation,
+        compare as compare,
+        recommend as recommend,
+        success_cost_curve as success_cost_curve,
+    )
+    from bayes_tacit.review.checks import (
+        CheckResult as CheckResult,
+        compare_models as compare_models,
+        run_checks as run_checks,
+    )
+    from bayes_tacit.review.reporting import report as report
+    from bayes_tacit.router import Decision as Decision, HandoffState as HandoffState, Router as Router
+    from bayes_tacit.scores.bands import credible_band as credible_band, crossing_probability as crossing_probability
+    from bayes_tacit.scores.score import (
+        cumulative_risk as cumulative_risk,
+        decisive_scores as decisive_scores,
+        handoff_score as handoff_score,
+        incidence as incidence,
+    )
 
-__all__ = [
-    "CheckResult",
-    "Counterfactuals",
-    "Decision",
-    "Episodes",
-    "HandoffState",
-    "LoggedCost",
-    "MapFit",
-    "ModelSpec",
-    "Noise",
-    "Outcomes",
-    "PaperPrior",
-    "Recommendation",
-    "RidgePrior",
-    "Router",
-    "StepCost",
-    "TacitError",
-    "Verdict",
-    "WeaklyInformativePrior",
-    "World",
-    "approximate_posterior",
-    "bounds_from_logs",
-    "build_model",
-    "choose",
-    "compare",
-    "compare_models",
-    "credible_band",
-    "crossing_probability",
-    "cumulative_risk",
-    "decisive_scores",
-    "fit_map",
-    "handoff_score",
-    "incidence",
-    "judge",
-    "load_example",
-    "load_posterior",
-    "operating_points",
-    "recommend",
-    "report",
-    "run_checks",
-    "sample_posterior",
-    "save_posterior",
-    "success_cost_curve",
-    "suggest_alpha",
-]
 __version__ = version("bayes_tacit")
 
-_HOME = {
-    "CheckResult": "review.checks",
-    "Counterfactuals": "data.counterfactuals",
-    "Decision": "router",
-    "Episodes": "data.episodes",
-    "HandoffState": "router",
-    "LoggedCost": "data.costs",
-    "MapFit": "estimates.map_fit",
-    "ModelSpec": "model.spec",
-    "Noise": "model.strata",
-    "Outcomes": "data.costs",
-    "PaperPrior": "model.priors",
-    "Recommendation": "policies",
-    "RidgePrior": "model.priors",
-    "Router": "router",
-    "StepCost": "data.costs",
-    "TacitError": "errors",
-    "Verdict": "estimates.verdict",
-    "WeaklyInformativePrior": "model.priors",
-    "World": "decisions.evaluation",
-    "approximate_posterior": "estimates.laplace",
-    "bounds_from_logs": "decisions.bounds",
-    "build_model": "model.build",
-    "choose": "decisions.selection",
-    "compare": "policies",
-    "compare_models": "review.checks",
-    "credible_band": "scores.bands",
-    "crossing_probability": "scores.bands",
-    "cumulative_risk": "scores.score",
-    "decisive_scores": "scores.score",
-    "fit_map": "estimates.map_fit",
-    "handoff_score": "scores.score",
-    "incidence": "scores.score",
-    "judge": "estimates.verdict",
-    "load_example": "data.episodes",
-    "load_posterior": "estimates.posterior_files",
-    "operating_points": "decisions.evaluation",
-    "recommend": "policies",
-    "report": "review.reporting",
-    "run_checks": "review.checks",
-    "sample_posterior": "estimates.posterior",
-    "save_posterior": "estimates.posterior_files",
-    "success_cost_curve": "policies",
-    "suggest_alpha": "decisions.bounds",
+_HOMES = {
+    "data.costs": "LoggedCost Outcomes StepCost",
+    "data.counterfactuals": "Counterfactuals",
+    "data.episodes": "Episodes load_example",
+    "decisions.bounds": "bounds_from_logs suggest_alpha",
+    "decisions.evaluation": "World operating_points",
+    "decisions.selection": "choose",
+    "errors": "TacitError",
+    "estimates.laplace": "approximate_posterior",
+    "estimates.map_fit": "MapFit fit_map",
+    "estimates.posterior": "sample_posterior",
+    "estimates.posterior_files": "load_posterior save_posterior",
+    "estimates.verdict": "Verdict judge",
+    "model.build": "build_model",
+    "model.priors": "PaperPrior RidgePrior WeaklyInformativePrior",
+    "model.spec": "ModelSpec",
+    "model.strata": "Noise",
+    "policies": "Recommendation compare recommend success_cost_curve",
+    "review.checks": "CheckResult compare_models run_checks",
+    "review.reporting": "report",
+    "router": "Decision HandoffState Router",
+    "scores.bands": "credible_band crossing_probability",
+    "scores.score": "cumulative_risk decisive_scores handoff_score incidence",
 }
+"""Public names by the module that they live in."""
+
+_HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
+__all__ = sorted(_HOME)
 
 
 def __getattr__(name: str) -> object:

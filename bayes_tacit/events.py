@@ -331,14 +331,6 @@ def parse_event(line: bytes, where: str, log: LogFormat) -> dict[str, Any]:
     ------
     FileFormatError
         If it is none, or of another format or version; `log.broken` if it is damaged.
-
-    Examples
-    --------
-    >>> walks = LogFormat("walks", "a log of walks", ("start", "step", "end"))
-    >>> parse_event(b'{"event": "fall", "episode": "a"}', "log.jsonl, line 2", walks)
-    Traceback (most recent call last):
-        ...
-    bayes_tacit.errors.FileFormatError: log.jsonl, line 2: event is 'fall'; expected 'start' or 'step' or 'end'
     """
     try:
         content = strict_json(line, finite=True)
@@ -363,13 +355,7 @@ def parse_event(line: bytes, where: str, log: LogFormat) -> dict[str, Any]:
 
 
 def is_cut(line: bytes) -> bool:
-    """Check whether this is only the beginning of a line, as a crash leaves it.
-
-    Examples
-    --------
-    >>> is_cut(b'{"event": "st'), is_cut(b'{"event": "start"}'), is_cut(b"my thesis")
-    (True, False, False)
-    """
+    """Check whether this is only the beginning of a line, as a crash leaves it."""
     if not BEGINNING.startswith(line[: len(BEGINNING)]):
         return False
     try:

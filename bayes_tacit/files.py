@@ -24,15 +24,7 @@ from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileErr
 
 
 def as_path(path: object) -> Path:
-    """Return what a user gave as the name of a file or folder, if it can be one.
-
-    Examples
-    --------
-    >>> as_path(None)
-    Traceback (most recent call last):
-        ...
-    bayes_tacit.errors.InvalidDataError: path is None; expected the name of a file or folder, as text or a pathlib.Path
-    """
+    """Return what a user gave as the name of a file or folder, if it can be one."""
     name = os.fspath(path) if isinstance(path, str | os.PathLike) else None
     if not isinstance(name, str) or "\0" in name:
         raise InvalidDataError("the name of a file or folder, as text or a pathlib.Path", field="path", value=path)
@@ -48,13 +40,6 @@ def read_text(path: str | os.PathLike[str], expected: str) -> str:
         The file. A byte order mark at its start is dropped.
     expected
         What the file should have been, for the message.
-
-    Examples
-    --------
-    >>> read_text("no-such-file", "marks, one a line")
-    Traceback (most recent call last):
-        ...
-    bayes_tacit.errors.MissingFileError: no-such-file: no such file; expected marks, one a line
     """
     file = regular_file(path, expected)
     try:

@@ -60,13 +60,7 @@ def masked(text: str, key: str | None) -> str:
 
 
 def excerpt(text: str, key: str | None, letters: int) -> str:
-    """Return the beginning of a text, masked before it is cut: half a key is a part of it all the same.
-
-    Examples
-    --------
-    >>> excerpt("bad key: s3cret-s3", "s3cret-s3", 12)
-    'bad key: ***'
-    """
+    """Return the beginning of a text, masked before it is cut: half a key is a part of it all the same."""
     # So much is enough to fill it, were it all keys, each written in the longest way.
     longest = 12 * len(key or "")
     return masked(text[: letters * (1 + longest)], key)[:letters]
@@ -114,13 +108,7 @@ _LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
 
 def shown_address(address: object) -> object:
-    """Return an address that can be shown: without name, password and query.
-
-    Examples
-    --------
-    >>> shown_address("http://me:s3cret@host/v1?key=s3cret")
-    'http://***@host/v1?***'
-    """
+    """Return an address that can be shown: without name, password and query."""
     if not isinstance(address, str):
         return address
     address = re.sub(r"^(\w+://)?.*@", rf"\1{MASK}@", address, flags=re.DOTALL)
@@ -128,13 +116,7 @@ def shown_address(address: object) -> object:
 
 
 def shown_variable(name: object) -> object:
-    """Return the name of a variable if it looks like one; otherwise a mask, since it may be the key itself.
-
-    Examples
-    --------
-    >>> shown_variable("OPENAI_API_KEY"), shown_variable("sk-1234")
-    ('OPENAI_API_KEY', '***')
-    """
+    """Return the name of a variable if it looks like one; otherwise a mask, since it may be the key itself."""
     return name if not isinstance(name, str) or re.fullmatch(r"[A-Z_][A-Z0-9_]{0,60}", name) else MASK
 
 

@@ -21,12 +21,6 @@ def bars(console: Console | None = None, *, of: Literal["things", "bytes"] = "th
         What is counted.
     stay
         Whether the bars are still there at the end.
-
-    Examples
-    --------
-    >>> with bars() as progress:
-    ...     task = progress.add_task("episodes", total=3)
-    ...     progress.update(task, completed=3)
     """
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -43,13 +37,7 @@ def watched() -> bool:
 
 
 def in_notebook() -> bool:
-    """Check whether this process is the kernel of a notebook; a shell of IPython in a terminal is none.
-
-    Examples
-    --------
-    >>> in_notebook()
-    False
-    """
+    """Check whether this process is the kernel of a notebook; a shell of IPython in a terminal is none."""
     # Where IPython was not imported, there is no kernel to ask.
     module = sys.modules.get("IPython")
     shell = module.get_ipython() if module is not None else None

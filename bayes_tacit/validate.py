@@ -23,15 +23,7 @@ SIMPLEX_TOLERANCE = 1e-6
 
 
 def whole(name: str, value: object, least: int, most: int = 2**63 - 1) -> int:
-    """Return a whole number of at least `least`, and at most `most`: what 64 bits hold, or what can ever end.
-
-    Examples
-    --------
-    >>> whole("restarts", 2.5, 1)
-    Traceback (most recent call last):
-        ...
-    bayes_tacit.errors.InvalidDataError: restarts is 2.5; expected a whole number >= 1
-    """
+    """Return a whole number of at least `least`, and at most `most`: what 64 bits hold, or what can ever end."""
     if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
         raise InvalidDataError(f"a whole number >= {least}", field=name, value=value)
     if int(value) > most:
@@ -49,13 +41,7 @@ def number(
     most: float = math.inf,
     below: float = math.inf,
 ) -> float:
-    """Return a finite number within bounds, which `expected` puts into words.
-
-    Examples
-    --------
-    >>> number("ridge", 0.01, "a finite number >= 0", least=0)
-    0.01
-    """
+    """Return a finite number within bounds, which `expected` puts into words."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise InvalidDataError(expected, field=name, value=value)
     try:
@@ -73,15 +59,7 @@ def probability(name: str, value: object) -> float:
 
 
 def threshold(name: str, value: object) -> float:
-    """Return a decision threshold: above 0 (the score before anything happened) and at most 1.
-
-    Examples
-    --------
-    >>> threshold("alpha", 0)
-    Traceback (most recent call last):
-        ...
-    bayes_tacit.errors.InvalidDataError: alpha is 0; expected a number above 0 and at most 1
-    """
+    """Return a decision threshold: above 0 (the score before anything happened) and at most 1."""
     return number(name, value, "a number above 0 and at most 1", above=0, most=1)
 
 
@@ -93,13 +71,7 @@ def rule(name: str, value: object) -> str | float:
 
 
 def choice[T: str](name: str, value: object, options: Iterable[T]) -> T:
-    """Return one of several words.
-
-    Examples
-    --------
-    >>> choice("timing", "proposal", ("post_action", "proposal"))
-    'proposal'
-    """
+    """Return one of several words."""
     known = tuple(options)
     for option in known:
         if isinstance(value, str) and value == option:
@@ -129,15 +101,7 @@ def episode_id(name: str, value: object) -> str | int:
 
 
 def names(name: str, value: object) -> tuple[str, ...]:
-    """Return a list of different, non-empty strings.
-
-    Examples
-    --------
-    >>> names("features", ["size", "size"])
-    Traceback (most recent call last):
-        ...
-    bayes_tacit.errors.InvalidDataError: features[1] is 'size'; expected names that differ
-    """
+    """Return a list of different, non-empty strings."""
     if not isinstance(value, (list, tuple)):
         raise InvalidDataError("a list of names", field=name, value=value)
     for position, each in enumerate(value):

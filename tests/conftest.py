@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 
 # The same examples in every run; `--hypothesis-profile explore` looks for new ones, and `make quick` takes fewer.
-settings.register_profile("repeatable", deadline=None, derandomize=True)
+settings.register_profile("repeatable", deadline=None, derandomize=True, max_examples=30)
 settings.register_profile("quick", deadline=None, derandomize=True, max_examples=15)
 settings.register_profile("explore", deadline=None)
 settings.load_profile("repeatable")

@@ -56,13 +56,7 @@ class StepCost:
 
     @classmethod
     def paper(cls, cheap: str, strong: str = "27b") -> StepCost:
-        """Return the paper's cost in calls of the 4B model, with its 7B value head as the one-off call.
-
-        Examples
-        --------
-        >>> StepCost.paper("9b")
-        StepCost(cheap=2.25, strong=6.75, one_off=1.75)
-        """
+        """Return the paper's cost in calls of the 4B model, with its 7B value head as the one-off call."""
         for name, size in (("cheap", cheap), ("strong", strong)):
             validate.choice(name, size, ("4b", "9b", "27b"))
         return cls(PAPER_UNITS[cheap], PAPER_UNITS[strong], PAPER_UNITS["7b_value_head"])
@@ -247,11 +241,6 @@ def cost_of_calls(
     """Ask a cost model, and refuse an answer that cannot be costs.
 
     Where a number of calls is NaN the model is not asked, and the cost is NaN.
-
-    Examples
-    --------
-    >>> cost_of_calls(lambda cheap, strong, one_off: cheap + 5 * strong.clip(max=3), [1, 1], [2, np.nan])
-    array([11., nan])
     """
     calls = np.broadcast_arrays(*(np.asarray(counts, float) for counts in (cheap_calls, strong_calls, one_off_calls)))
     known = ~np.isnan(np.sum(calls, axis=0))
@@ -341,26 +330,7 @@ class Outcomes:
 
 
 def averages(sums: np.ndarray, n: int) -> dict[str, np.ndarray]:
-    """Turn sums over n episodes into what a policy is judged by.
-
-    Parameters
-    ----------
-    sums
-        (5, ...): success, cost, Cheap's calls, Strong's calls, and episodes with a Strong call.
-    n
-        How many episodes.
-
-    Returns
-    -------
-    dict
-        What `Outcomes.point` describes, each with the shape that the sums have beside their first axis. Where no agent
-        was called Strong's share is 0.
-
-    Examples
-    --------
-    >>> averages(np.array([[1.0, 2.0], [22, 30], [10, 2], [4, 8], [1, 2]]), 2)["strong_share"].round(2)
-    array([0.29, 0.8 ])
-    """
+    """Turn sums over n episodes into what a policy is judged by."""
     success, cost, cheap, strong, asked = sums
     calls = cheap + strong
     share = np.divide(strong, calls, out=np.zeros_like(calls), where=calls > 0)

@@ -229,13 +229,7 @@ class Episodes:
         return self.take(self.cheap_played & (self.strong_counts[1] > 0))
 
     def require_pairs(self, what: str) -> Episodes:
-        """Return these episodes if both sides of each were played; otherwise refuse them, naming what needs pairs.
-
-        Examples
-        --------
-        >>> load_example().require_pairs("the table of restarts") is not None
-        True
-        """
+        """Return these episodes if both sides of each were played; otherwise refuse them, naming what needs pairs."""
         for name, there in (("cheap_success", self.cheap_played), ("strong_success", self.strong_counts[1] > 0)):
             if not there.all():
                 expected = (
@@ -425,33 +419,7 @@ def split_by_fraction(
     groups: Array | None = None,
     strata: Array | None = None,
 ) -> dict[str, Array]:
-    """Draw parts of the given sizes out of `n` episodes, without replacement.
-
-    Parameters
-    ----------
-    fractions
-        Share of the episodes for each part. They sum to at most 1; what is left over is in no part.
-    n
-        Number of episodes.
-    rng
-        Decides who goes where.
-    groups
-        A label for each episode. Episodes with the same label stay together, so that sizes are met as closely as
-        whole groups allow.
-    strata
-        A label for each episode. The shares are met within each label.
-
-    Returns
-    -------
-    dict
-        Positions of the episodes of each part, in increasing order.
-
-    Examples
-    --------
-    >>> parts = split_by_fraction({"train": 0.6, "test": 0.4}, 5, np.random.default_rng(0))
-    >>> {name: len(positions) for name, positions in parts.items()}
-    {'train': 3, 'test': 2}
-    """
+    """Draw parts of the given sizes out of `n` episodes, without replacement."""
     shares = _check_fractions(fractions)
     if groups is not None:
         owner = _owners_by_group(shares, groups, rng)
@@ -471,13 +439,7 @@ def split_by_fraction(
 
 
 def largest_remainder(shares: Array, n: int) -> Array:
-    """Round `shares * n` to whole numbers that add up, giving the units left over to the largest remainders.
-
-    Examples
-    --------
-    >>> largest_remainder(np.array([0.7, 0.1, 0.2]), 9).tolist()
-    [6, 1, 2]
-    """
+    """Round `shares * n` to whole numbers that add up, giving the units left over to the largest remainders."""
     quotas = shares * n
     sizes = np.floor(quotas + _TOLERANCE).astype(int)
     left = round(float(quotas.sum())) - int(sizes.sum())

@@ -19,11 +19,10 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -31,8 +30,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import xarray as xr
 
-from bayes_tacit.data import jsonl
 from bayes_tacit.data.frames import check_tabular, dataset_from_frames, dataset_from_tasks, step_frames, task_frame
+from bayes_tacit.data.jsonl import check_jsonl, line_of, read_jsonl, write_jsonl
 from bayes_tacit.data.layout import DIMS, READER, SCHEMA_VERSION, carried_variables, check_schema_version, is_lazy
 from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingDependencyError, MissingFileError, TacitError
 from bayes_tacit.files import atomic_path, is_store, parse_json, regular_file
@@ -149,17 +148,6 @@ def _codecs(content: object) -> Iterator[str]:
 COMPRESSION = {"compression": "gzip", "compression_opts": 4, "shuffle": True}
 
 
-def read_netcdf(path: Path) -> xr.Dataset:
-    """Read everything into memory."""
-    with _open_netcdf(path) as dataset:
-        return dataset.load()
-
-
-def read_lazy_netcdf(path: Path, chunks: dict[str, int]) -> xr.Dataset:
-    """Leave the arrays on disk, for Dask to read in chunks."""
-    return _open_netcdf(path).chunk(chunks)
-
-
 def write_episodes_netcdf(dataset: xr.Dataset, path: Path) -> None:
     """Write one file, numbers compressed: diagnostics are mostly zeros."""
     compressed = {name: COMPRESSION for name, array in dataset.data_vars.items() if array.dtype.kind in "bif"}
@@ -194,17 +182,6 @@ def _open_netcdf(path: Path) -> xr.Dataset:
 
 _EPISODES_PER_CHUNK = 1000
 _COMPLETE = "bayes_tacit_every_chunk_written"
-
-
-def read_zarr(path: Path) -> xr.Dataset:
-    """Read everything into memory."""
-    with _open_zarr(path) as dataset:
-        return dataset.load()
-
-
-def read_lazy_zarr(path: Path, chunks: dict[str, int]) -> xr.Dataset:
-    """Leave the arrays on disk, for Dask to read in chunks."""
-    return _open_zarr(path).chunk(chunks)
 
 
 def write_zarr(dataset: xr.Dataset, path: Path) -> None:
@@ -249,8 +226,10 @@ _ADVICE = "read the tables with pandas and name those that are with Episodes.fro
 _TYPES = {"b": pa.bool_(), "i": pa.int64(), "f": pa.float64(), "O": pa.string(), "M": pa.timestamp("ns")}
 
 
-def read_parquet(path: Path) -> xr.Dataset:
-    """Read both tables."""
+def read_parquet(path: Path, chunks: dict[str, int] | None) -> xr.Dataset:
+    """Read both tables, or with chunks the tasks alone."""
+    if chunks is not None:
+        return _read_lazy_parquet(path, chunks)
     for name in (_TASKS, _STEPS):
         if not (path / name).exists():
             raise FileFormatError(f"{path} has no {name}; expected a folder of {_TASKS} and {_STEPS}")
@@ -266,7 +245,7 @@ def read_parquet(path: Path) -> xr.Dataset:
     return dataset.assign_attrs({READER: ours[READER]}) if READER in ours else dataset
 
 
-def read_lazy_parquet(path: Path, chunks: dict[str, int]) -> xr.Dataset:
+def _read_lazy_parquet(path: Path, chunks: dict[str, int]) -> xr.Dataset:
     """Read the tasks, and leave their steps on disk, for Dask to read in chunks of episodes.
 
     The steps must be in the order of the tasks, as `write_parquet` puts them: a chunk is then a run of rows.
@@ -405,20 +384,16 @@ def read(file: Path, chunks: dict[str, int] | None = None) -> xr.Dataset:
     if not file.is_dir() and not file.is_file():
         raise FileFormatError(f"{file} is a pipe or device; expected {form.name}")
     if file.is_dir() != form.is_folder:
-        raise FileFormatError(
-            f"{file} is {_kind(file.is_dir())}; expected {form.name}, which is {_kind(form.is_folder)}"
-        )
-    if chunks is None:
-        return form.read(file)
-    if form.read_lazily is None:
-        raise InvalidDataError(
-            f"no chunks for {form.name}, only for .parquet, .nc and .zarr", field="chunks", value=chunks
-        )
-    if find_spec("dask") is None:
+        kinds = ("a folder", "a file") if file.is_dir() else ("a file", "a folder")
+        raise FileFormatError(f"{file} is {kinds[0]}; expected {form.name}, which is {kinds[1]}")
+    if chunks is not None and not form.chunked:
+        expected = f"no chunks for {form.name}, only for .parquet, .nc and .zarr"
+        raise InvalidDataError(expected, field="chunks", value=chunks)
+    if chunks is not None and find_spec("dask") is None:
         raise MissingDependencyError(
             "reading in chunks needs Dask: pip install 'bayes_tacit[scale]', or leave out chunks"
         )
-    return form.read_lazily(file, chunks)
+    return form.read(file, chunks)
 
 
 def write(dataset: xr.Dataset, file: Path) -> None:
@@ -451,30 +426,36 @@ def reading(file: Path) -> Iterator[None]:
         raise FileFormatError(f"{file} cannot be read as {_format(file).name}; is it cut short? ({error})") from error
 
 
-@dataclass(frozen=True)
-class _Format:
+class _Format(NamedTuple):
     name: str
     is_folder: bool
-    read: Callable[[Path], xr.Dataset]
+    read: Callable[[Path, dict[str, int] | None], xr.Dataset]
     write: Callable[[xr.Dataset, Path], None]
     check: Callable[[xr.Dataset], None]
     is_ours: Callable[[Path], bool]
-    read_lazily: Callable[[Path, dict[str, int]], xr.Dataset] | None = None
+    chunked: bool = True
 
 
+def _arrays(opener: Callable[[Path], xr.Dataset]) -> Callable[[Path, dict[str, int] | None], xr.Dataset]:
+    """Read everything into memory, or leave the arrays on disk, for Dask to read in chunks."""
+
+    def read(path: Path, chunks: dict[str, int] | None) -> xr.Dataset:
+        if chunks is not None:
+            return opener(path).chunk(chunks)
+        with opener(path) as dataset:
+            return dataset.load()
+
+    return read
+
+
+_TABLES = f"a Parquet folder of {_TASKS} and {_STEPS}"
 _FORMATS = {
-    ".jsonl": _Format("JSON Lines", False, jsonl.read_jsonl, jsonl.write_jsonl, jsonl.check_jsonl, Path.is_file),
-    ".parquet": _Format(
-        "a Parquet folder of tasks.parquet and steps.parquet",
-        True,
-        read_parquet,
-        write_parquet,
-        check_parquet,
-        is_our_parquet,
-        read_lazy_parquet,
+    ".jsonl": _Format(
+        "JSON Lines", False, lambda path, _: read_jsonl(path), write_jsonl, check_jsonl, Path.is_file, chunked=False
     ),
-    ".nc": _Format("netCDF", False, read_netcdf, write_episodes_netcdf, check_labelled, Path.is_file, read_lazy_netcdf),
-    ".zarr": _Format("a Zarr store", True, read_zarr, write_zarr, check_labelled, is_our_zarr, read_lazy_zarr),
+    ".parquet": _Format(_TABLES, True, read_parquet, write_parquet, check_parquet, is_our_parquet),
+    ".nc": _Format("netCDF", False, _arrays(_open_netcdf), write_episodes_netcdf, check_labelled, Path.is_file),
+    ".zarr": _Format("a Zarr store", True, _arrays(_open_zarr), write_zarr, check_labelled, is_our_zarr),
 }
 
 
@@ -495,13 +476,9 @@ def _check_target(dataset: xr.Dataset, file: Path, form: _Format) -> None:
         )
 
 
-def _kind(is_folder: bool) -> str:
-    return "a folder" if is_folder else "a file"
-
-
 def _place(file: Path, error: InvalidDataError) -> str:
     """Return the file, and for JSON Lines the line, unless the error names it already."""
     if str(file) in (error.where or ""):
         return ""
-    line = jsonl.line_of(file, error.episode) if file.suffix.lower() == ".jsonl" else None
+    line = line_of(file, error.episode) if file.suffix.lower() == ".jsonl" else None
     return f"in {file}" if line is None else f"{file}:{line}"

@@ -37,8 +37,10 @@ from bayes_tacit.data.frames import check_tabular, dataset_from_columns
 from bayes_tacit.data.layout import (
     COUNTS,
     MISSING,
+    OUTCOMES,
     READER,
     SCHEMA_VERSION,
+    WINDOW,
     Array,
     as_ids,
     blocks,
@@ -121,9 +123,8 @@ class _Columns:
         self._path = path
         self._first = f"episode {first.episode!r} on line {number}"
         self._id_type = type(first.episode)
-        self._features: KeysView[str] = first.features.keys()
-        self._diagnostics: KeysView[str] = {}.keys()
-        self._check_names(first, "features", self._features, number)
+        self._names = {"features": first.features.keys(), "diagnostics": {}.keys()}
+        self._check_names("features", first, number)
         self._lines: dict[str | int, int] = {}
         self._outcomes: list[tuple[float, float]] = []
         self._counts: list[tuple[int, int]] | None = None
@@ -137,19 +138,20 @@ class _Columns:
 
     def add(self, record: Record, number: int) -> None:
         """Append a record, refusing one that does not go with those before it."""
-        if not self._diagnostics and record.diagnostics:
-            self._diagnostics = record.diagnostics[0].keys()
-            self._check_names(record, "diagnostics", self._diagnostics, number)
+        if not self._names["diagnostics"] and record.diagnostics:
+            self._names["diagnostics"] = record.diagnostics[0].keys()
+            self._check_names("diagnostics", record, number)
+        features, diagnostics = self._names.values()
         if (
             record.episode in self._lines
             or type(record.episode) is not self._id_type
-            or record.features.keys() != self._features
-            or any(row.keys() != self._diagnostics for row in record.diagnostics)
+            or record.features.keys() != features
+            or any(row.keys() != diagnostics for row in record.diagnostics)
         ):
             raise self._mismatch(record, number)
-        self._register(record.__pydantic_extra__, self._carried_names, "key", record, number)
+        self._register(record.__pydantic_extra__, self._carried_names, features, "key", record, number)
         for step in record.steps or ():
-            self._register(step, self._step_carried_names, "key of steps", record, number)
+            self._register(step, self._step_carried_names, diagnostics, "key of steps", record, number)
         self._lines[record.episode] = number
         cheap, strong = record.cheap_success, record.strong_success
         self._outcomes.append((math.nan if cheap is None else cheap, math.nan if strong is None else strong))
@@ -160,53 +162,47 @@ class _Columns:
             self._counts.append(record.counts)
         self._windows.append((math.nan, math.nan) if record.window is None else record.window)
         self._lengths.append(len(record.diagnostics))
-        self._feature_values.extend([record.features[name] for name in self._features])
-        self._diagnostic_values.extend([row[name] for row in record.diagnostics for name in self._diagnostics])
+        self._feature_values.extend([record.features[name] for name in features])
+        self._diagnostic_values.extend([row[name] for row in record.diagnostics for name in diagnostics])
         self._carried.append(record.__pydantic_extra__)
         self._step_carried.append(record.steps)
 
     def to_dataset(self) -> xr.Dataset:
         """Return the records as a dataset."""
-        lengths = np.array(self._lengths)
+        lengths, features, diagnostics = np.array(self._lengths), *map(list, self._names.values())
         n, total = len(lengths), int(lengths.sum())
-        outcomes, windows = np.array(self._outcomes), np.array(self._windows, dtype=np.float64)
-        counts = {} if self._counts is None else dict(zip(COUNTS, np.array(self._counts).T, strict=True))
-        step_carried: dict[str, Array] = {}
-        if self._step_carried_names:
-            pairs = zip(self._step_carried, self._lengths, strict=True)
-            rows = [row for steps, length in pairs for row in (steps or [{}] * length)]
-            step_carried = {name: _objects([row.get(name) for row in rows]) for name in self._step_carried_names}
+        by_task = dict(zip(OUTCOMES, np.array(self._outcomes).T, strict=True))
+        by_task |= dict(zip(WINDOW, np.array(self._windows, dtype=np.float64).T, strict=True))
+        by_task |= {} if self._counts is None else dict(zip(COUNTS, np.array(self._counts).T, strict=True))
+        pairs = zip(self._step_carried, self._lengths, strict=True)
+        steps = [row for rows, length in pairs for row in (rows or [{}] * length)] if self._step_carried_names else []
         return dataset_from_columns(
             as_ids(_objects(list(self._lines))),
             np.repeat(np.arange(n), lengths),
             np.arange(total) - np.repeat(np.cumsum(lengths) - lengths, lengths),
-            features=(list(self._features), np.array(self._feature_values).reshape(n, len(self._features))),
-            diagnostics=(
-                list(self._diagnostics),
-                list(np.array(self._diagnostic_values).reshape(total, len(self._diagnostics)).T),
-            ),
-            by_task={
-                "cheap_success": outcomes[:, 0],
-                "strong_success": outcomes[:, 1],
-                "window_start": windows[:, 0],
-                "window_end": windows[:, 1],
-                **counts,
-            },
+            features=(features, np.array(self._feature_values).reshape(n, -1)),
+            diagnostics=(diagnostics, list(np.array(self._diagnostic_values).reshape(total, len(diagnostics)).T)),
+            by_task=by_task,
             task_carried={name: _objects([row.get(name) for row in self._carried]) for name in self._carried_names},
-            step_carried=step_carried,
+            step_carried={name: _objects([row.get(name) for row in steps]) for name in self._step_carried_names},
         )
 
-    def _check_names(self, record: Record, field: str, names: KeysView[str], number: int) -> None:
-        for name in names:
+    def _check_names(self, field: str, record: Record, number: int) -> None:
+        for name in self._names[field]:
             check_name(name, f"key of {field}", episode=record.episode, where=f"{self._path}:{number}")
 
-    def _register(self, values: dict[str, Any], known: dict[str, None], field: str, record: Record, line: int) -> None:
+    def _register(
+        self,
+        values: dict[str, Any],
+        known: dict[str, None],
+        taken: KeysView[str],
+        field: str,
+        record: Record,
+        line: int,
+    ) -> None:
         """Check names that no record had before."""
-        if values.keys() <= known.keys():
-            return
-        place: dict[str, Any] = {"episode": record.episode, "where": f"{self._path}:{line}"}
-        taken = self._diagnostics if known is self._step_carried_names else self._features
-        for name in values:
+        for name in values.keys() - known.keys() and values:
+            place: dict[str, Any] = {"episode": record.episode, "where": f"{self._path}:{line}"}
             if check_name(name, field, **place) in taken:
                 raise InvalidDataError("a name that nothing else has", field=field, value=name, **place)
             known[name] = None
@@ -224,21 +220,14 @@ class _Columns:
         if type(record.episode) is not self._id_type:
             expected = f"ids that are all text or all whole numbers, as the first is: {self._first}"
             return error(expected, "episode", record.episode)
-        field, keys, wanted, step = next(self._differences(record))
-        has = f"has {list(wanted)}" if wanted else "has none"
+        places = [("features", record.features, "")]
+        places += [("diagnostics", row, f", step {step}") for step, row in enumerate(record.diagnostics)]
+        field, keys, step = next(each for each in places if each[1].keys() != self._names[each[0]])
+        wanted = list(self._names[field])
+        has = f"has {wanted}" if wanted else "has none"
         expected = f"the same keys in every record; the first, {self._first}, {has}"
-        odd = next((key for key in keys if key not in wanted), None)
-        if odd is not None:
-            return error(expected, f"{field}[{odd!r}]", keys[odd], step)
-        absent = next(key for key in wanted if key not in keys)
-        return error(expected, f"{field}[{absent!r}]", MISSING, step)
-
-    def _differences(self, record: Record) -> Iterator[tuple[str, dict[str, Any], KeysView[str], str]]:
-        if record.features.keys() != self._features:
-            yield "features", record.features, self._features, ""
-        for step, row in enumerate(record.diagnostics):
-            if row.keys() != self._diagnostics:
-                yield "diagnostics", row, self._diagnostics, f", step {step}"
+        odd = next(key for key in [*keys, *wanted] if key not in keys or key not in wanted)
+        return error(expected, f"{field}[{odd!r}]", keys.get(odd, MISSING), step)
 
 
 def _objects(items: list[Any]) -> Array:

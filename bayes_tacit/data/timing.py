@@ -54,12 +54,6 @@ def marked_checkpoints(marks: np.ndarray, n_steps: np.ndarray, timing: Timing) -
     numpy.ndarray
         Whole numbers; `n_steps`, past the last checkpoint, where nothing was marked or the proposal that would follow
         the mark was never made.
-
-    Examples
-    --------
-    >>> marks, n_steps = np.array([2.0, 4.0, np.nan]), np.array([5, 5, 5])
-    >>> marked_checkpoints(marks, n_steps, "post_action"), marked_checkpoints(marks, n_steps, "proposal")
-    (array([2, 4, 5]), array([3, 5, 5]))
     """
     return np.fmin(marks + mark_moves_by(timing), n_steps).astype(np.int64)
 

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import xarray as xr
 
-from bayes_tacit.data.layout import MISSING, Array, blocks, carried_variables, cheap_played, plain, strong_counts
+from bayes_tacit.data.layout import Array, blocks, carried_variables, cheap_played, plain, refuse, strong_counts
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.html import render
-
-if TYPE_CHECKING:
-    from bayes_tacit.data.layout import Array
 
 
 def check_episodes(dataset: xr.Dataset) -> tuple[str, ...]:
@@ -31,61 +27,35 @@ def check_episodes(dataset: xr.Dataset) -> tuple[str, ...]:
         succeeded (AB = 01; of several rollouts of Strong on the task, one is enough),
         and for a variable with the name of a feature or diagnostic.
     """
-    _check_clashes(dataset)
-    _check_windows(dataset)
-    return _scan(dataset, check=True)
-
-
-def describe_oddities(dataset: xr.Dataset) -> tuple[str, ...]:
-    """Return the notes that `validate` returns, for episodes that are already known to be valid."""
-    return _scan(dataset, check=False)
-
-
-def _check_clashes(dataset: xr.Dataset) -> None:
     for dim, dims in (("feature", ("episode",)), ("diagnostic", ("episode", "step"))):
         carried = {name for name in carried_variables(dataset) if dataset[name].dims == dims}
         for name in dataset[dim].values:
             if name in carried:
                 raise InvalidDataError("a name that no carried variable has", field=f"{dim} name", value=name)
+    _check_windows(dataset)
+    return describe_oddities(dataset, check=True)
 
 
 def _check_windows(dataset: xr.Dataset) -> None:
+    ids, n_steps, outcomes = dataset["episode"].values, dataset["n_steps"].values, outcome_labels(dataset)
     start, end = dataset["window_start"].values, dataset["window_end"].values
-    cheap, outcomes = dataset["cheap_success"].values, outcome_labels(dataset)
-    n_steps = dataset["n_steps"].values
-    strong = strong_ever(dataset)
-    no_start, no_end = np.isnan(start), np.isnan(end)
-    whole_start, whole_end = start == np.floor(start), end == np.floor(end)
-
-    def refuse(wrong: Array, field: str, value: Callable[[int], object], expected: str) -> None:
-        if wrong.any():
-            i = int(wrong.argmax())
-            episode = plain(dataset["episode"].values[i])
-            expected = expected.format(last=n_steps[i] - 1, outcome=outcomes[i])
-            raise InvalidDataError(expected, episode=episode, field=field, value=value(i))
-
-    def unset(_: int) -> object:
-        return MISSING
-
-    def starts(i: int) -> float | int:
-        return _whole(float(start[i]))
-
-    def ends(i: int) -> float | int:
-        return _whole(float(end[i]))
-
-    def windows(i: int) -> list[float | int]:
-        return [starts(i), ends(i)]
-
-    refuse(no_start & ~no_end, "window_start", unset, "both window_start and window_end, or neither")
-    refuse(no_end & ~no_start, "window_end", unset, "both window_start and window_end, or neither")
-    unplayed = "no window, since there is no Cheap rollout to mark"
-    refuse(~no_start & (n_steps == 0), "window", windows, unplayed)
-    inside = "a whole checkpoint from 0 to {last}, the last of the rollout"
-    refuse(~no_start & ~(whole_start & (start >= 0) & (start < n_steps)), "window_start", starts, inside)
-    refuse(~no_end & ~(whole_end & (end >= 0) & (end < n_steps)), "window_end", ends, inside)
-    refuse(start > end, "window", windows, "a window that starts before it ends")
-    only_01 = "no window, since the outcome AB is {outcome}: only Strong's success alone (AB = 01) can have one"
-    refuse(~no_start & ~(~cheap & strong), "window", windows, only_01)
+    marked, ended = ~np.isnan(start), ~np.isnan(end)
+    starts, ends = ([int(at) if at.is_integer() else at for at in each.tolist()] for each in (start, end))
+    windows = [*zip(starts, ends, strict=True)]
+    both = "both window_start and window_end, or neither"
+    refuse(~marked & ended, both, "window_start", ids)
+    refuse(~ended & marked, both, "window_end", ids)
+    shown = np.empty(len(ids), dtype=object)
+    shown[:] = [list(window) for window in windows]
+    refuse(marked & (n_steps == 0), "no window, since there is no Cheap rollout to mark", "window", ids, shown)
+    inside = "a whole checkpoint from 0 to {}, the last of the rollout"
+    for name, there, at, values in (("window_start", marked, start, starts), ("window_end", ended, end, ends)):
+        wrong = there & ~((at == np.floor(at)) & (at >= 0) & (at < n_steps))
+        refuse(wrong, lambda row: inside.format(n_steps[row] - 1), name, ids, np.array(values, dtype=object))
+    refuse(start > end, "a window that starts before it ends", "window", ids, shown)
+    only = "no window, since the outcome AB is {}: only Strong's success alone (AB = 01) can have one"
+    lone = ~dataset["cheap_success"].values & strong_ever(dataset)
+    refuse(marked & ~lone, lambda row: only.format(outcomes[row]), "window", ids, shown)
 
 
 def strong_ever(dataset: xr.Dataset) -> Array:
@@ -97,98 +67,50 @@ def strong_ever(dataset: xr.Dataset) -> Array:
     return ever
 
 
-@dataclass
-class _Tally:
-    """What the notes need to know, gathered block by block."""
-
-    lowest: Array
-    highest: Array
-    ever_nonzero: Array
-    empty_windows: list[object]
-
-
-def _scan(dataset: xr.Dataset, *, check: bool) -> tuple[str, ...]:
+def describe_oddities(dataset: xr.Dataset, *, check: bool = False) -> tuple[str, ...]:
+    """Return what is unusual, a sentence each; with `check`, refuse values that no episode can have."""
     n_features, n_diagnostics = dataset.sizes["feature"], dataset.sizes["diagnostic"]
-    tally = _Tally(np.full(n_features, np.inf), np.full(n_features, -np.inf), np.zeros(n_diagnostics, dtype=bool), [])
+    lowest, highest = np.full(n_features, np.inf), np.full(n_features, -np.inf)
+    silent, empty_windows = np.ones(n_diagnostics, dtype=bool), []
     core = dataset[["features", "diagnostics", "n_steps", "window_start", "window_end"]]
     for block in blocks(core):
         part = core.isel(episode=block).compute()
+        features, diagnostics, ids = part["features"].values, part["diagnostics"].values, part["episode"].values
+        steps = np.arange(part.sizes["step"])
         if check:
-            _check_features(part)
-            _check_diagnostics(part)
-        _count(part, tally)
-    return _notes(dataset, tally)
-
-
-def _check_features(part: xr.Dataset) -> None:
-    wrong = ~np.isfinite(part["features"].values)
-    if wrong.any():
-        row, column = np.argwhere(wrong)[0]
-        raise InvalidDataError(
-            "a finite number",
-            episode=plain(part["episode"].values[row]),
-            field=f"features[{part['feature'].values[column]!r}]",
-            value=plain(part["features"].values[row, column]),
-        )
-
-
-def _check_diagnostics(part: xr.Dataset) -> None:
-    values = part["diagnostics"].values
-    inside = np.arange(part.sizes["step"]) < part["n_steps"].values[:, None]
-    wrong = ~(np.isfinite(values) & (values >= 0)) & inside[..., None]
-    if wrong.any():
-        row, step, column = np.argwhere(wrong)[0]
-        raise InvalidDataError(
-            "a finite number >= 0",
-            episode=plain(part["episode"].values[row]),
-            field=f"diagnostics[{part['diagnostic'].values[column]!r}]",
-            value=plain(values[row, step, column]),
-            where=f"step {step}",
-        )
-
-
-def _count(part: xr.Dataset, tally: _Tally) -> None:
-    features, steps = part["features"].values, np.arange(part.sizes["step"])
-    tally.lowest = np.minimum(tally.lowest, features.min(axis=0))
-    tally.highest = np.maximum(tally.highest, features.max(axis=0))
-    nonzero = part["diagnostics"].values > 0
-    tally.ever_nonzero |= nonzero.any(axis=0).any(axis=0)
-    start, end = part["window_start"].values[:, None], part["window_end"].values[:, None]
-    moves = (nonzero.any(axis=2) & (steps >= start) & (steps <= end)).any(axis=1)
-    tally.empty_windows += part["episode"].values[~moves & ~np.isnan(start[:, 0])].tolist()
-
-
-def _notes(dataset: xr.Dataset, tally: _Tally) -> tuple[str, ...]:
-    notes = []
-    constant = dataset["feature"].values[tally.lowest == tally.highest]
-    if constant.size:
-        notes.append(f"constant features: {_listed(constant)}")
-    silent = dataset["diagnostic"].values[~tally.ever_nonzero]
-    if silent.size:
-        notes.append(f"diagnostics that are zero everywhere: {_listed(silent)}")
-    untimed = (outcome_labels(dataset) == "01") & np.isnan(dataset["window_start"].values)
-    if untimed.any():
-        names = dataset["episode"].values[untimed]
-        notes.append(f"AB = 01 without a window, so that nobody says when ({len(names)}): {_listed(names)}")
-    for side, absent in (("Cheap", ~cheap_played(dataset)), ("Strong", strong_counts(dataset)[1] == 0)):
-        if absent.any():
-            names = dataset["episode"].values[absent]
-            notes.append(f"{side} was not played ({len(names)}): {_listed(names)}")
-    if tally.empty_windows:
-        notes.append(
-            "windows over which all diagnostics are zero, so that no weights give them any mass "
-            f"({len(tally.empty_windows)}): {_listed(tally.empty_windows)}"
-        )
-    return tuple(notes)
+            for name, column in zip(part["feature"].values, features.T, strict=True):
+                refuse(~np.isfinite(column), "a finite number", f"features[{name!r}]", ids, column)
+            inside = steps < part["n_steps"].values[:, None]
+            wrong = ~(np.isfinite(diagnostics) & (diagnostics >= 0)) & inside[..., None]
+            if wrong.any():
+                at = int(wrong.any(axis=(0, 1)).argmax())
+                field = f"diagnostics[{part['diagnostic'].values[at]!r}]"
+                refuse(wrong[..., at], "a finite number >= 0", field, ids, diagnostics[..., at])
+        lowest = np.minimum(lowest, features.min(axis=0))
+        highest = np.maximum(highest, features.max(axis=0))
+        nonzero = diagnostics > 0
+        silent &= ~nonzero.any(axis=0).any(axis=0)
+        start, end = part["window_start"].values[:, None], part["window_end"].values[:, None]
+        moves = (nonzero.any(axis=2) & (steps >= start) & (steps <= end)).any(axis=1)
+        empty_windows += ids[~moves & ~np.isnan(start[:, 0])].tolist()
+    ids = dataset["episode"].values
+    untimed = ids[(outcome_labels(dataset) == "01") & np.isnan(dataset["window_start"].values)]
+    no_cheap, no_strong = ids[~cheap_played(dataset)], ids[strong_counts(dataset)[1] == 0]
+    without_mass = "windows over which all diagnostics are zero, so that no weights give them any mass"
+    found = {
+        "constant features": dataset["feature"].values[lowest == highest],
+        "diagnostics that are zero everywhere": dataset["diagnostic"].values[silent],
+        f"AB = 01 without a window, so that nobody says when ({len(untimed)})": untimed,
+        f"Cheap was not played ({len(no_cheap)})": no_cheap,
+        f"Strong was not played ({len(no_strong)})": no_strong,
+        f"{without_mass} ({len(empty_windows)})": empty_windows,
+    }
+    return tuple(f"{what}: {_listed(names)}" for what, names in found.items() if len(names))
 
 
 def _listed(names: Sequence[object] | Array, limit: int = 5) -> str:
     shown = ", ".join(repr(plain(name)) for name in names[:limit])
     return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"
-
-
-def _whole(value: float) -> float | int:
-    return int(value) if value.is_integer() else value
 
 
 OUTCOME_MEANINGS = {"00": "neither succeeds", "01": "only Strong succeeds", "10": "only Cheap succeeds", "11": "both"}

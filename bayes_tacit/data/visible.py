@@ -48,12 +48,6 @@ class Visible:
             Episodes.
         names
             Names that a policy looks at; those that are carried variables are taken too.
-
-        Examples
-        --------
-        >>> from bayes_tacit import load_example
-        >>> Visible.of(load_example()).feature_names
-        ('entities', 'subgoals', 'needs_tool')
         """
         if not isinstance(episodes, Episodes):
             raise InvalidDataError("Episodes", field="episodes", value=episodes)
@@ -134,13 +128,6 @@ def visible(episodes: Episodes) -> Episodes:
     """Return episodes as they look before anything about them is known but features and diagnostics.
 
     Outcomes and windows are blank, and what was carried along is left out. It is for what takes `Episodes`.
-
-    Examples
-    --------
-    >>> from bayes_tacit import load_example
-    >>> seen = visible(load_example())
-    >>> set(seen.outcomes.tolist()), bool(seen.has_window.any()), seen.feature_names
-    ({'00'}, False, ('entities', 'subgoals', 'needs_tool'))
     """
     n = len(episodes)
     blank = {name: ("episode", np.zeros(n, dtype=bool)) for name in OUTCOMES}

@@ -285,13 +285,7 @@ class Router:
         return state
 
     def at(self, alpha: float | None = None, alpha_start: float | None = None) -> Router:
-        """Return the same router with other thresholds, in a fraction of the time of `dataclasses.replace`.
-
-        Examples
-        --------
-        >>> Router(rule=Rule(), alpha=0.5).at(alpha=0.3).alpha
-        0.3
-        """
+        """Return the same router with other thresholds, in a fraction of the time of `dataclasses.replace`."""
         made = object.__new__(type(self))
         made.__dict__.update(self.__getstate__())
         if alpha is not None:
@@ -303,14 +297,7 @@ class Router:
         return made
 
     def alpha_at(self, step: int) -> float | None:
-        """Return the threshold at a checkpoint; None where it is above every number, or it is too late for a handoff.
-
-        Examples
-        --------
-        >>> router = Router(rule=Rule(), alpha=1.2, pace=0.5)
-        >>> [round(router.alpha_at(step), 3) for step in range(3)]
-        [1.2, 0.728, 0.441]
-        """
+        """Return the threshold at a checkpoint; None where nothing reaches it or it is too late for a handoff."""
         if self.alpha == math.inf or self.too_late(step + strong_acts_after(self.timing)):
             return None
         if not self.pace:

@@ -272,24 +272,8 @@ class Scores:
 def scan(rule: Rule, x: np.ndarray, u: np.ndarray, n_steps: np.ndarray) -> Scores:
     """Score all episodes under a rule, step by step, as observing them one by one would.
 
-    Parameters
-    ----------
-    rule
-        The rule.
-    x
-        (episode, feature).
-    u
-        (episode, step, diagnostic); what is past the end of an episode is not looked at.
-    n_steps
-        (episode,).
-
-    Examples
-    --------
-    >>> from bayes_tacit.router.rules import Signs
-    >>> u = np.array([[[0.2], [0.9]], [[0.4], [np.nan]]])
-    >>> scan(Signs(levels=[0.3]), np.empty((2, 0)), u, np.array([2, 1])).steps
-    array([[ 0.,  1.],
-           [ 1., nan]])
+    `x` is (episode, feature) and `u` (episode, step, diagnostic); what is past the `n_steps` of an episode is not
+    looked at.
     """
     n, horizon = u.shape[:2]
     size = max(1, AT_ONCE // rule.width)
@@ -353,13 +337,7 @@ def reached_from[N: (float, np.ndarray)](threshold: N) -> N:
 
 
 def start_reached_from[N: (float, np.ndarray)](threshold: N) -> N:
-    """Return what the opening score, a difference of probabilities, must at least be to reach its threshold.
-
-    Examples
-    --------
-    >>> 0.3 - 0.1 - 0.2 >= start_reached_from(0.0)
-    True
-    """
+    """Return what the opening score, a difference of probabilities, must at least be to reach its threshold."""
     return threshold - SHARE
 
 
@@ -367,11 +345,6 @@ def failing_below[N: (float, np.ndarray)](probability: N) -> N:
     """Return the threshold of 1 - P, Cheap's chance to fail, that is reached where P is below a probability.
 
     Where P equals it but for rounding, the threshold is not reached.
-
-    Examples
-    --------
-    >>> 1 - np.array([0.2, 0.4, 0.6]) >= reached_from(failing_below(0.4))
-    array([ True, False, False])
     """
     return 1 - probability + 2 * SHARE
 

@@ -113,13 +113,6 @@ class TaskSignal(Signal):
         By how many places a task's threshold moves for one standard deviation of each.
     start_weight
         c: before the first step the score is c P(Strong succeeds | x) - P(Cheap succeeds | x).
-
-    Examples
-    --------
-    >>> chance = Chance([0.0], [1.0], 0.0, [1.0])
-    >>> rule = TaskSignal([0.1, 0.5, 0.9], 1.0, chance, chance, [[0, 1], [0, 1]], [1.0, 0.0], 1.0)
-    >>> rule.thresholds(rule.begin(np.array([[-1.0], [0.0], [1.0], [2.0]])))
-    array([0.1, 0.5, 0.9, inf])
     """
 
     policy = "step_deferral_by_task"
@@ -635,11 +628,6 @@ def indifference(lambdas: np.ndarray, worth: np.ndarray) -> np.ndarray:
     """Return for (lambda, episode) the highest lambda at which stopping is worth as much as going on.
 
     Where it is worth less at every lambda, it is what it lacks at the lowest, below zero.
-
-    Examples
-    --------
-    >>> indifference(np.array([0.0, 1.0, 2.0]), np.array([[2.0, -0.5, 3.0], [1.0, -1.0, 2.0], [-1.0, -2.0, 1.0]]))
-    array([ 1.5, -0.5,  2. ])
     """
     last = len(lambdas) - 1 - (worth >= 0)[::-1].argmax(axis=0)
     after = np.minimum(last + 1, len(lambdas) - 1)

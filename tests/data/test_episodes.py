@@ -138,7 +138,7 @@ def test_chosen_columns_are_features_in_that_order_and_the_rest_is_carried_along
     np.testing.assert_array_equal(made.dataset["tokens"].values[0], [1, np.nan, 1, np.nan])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(deadline=None)
 @given(data=datasets())
 def test_to_frames_is_the_inverse_of_from_frames(data):
     made = quietly(Episodes, data)
@@ -204,7 +204,7 @@ def test_ids_that_are_numbers_are_named_as_numbers():
         assert str(caught.value) == message
 
 
-@settings(max_examples=40, deadline=None)
+@settings(deadline=None)
 @given(data=datasets(), choice=st.data())
 def test_selected_episodes_are_those_that_would_be_made_from_the_selected_data(data, choice):
     order = choice.draw(st.permutations(range(data.sizes["episode"])))
@@ -212,7 +212,7 @@ def test_selected_episodes_are_those_that_would_be_made_from_the_selected_data(d
     assert quietly(Episodes, data).take(order).identical(quietly(Episodes, data.isel(episode=order)))
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(data=datasets(), size=st.integers(1, 4))
 def test_chunked_episodes_equal_those_in_memory(data, size):
     plain, lazy = quietly(Episodes, data), quietly(Episodes, data.chunk(episode=size))
@@ -372,7 +372,7 @@ def test_summary_counts_what_is_there():
     assert summary.notes == ()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(deadline=None)
 @given(data=datasets())
 def test_summary_adds_up(data):
     made = quietly(Episodes, data)

@@ -46,7 +46,7 @@ def listing(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=datasets())
 def test_round_trip_keeps_every_value(suffix, data, tmp_path):
     written = quietly(Episodes, data)
@@ -63,7 +63,7 @@ def test_round_trip_keeps_every_value(suffix, data, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".nc", ".zarr"])
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=datasets())
 def test_reading_in_chunks_gives_the_same_episodes(suffix, data, tmp_path):
     path = tmp_path / f"episodes{suffix}"

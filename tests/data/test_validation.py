@@ -284,7 +284,7 @@ def test_error_says_the_same_after_it_crossed_a_process_boundary():
     assert (back.episode, back.field, back.expected) == ("a", "window_end", caught.value.expected)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(deadline=None)
 @given(data=datasets(), choice=st.data())
 def test_any_single_corruption_is_refused_and_names_its_episode(data, choice):
     i = choice.draw(st.integers(0, data.sizes["episode"] - 1))
@@ -323,7 +323,7 @@ def test_any_single_corruption_is_refused_and_names_its_episode(data, choice):
     assert value is None or error.value == value or (value != value and error.value != error.value)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(deadline=None)
 @given(data=datasets())
 def test_any_valid_dataset_is_accepted_and_accepted_again(data):
     once = quietly(Episodes, data)

@@ -9,7 +9,6 @@ from simulate import simulate_model
 
 from bayes_tacit import Episodes, PaperPrior, build_model, fit_map
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.model.evidence import collect_evidence
 from models import alfworld, dabench, mechanism, recovery
 from models.__main__ import PAGES, main, program
 from models.experiment import Experiment
@@ -129,14 +128,6 @@ def test_every_experiment_states_a_model_and_fits_it(name):
     model = experiment.model(episodes)
     assert list(model.coords["feature"]) == list(experiment.features)
     assert list(model.coords["diagnostic"]) == list(experiment.diagnostics)
-
-
-def test_dabench_aligns_marks_with_the_next_proposal():
-    episodes = episodes_for(dabench.DABENCH)
-    aligned = dabench.DABENCH.fit(episodes)
-    assert aligned.timing == "proposal"
-    assert aligned.data_fingerprint == collect_evidence(episodes, timing="proposal").fingerprint()
-    assert aligned.data_fingerprint != collect_evidence(episodes).fingerprint()
 
 
 def test_ablations_see_what_they_should():

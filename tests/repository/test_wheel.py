@@ -4,7 +4,6 @@ import importlib.metadata
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tomllib
@@ -140,17 +139,3 @@ def test_it_is_said_how_every_extra_is_installed():
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
     page = (ROOT / "docs/start.md").read_text(encoding="utf-8")
     assert sorted(set(re.findall(r"pip install '?\.(?:\[([\w-]+)\])?", page))) == sorted(["", *extras])
-
-
-def test_the_sdist_builds_the_same_wheel(wheel, tmp_path):
-    command = [sys.executable, "-m", "hatchling", "build", "--directory", str(tmp_path), "--target"]
-    subprocess.run([*command, "sdist"], cwd=ROOT, check=True, capture_output=True)
-    (archive,) = tmp_path.glob("*.tar.gz")
-    shutil.unpack_archive(archive, tmp_path, filter="data")
-    (source,) = (path for path in tmp_path.iterdir() if path.is_dir())
-    subprocess.run([*command, "wheel"], cwd=source, check=True, capture_output=True)
-    (again,) = tmp_path.glob("*.whl")
-    with ZipFile(wheel) as first, ZipFile(again) as second:
-        assert {(one.filename, one.CRC) for one in first.infolist()} == {
-            (one.filename, one.CRC) for one in second.infolist()
-        }
