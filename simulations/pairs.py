@@ -21,10 +21,11 @@ import pandas as pd
 from rich.console import Console
 
 from bayes_tacit import StepCost, World
+from bayes_tacit.data.timing import NEVER
 from bayes_tacit.errors import InvalidDataError, TacitError
 from bayes_tacit.logs import episodes_from_logs, read_rollouts
-from bayes_tacit.logs.reader import Reader
-from bayes_tacit.policies import recommend
+from bayes_tacit.logs.reader import DIAGNOSTICS, Reader
+from bayes_tacit.policies import Count, CrossFit
 
 SHARES = (0.4, 0.6, 0.8)
 """Caps, as shares of what Pure Strong costs on the training tasks."""
@@ -63,7 +64,23 @@ PAIRS = {
     "LDB starcoder -> gpt-3.5": Pair("ldb/starcoder.jsonl", "ldb/gpt-3.5.jsonl"),
 }
 
-COLUMNS = ("pair", "split", "seed", "words", "share", "named", "above_coin", "said", "success", "cost_of_cap", "tasks")
+COLUMNS = (
+    "pair",
+    "split",
+    "seed",
+    "words",
+    "share",
+    "named",
+    "above_coin",
+    "by_hand",
+    "said",
+    "success",
+    "success_held",
+    "cost_held",
+    "cost_of_cap",
+    "careful_cost_of_cap",
+    "tasks",
+)
 
 
 def run(data: Path | None, out: Path, *, splits: int = SPLITS, fresh: bool = False, console: Console) -> Path:
@@ -151,12 +168,13 @@ def _replicate(rollouts: Rollouts, name: str, split: str, seed: int, words: bool
         training = {task for task in tasks if rollouts[task][0] in set(half.tolist())}
     learned, reader = _world(rollouts, [task for task in tasks if task in training], words, None)
     test, _ = _world(rollouts, [task for task in tasks if task not in training], words, reader)
-    cheap, strong = test.counterfactuals.pure_cheap.point(), test.counterfactuals.pure_strong.point()
+    fits = CrossFit.of(learned, seed=seed)
     for share in SHARES:
-        advice = recommend(learned, share * float(learned.counterfactuals.pure_strong.cost.mean()), seed=seed)
-        point = test.outcomes(advice.router).point()
-        flip = (point["cost"] - cheap["cost"]) / (strong["cost"] - cheap["cost"])
-        coin = cheap["success"] + flip * (strong["success"] - cheap["success"])
+        cap = share * float(learned.counterfactuals.pure_strong.cost.mean())
+        advice, careful = fits.recommend(cap), fits.recommend(cap, confidence=0.9)
+        point, spent = (test.outcomes(one.router).point() for one in (advice, careful))
+        of_cap = share * float(test.counterfactuals.pure_strong.cost.mean())
+        e = advice.expected
         yield {
             "pair": name,
             "split": split,
@@ -164,12 +182,40 @@ def _replicate(rollouts: Rollouts, name: str, split: str, seed: int, words: bool
             "words": words,
             "share": share,
             "named": advice.name,
-            "above_coin": 100 * (point["success"] - coin),
-            "said": 100 * float(advice.expected["above_coin"]),
+            "above_coin": _above_coin(test, point["success"], point["cost"]),
+            "by_hand": _by_hand(learned, test, cap),
+            "said": 100 * float(e["above_coin"]),
             "success": 100 * point["success"],
-            "cost_of_cap": point["cost"] / (share * strong["cost"]),
+            "success_held": e["success_lower"] <= point["success"] <= e["success_upper"],
+            "cost_held": e["cost_lower"] <= point["cost"] <= e["cost_upper"],
+            "cost_of_cap": point["cost"] / of_cap,
+            "careful_cost_of_cap": spent["cost"] / of_cap,
             "tasks": len(test),
         }
+
+
+def _above_coin(world: World, success: float, cost: float) -> float:
+    """Return points of success above the coin flip of the same cost."""
+    cheap, strong = (one.point() for one in (world.counterfactuals.pure_cheap, world.counterfactuals.pure_strong))
+    flip = (cost - cheap["cost"]) / (strong["cost"] - cheap["cost"])
+    return 100 * (success - cheap["success"] - flip * (strong["success"] - cheap["success"]))
+
+
+def _by_hand(learned: World, test: World, cap: float) -> float:
+    """Return what the best count of signs, or fixed step, on the training half gives on the other half."""
+    signs = [name for name in learned.episodes.diagnostic_names if name not in DIAGNOSTICS]
+    counts = [Count(handoff="restart"), *(Count((name,), handoff="restart") for name in signs)]
+    fits = [one.fit(learned.episodes) for one in counts] if signs else []
+    tried = [one.make(row) for one in fits for _, row in one.candidates.iterrows()]
+    both = []
+    for world in (learned, test):
+        table, longest = world.counterfactuals.table()[:2], int(learned.episodes.n_steps.max())
+        steps = [np.where(world.episodes.n_steps > step, step, NEVER) for step in range(longest + 1)]
+        fixed = [table[:, np.arange(len(world)), step].mean(axis=1) for step in steps]
+        both.append(np.array([*fixed, *(world.each(tried).mean(axis=2).T if tried else [])]))
+    success, cost = both[0].T
+    best = np.where(cost <= cap, success, -np.inf).argmax()
+    return _above_coin(test, *both[1][best].tolist())
 
 
 def _world(rollouts: Rollouts, tasks: list[str], words: bool, reader: Reader | None) -> tuple[World, Reader | None]:
@@ -196,6 +242,7 @@ def page(rows: pd.DataFrame) -> str:
     without = rows[(rows["split"] == "tasks") & ~rows["words"]]
     grouped = rows[rows["split"] == "groups"]
     over, below = (with_words["cost_of_cap"] > 1.05).mean(), (with_words["above_coin"] < -1).mean()
+    careful = (with_words["careful_cost_of_cap"] > 1).mean()
     named = with_words["named"].value_counts()
     lines = [
         "# Real pairs: what `recommend` names, on tasks that nothing was fitted or chosen on",
@@ -208,25 +255,26 @@ def page(rows: pd.DataFrame) -> str:
         "words was developed on these pairs, so for it other pairs are the test. **Chosen on the training half:** the",
         "policy and its thresholds. `python -m simulations pairs --data FOLDER` makes this page.",
         "",
-        "| pair | 40% | 60% | 80% | without words | other databases or kinds |",
-        "| --- | --: | --: | --: | --: | --: |",
+        "| pair | 40% | 60% | 80% | by hand | without words | other databases or kinds |",
+        "| --- | --: | --: | --: | --: | --: | --: |",
     ]
     for name in PAIRS:
         own = with_words[with_words["pair"] == name]
         if own.empty:
             continue
         cells = [f"{own.loc[own['share'] == share, 'above_coin'].mean():.1f}" for share in SHARES]
-        cells += [_mean(part[part["pair"] == name]) for part in (without, grouped)]
+        cells += [_mean(own, "by_hand"), *(_mean(part[part["pair"] == name]) for part in (without, grouped))]
         lines.append(f"| {name} | {' | '.join(cells)} |")
     means = [f"**{with_words.loc[with_words['share'] == share, 'above_coin'].mean():.1f}**" for share in SHARES]
     lines += [
-        f"| mean | {' | '.join(means)} | {_mean(without)} | {_mean(grouped)} |",
+        f"| mean | {' | '.join(means)} | {_mean(with_words, 'by_hand')} | {_mean(without)} | {_mean(grouped)} |",
         "",
         f"Of {len(with_words)} runs with words, {below:.0%} ended more than a point below the coin flip, {over:.0%}",
-        f"cost more than 1.05 of their cap. It had said {with_words['said'].mean():.1f} points on average, and",
-        f"{with_words['above_coin'].mean():.1f} came. Named were "
-        + ", ".join(f"{name} ({n})" for name, n in named.items())
-        + ".",
+        f"cost more than 1.05 of their cap; with `--confidence 0.9` {careful:.0%} cost more than the cap. It had said",
+        f"{with_words['said'].mean():.1f} points on average, and {with_words['above_coin'].mean():.1f} came. The 95% "
+        f"intervals of success held in {with_words['success_held'].mean():.0%}, those of cost in",
+        f"{with_words['cost_held'].mean():.0%}. By hand: the best count of signs, or fixed step, on the training half.",
+        "Named were " + ", ".join(f"{name} ({n})" for name, n in named.items()) + ".",
         "",
         "**What surprised:** words are worth "
         f"{with_words['above_coin'].mean() - without['above_coin'].mean():.1f} points on average over these pairs; "
@@ -236,5 +284,5 @@ def page(rows: pd.DataFrame) -> str:
     return "\n".join(lines)
 
 
-def _mean(rows: pd.DataFrame) -> str:
-    return "" if rows.empty else f"{rows['above_coin'].mean():.1f}"
+def _mean(rows: pd.DataFrame, column: str = "above_coin") -> str:
+    return "" if rows.empty else f"{rows[column].mean():.1f}"
