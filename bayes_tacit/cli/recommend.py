@@ -86,7 +86,9 @@ def recommend(
     step_budget: Annotated[int | None, typer.Option(help="Steps an episode can have; for bounds from the log.")] = None,
     timing: Timing = "post_action",
     unmarked: Unmarked = "due",
-    folds: Annotated[int, typer.Option(help="Parts of the cross-validation.")] = 5,
+    folds: Annotated[
+        int | None, typer.Option(help="Parts of the cross-validation; 10 up to 200 tasks, 5 above.")
+    ] = None,
     table: Annotated[Path | None, typer.Option(help="Write what every policy is expected to give, .csv.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw success against cost, .png, .svg or .pdf.")] = None,
     report: Annotated[
@@ -110,7 +112,8 @@ def recommend(
     validate.choice("--handoff", handoff, HANDOFFS)
     share = validate.number("--share", share, "a number above 0 and below 1", above=0, below=1)
     # What is wrong is said before anything is fitted.
-    validate.whole("--folds", folds, 2, MOST_FOLDS)
+    if folds is not None:
+        validate.whole("--folds", folds, 2, MOST_FOLDS)
     validate.whole("--seed", seed, 0)
     validate.choice("--timing", timing, TIMINGS)
     validate.choice("--unmarked", unmarked, get_args(UnmarkedName))

@@ -17,7 +17,9 @@ from threadpoolctl import threadpool_limits
 from bayes_tacit.logs.extractor import FLAGS
 from bayes_tacit.logs.reader import MOST, WIDTH, Places, Reader, Script, chance, numbers_of
 
-FOLDS = 5
+FOLDS, MANY = (10, 5), 200
+"""Parts that are left out in turn, with fewer tasks than `MANY` and with more."""
+
 FEWEST = 30
 """Tasks below which nothing is learned from words."""
 
@@ -69,7 +71,7 @@ def learn(
     design = Design.of(scripts)
     names = {name: number for number, name in enumerate(dict.fromkeys(groups))}
     order = np.random.default_rng(seed).permutation(len(names))
-    fold = order[[names[name] for name in groups]] % min(FOLDS, len(names))
+    fold = order[[names[name] for name in groups]] % min(FOLDS[len(names) > MANY], len(names))
     with threadpool_limits(1):  # the arrays are small: threads cost more than they do
         fits = [_fit(design, np.asarray(outcome, float), fold) for outcome in (cheap, strong)]
     weights = np.array([weights for weights, *_ in fits])

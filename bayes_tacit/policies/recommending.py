@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -26,6 +27,7 @@ from bayes_tacit.decisions.evaluation import World
 from bayes_tacit.decisions.selection import SAME
 from bayes_tacit.errors import ConvergenceError, InvalidDataError, TacitError, TacitWarning
 from bayes_tacit.estimates.map_fit import MapFit, fit_map
+from bayes_tacit.logs.reader import DIAGNOSTICS
 from bayes_tacit.policies.base import FittedPolicy, Policy, Setting
 from bayes_tacit.policies.learned import Cascade, EvoRoute, Landmark, Trim
 from bayes_tacit.policies.plain import Count, FirstAlarm, PureCheap, PureStrong, StepDeferral, TaskRouter
@@ -42,11 +44,17 @@ SURE = 0.8
 A_TENTH = 0.001
 """A tenth of a point: what less is gained by is no reason to take the less simple policy."""
 
+MANY = 200
+"""Tasks from which on a fit without a fifth of them is as good as one of all."""
+
 FEWEST = 40
 """Tasks below which nothing is recommended."""
 
 DRAWS = 2000
-OVER, SURE_OF_THAT = 1.05, 0.85
+AROUND = (0.8, 0.9, 1.0, 1.1, 1.2)
+"""Shares of a budget at which a gain is looked at: few tasks hardly know it at one of them alone."""
+
+OVER, SURE_OF_THAT = 1.05, 0.75
 """Without a `confidence` a setting has to cost less than so many times the cap with this probability."""
 
 MOST_TIMES = 1000
@@ -87,31 +95,29 @@ def contest(
     >>> [policy.name for policy in contest(world)][-4:]
     ['TACIT-Switch', 'TACIT-Switch with memory', 'Advantage', 'Induction']
     """
-    kind = world.counterfactuals.handoff
-    names = world.episodes.diagnostic_names
+    known, kind, names = world.counterfactuals, world.counterfactuals.handoff, world.episodes.diagnostic_names
     replayed = names if world.single_steps is not None else ()
     cost = world.cost if isinstance(world.cost, StepCost) and world.cost.strong > 0 else EvoRoute.cost
-    given = {"timing": timing, "unmarked": "due"} | dict(options or {})
-    fitting: dict[str, Any] = {"restarts": 2} | given
+    fitting: dict[str, Any] = {"timing": timing, "unmarked": "due", "restarts": 2} | dict(options or {})
     remembering = fitting | {"clock": True, "memory": 0.8}
-    known = world.counterfactuals
-    found: list[Policy] = [
+    # What a reader says of one side alone is for the policies by value.
+    alarms = [one for one in names if one not in DIAGNOSTICS[:3]]
+    return (
         PureCheap(),
         PureStrong(),
         TaskRouter(),
-        *(FirstAlarm(one, timing, kind, name=f"First Alarm ({one})") for one in names),
+        *(FirstAlarm(one, timing, kind, name=f"First Alarm ({one})") for one in alarms),
         Count(timing=timing, handoff=kind),
         *(StepDeferral(one, timing=timing, name=f"Step Deferral ({one})") for one in replayed),
         Cascade(),
-        *([Trim(timing=timing, unmarked=given["unmarked"])] if replayed else []),
+        *([Trim(timing=timing, unmarked=fitting["unmarked"])] if replayed else []),
         Landmark(timing=timing, handoff=kind),
         EvoRoute(cost=cost, timing=timing, handoff=kind),
         TacitSwitch(estimator=partial(held_fit, **fitting), handoff=kind),
         TacitSwitch(estimator=partial(held_fit, **remembering), handoff=kind, name="TACIT-Switch with memory"),
         ByValue(known, timing=timing),
         ByValue(known, waiting=True, timing=timing, name="Induction"),
-    ]
-    return tuple(found)
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +141,7 @@ class Recommendation:
         warned of as a `note`.
     expected
         `success` and `cost` to expect of as many new tasks, by the whole procedure, with the ends of intervals that
-        count the new tasks' own noise; `above_coin` and `above` likewise.
+        count the new tasks' own noise; `above_coin`; and `above`, the probability that it gains at budgets around this.
     gain
         Whether there is anything to gain.
     needed
@@ -215,7 +221,7 @@ def recommend(
     at_most: float | None = None,
     training: Episodes | None = None,
     policies: Iterable[Policy | FittedPolicy] | None = None,
-    folds: int = 5,
+    folds: int | None = None,
     probability: float = 0.95,
     frontier: int = 0,
     seed: int = 0,
@@ -234,7 +240,7 @@ def recommend(
         what a success is worth: then success times value minus cost is what counts.
     confidence
         With which probability the mean cost of new tasks has to be within the cap; at 0.5 it is as likely above it as
-        below, and above 1.05 of it with a probability of 0.15 at most.
+        below, and above 1.05 of it with a probability of 0.25 at most.
     at_most
         The highest cost of a single task by a handoff: the router hands off no later than at the last step up to which
         every task here would have kept it.
@@ -243,7 +249,7 @@ def recommend(
     policies
         What is tried, from the simplest on; by default `contest(world)`. What is fitted already is taken as it is.
     folds
-        Parts that are left out in turn.
+        Parts that are left out in turn; by default ten up to 200 tasks, or else five.
     probability
         Mass of the intervals.
     frontier
@@ -289,20 +295,20 @@ class _Budget:
         sure = validate.number("confidence", confidence, "a number from 0.5 to below 1", least=0.5, below=1)
         return cls(most, worth, sure)
 
-    def pick(self, held: np.ndarray, run: np.ndarray) -> int | None:
+    def pick(self, one: _Tried, out: int | None = None) -> int | None:
         """Return the setting with the most success within the cap, or with the highest net value; None for none.
+
+        Tasks of the part `out` do not count.
 
         A setting has to keep the cap on tasks left out, and as its router will run (`run`, its mean cost then), and
         1.05 of it by a t-bound on its mean cost. With a confidence above one half it has to keep the cap itself by a
         t-bound, and so have all that cost less: settings are tested from the cheapest on, up to the first that fails,
         so the choice among them is free.
         """
-        success, cost = held.mean(axis=2)
+        n, success, cost, error = one.averages(out)
         if self.worth is not None:
             return int((self.worth * success - cost).argmax())
-        n = held.shape[2]
-        error = held[1].std(axis=1, ddof=1) / np.sqrt(n)
-        bound = np.maximum(cost, run)
+        bound = np.maximum(cost, one.run)
         if self.confidence > 0.5:
             bound = bound + stats.t.ppf(self.confidence, n - 1) * error
         else:
@@ -321,13 +327,29 @@ class _Budget:
 class _Tried:
     """One policy, fitted on all tasks.
 
-    Success and cost of each setting on tasks left out (2, setting, task), and its mean cost as it will run.
+    Success and cost of each setting on tasks left out (2, setting, task), its mean cost as it will run, what the fit
+    warned of, and the part that each task is left out with.
     """
 
     fitted: FittedPolicy
     held: np.ndarray
     run: np.ndarray
     note: str
+    fold: np.ndarray
+
+    @cached_property
+    def _sums(self) -> np.ndarray:
+        """Tasks, success, cost and squared cost in each part: (4, part, setting)."""
+        success, cost = self.held
+        parts = (np.arange(self.fold.max() + 1)[:, None] == self.fold).astype(float)
+        return np.stack([parts @ each.T for each in (np.ones_like(cost), success, cost, cost**2)])
+
+    def averages(self, out: int | None) -> tuple[int, np.ndarray, np.ndarray, np.ndarray]:
+        """Return how many tasks are not in a part, success and cost of each setting on them, and the cost's error."""
+        kept = np.arange(self._sums.shape[1]) != out
+        n, success, cost, squared = self._sums[:, kept].sum(axis=1)
+        variance = np.maximum(squared / n - (cost / n) ** 2, 0) * n / (n - 1)
+        return int(n[0]), success / n, cost / n, np.sqrt(variance / n)
 
 
 @dataclass(frozen=True, eq=False)
@@ -376,7 +398,7 @@ class CrossFit:
         *,
         training: Episodes | None = None,
         at_most: float | None = None,
-        folds: int = 5,
+        folds: int | None = None,
         seed: int = 0,
         progress: Progress | None = None,
     ) -> CrossFit:
@@ -393,7 +415,7 @@ class CrossFit:
             raise InvalidDataError("policies with different names: give name=...", field="policies", value=names)
         groups = _groups(world.episodes)
         n = int(groups.max()) + 1
-        folds = min(validate.whole("folds", folds, 2, 100_000), n)
+        folds = folds_for(n) if folds is None else min(validate.whole("folds", folds, 2, 100_000), n)
         fold = np.random.default_rng(seed).permutation(n)[groups] % folds
         last = None if at_most is None else _last_handoff(world, at_most)
         known: dict[str, _Tried] = {}
@@ -429,8 +451,8 @@ class CrossFit:
         world, pure = self.world, self.pure
         expect = partial(self._expected, probability=probability)
         settings, judged, reasons = self._judged(budget)
-        whole = self._whole(judged, budget)
-        expected = expect(whole)
+        expected = expect(self._whole(judged, budget))
+        expected["above"] = self._sure(budget)
         every = np.ones(len(world), dtype=bool)
         name = self._best(judged, every, budget)
         rows = [{"policy": one, "setting": settings[one][1], **expect(judged[one]), "reason": ""} for one in judged]
@@ -481,13 +503,13 @@ class CrossFit:
     def _judge(self, one: _Tried, budget: _Budget) -> tuple[tuple[Setting, str], np.ndarray]:
         """Choose one policy's setting, and judge each fold under the setting that the others choose."""
         out = np.empty((2, len(self.world)))
-        chosen = budget.pick(one.held, one.run)
+        chosen = budget.pick(one)
         if chosen is None:
             lowest = one.held[1].mean(axis=1).min()
             raise InvalidDataError(f"no setting is within the cap: its lowest cost is {lowest:.4g}")
         for part in np.unique(self.fold):
             left = self.fold == part
-            found = budget.pick(one.held[:, :, ~left], one.run)
+            found = budget.pick(one, int(part))
             out[:, left] = self.pure[0][:, left] if found is None else one.held[:, found, left]
         setting = one.fitted.candidates.iloc[chosen]
         words = (f"{name} = {number:.4g}" for name, number in setting.items() if name != "target" and number == number)
@@ -519,23 +541,42 @@ class CrossFit:
             whole[:, out] = judged[self._best(judged, ~out, budget)][:, out]
         return whole
 
+    def _sure(self, budget: _Budget) -> float:
+        """Return the probability that the whole procedure is above the coin flip, at budgets around this one."""
+        above = np.zeros(DRAWS)
+        for share in AROUND:
+            worth = None if budget.worth is None else budget.worth * share
+            near = replace(budget, cap=budget.cap * share, worth=worth)
+            with suppress(TacitError):
+                draws, _ = self._drawn(self._whole(self._judged(near)[1], near))
+                above += _above(*draws)
+        return float(np.mean(above > 1e-9))
+
+    @cached_property
+    def _weights(self) -> np.ndarray:
+        """Weights of tasks in each draw of the Bayesian bootstrap, all rollouts of a task alike."""
+        drawn = np.random.default_rng(self.seed).standard_exponential((DRAWS, int(self.groups.max()) + 1))
+        weights = drawn[:, self.groups]
+        return weights / weights.sum(axis=1, keepdims=True)
+
+    def _drawn(self, judged: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return success and cost of it, of Cheap and of Strong: (3, 2, draw), and their means (3, 2)."""
+        values = np.stack([judged, *self.pure])
+        return np.einsum("dt,aot->aod", self._weights, values, optimize=True), values.mean(axis=2)
+
     def _expected(self, judged: np.ndarray, probability: float = 0.95) -> dict[str, float]:
         """Return what to expect of as many new tasks, whose own noise is as large as that of these."""
-        values, groups = np.stack([judged, *self.pure]), self.groups
-        weights = np.random.default_rng(self.seed).standard_exponential((DRAWS, int(groups.max()) + 1))[:, groups]
-        flat = values.reshape(-1, values.shape[-1])
-        draws = (weights @ flat.T / weights.sum(axis=1, keepdims=True)).reshape(DRAWS, *values.shape[:-1])
-        mean = values.mean(axis=2)
+        draws, mean = self._drawn(judged)
         tails = np.array([(1 - probability) / 2, (1 + probability) / 2])
         found: dict[str, float] = {}
         for at, name in enumerate(("success", "cost")):
-            spread = draws[:, 0, at].std() * math.sqrt(2) * stats.t.ppf(tails, max(2, groups.max()))
+            spread = draws[0, at].std() * math.sqrt(2) * stats.t.ppf(tails, max(2, self.groups.max()))
             low, high = mean[0, at] + spread
             found |= {name: float(mean[0, at]), f"{name}_lower": float(max(low, 0)), f"{name}_upper": float(high)}
         found["success_upper"] = min(found["success_upper"], 1.0)
-        above = _above(*(draws[:, agent].T for agent in range(3)))
+        above = _above(*draws)
         low, high = np.quantile(above, tails)
-        found["above_coin"] = float(_above(*(mean[agent][:, None] for agent in range(3)))[0])
+        found["above_coin"] = float(_above(*mean[:, :, None])[0])
         found |= {"above_coin_lower": float(low), "above_coin_upper": float(high)}
         return found | {"above": float(np.mean(above > 1e-9))}
 
@@ -577,6 +618,11 @@ class CrossFit:
                 {"cap": cap, **{key: found[key] for key in ("success", "success_lower", "success_upper", "cost")}}
             )
         return pd.DataFrame(rows)
+
+
+def folds_for(n: int) -> int:
+    """Return how many parts are left out in turn: more of few tasks, so that fits without one are like that of all."""
+    return min(n, 10 if n <= MANY else 5)
 
 
 def _groups(episodes: Episodes) -> np.ndarray:
@@ -626,13 +672,13 @@ def _try(
         warnings.simplefilter("ignore", TacitWarning)
         run = world.each(routers(fitted))
         if elsewhere:
-            return _Tried(fitted, run, run[1].mean(axis=1), note)
+            return _Tried(fitted, run, run[1].mean(axis=1), note, fold)
         held = np.empty_like(run)
         for part in np.unique(fold):
             out = fold == part
             rest = fitted_on(world.episodes.take(np.flatnonzero(~out)))
             held[:, :, out] = world.take(np.flatnonzero(out)).each(routers(rest))
-    return _Tried(fitted, held, run[1].mean(axis=1), note)
+    return _Tried(fitted, held, run[1].mean(axis=1), note, fold)
 
 
 def _above(means: np.ndarray, cheap: np.ndarray, strong: np.ndarray) -> np.ndarray:

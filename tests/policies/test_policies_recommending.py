@@ -130,7 +130,7 @@ def test_rollouts_of_a_task_stay_together():
             seen.append(set(training.dataset["task"].values.tolist()))
             return super().fit(training)
 
-    CrossFit.of(world, [Watched(handoff="restart")])
+    CrossFit.of(world, [Watched(handoff="restart")], folds=5)
     assert all(len(part) == 16 for part in seen[1:])
 
 
