@@ -72,19 +72,7 @@ ASSUMPTIONS: dict[Assumption, str] = {
 
 @dataclass(frozen=True)
 class Logged:
-    """What the log says of each episode.
-
-    Attributes
-    ----------
-    cheap_success, strong_success
-        A and B.
-    n_steps
-        Length of the Cheap rollout.
-    window_end
-        Last checkpoint of the teacher window, NaN where there is none.
-    strong_steps
-        Length of Strong's own rollout, if it is known.
-    """
+    """What the log says of each episode; the last checkpoint of the window is NaN where there is none."""
 
     cheap_success: np.ndarray
     strong_success: np.ndarray

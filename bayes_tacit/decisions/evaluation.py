@@ -98,11 +98,6 @@ class World:
     ) -> World:
         """Make a world from paired rollouts alone, in which every handoff restarts the task with Strong.
 
-        Parameters
-        ----------
-        episodes, strong_steps, cost
-            As for `Counterfactuals.from_restarts`.
-
         Examples
         --------
         >>> from bayes_tacit import StepCost, load_example
@@ -118,11 +113,6 @@ class World:
         """Return what comes of each permanent handoff that resumes from Cheap's state, or that restarts the task.
 
         What comes of a restart is known wherever the other is: it ends as a handoff at step 0.
-
-        Raises
-        ------
-        InvalidDataError
-            If "resume" is asked for and the world was made from paired rollouts, which cannot tell.
         """
         validate.choice("handoff", kind, HANDOFFS)
         if kind == self.counterfactuals.handoff:
@@ -136,16 +126,7 @@ class World:
         )
 
     def take(self, rows: np.ndarray) -> World:
-        """Return some of the tasks, by their positions.
-
-        Examples
-        --------
-        >>> from bayes_tacit import StepCost, load_example
-        >>> episodes = load_example()
-        >>> world = World.from_restarts(episodes, strong_steps=episodes.n_steps, cost=StepCost(cheap=1, strong=3))
-        >>> len(world.take(np.arange(0, 100, 2)))
-        50
-        """
+        """Return some of the tasks, by their positions."""
         some, play = self.episodes.take(rows), self.single_steps
 
         def of_some(router: Router, thresholds: np.ndarray) -> np.ndarray:
@@ -156,15 +137,7 @@ class World:
         return World(some, self.counterfactuals.select(some.ids), self.cost, played)
 
     def outcomes(self, router: Router, seen: Episodes | None = None) -> Outcomes:
-        """Return what comes of a router's decisions, by episode.
-
-        Parameters
-        ----------
-        router
-            Any router.
-        seen
-            The same episodes as the router may see them, in place of the world's own.
-        """
+        """Return what comes of a router's decisions, by episode."""
         found = router.score(self.episodes if seen is None else seen)
         if router.call == "strong_once":
             return Outcomes(*self._single_steps(router, found))

@@ -25,17 +25,8 @@ from bayes_tacit.router.rule import reached_from
 def first_crossings(scores: npt.ArrayLike | xr.DataArray, alpha: npt.ArrayLike) -> np.ndarray:
     """Find the first checkpoint at which a score reaches alpha (`bayes_tacit.router.rule.reached_from`).
 
-    Parameters
-    ----------
-    scores
-        (episode, step), NaN past the end of an episode.
-    alpha
-        One threshold, or several.
-
-    Returns
-    -------
-    numpy.ndarray
-        Checkpoints by episode, `NEVER` (-1) where there is none; for several thresholds (threshold, episode).
+    Scores are (episode, step), NaN past the end of an episode; the result is (episode,), `NEVER` (-1) where there is
+    none, and (threshold, episode) for several alphas.
 
     Examples
     --------
@@ -385,14 +376,7 @@ def choose(points: Points, cap: float) -> Choice:
 
 
 def why_no_handoff(points: Points, choice: Choice) -> str:
-    """Say why the chosen candidate hands off nothing; empty if it hands off something, or nobody counted.
-
-    Examples
-    --------
-    >>> points = {"alpha": [0.1, 0.9], "success": [0.8, 0.5], "cost": [19, 10], "intervention_rate": [0.4, 0.0]}
-    >>> print(why_no_handoff(points, choose(points, cap=12)))
-    It hands off nothing: of the candidates that do, the cheapest costs 19, and the cap is 12.
-    """
+    """Say why the chosen candidate hands off nothing; empty if it hands off something, or nobody counted."""
     table = table_of(points)
     if "intervention_rate" not in table or choice.point["intervention_rate"] != 0:
         return ""
@@ -455,11 +439,6 @@ def efficient_frontier(points: Points) -> pd.DataFrame:
 
     A point is beaten by one that succeeds at least as often and costs no more, one of the two strictly; of points with
     the same success and cost the first is kept.
-
-    Parameters
-    ----------
-    points
-        As for `choose`.
 
     Examples
     --------

@@ -35,16 +35,10 @@ _STEPS = 60  # of the optimizer: more changes no decision
 
 @dataclass(frozen=True, eq=False)
 class Learned:
-    """A reader, and what it says of the rollouts that it was learned from, each read by one that did not see its task.
+    """A reader, and what it says of the rollouts that it was learned from, each read without its task.
 
-    Attributes
-    ----------
-    reader
-        Learned from all of them.
-    odds
-        Log-odds of Cheap and Strong for each rollout, before its first step and after each: (n_steps + 1, 2) each.
-    gains
-        By how much they lower the log loss of Cheap's success, and of Strong's, in shares of that of the mean.
+    Log-odds of Cheap and Strong before the first step and after each, (n_steps + 1, 2) by rollout, and by how much they
+    lower the log loss of each side's success, in shares of that of the mean.
     """
 
     reader: Reader

@@ -78,17 +78,7 @@ Places = tuple[np.ndarray, np.ndarray]
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A turn of Cheap as it is read: the words of what it said and called, and of what was answered, and its signs.
-
-    Attributes
-    ----------
-    words
-        Of both texts, each hashed in its own way.
-    said, answered
-        Lengths of the texts in characters.
-    flags
-        Bits of `bayes_tacit.logs.extractor.FLAGS`.
-    """
+    """A turn of Cheap as it is read: words of what was said and answered, lengths, and bits of its signs."""
 
     words: Places
     said: int
@@ -116,15 +106,7 @@ def hashed_turn(said: str, answered: str, flags: int, width: int = WIDTH) -> Tur
 
 @dataclass(frozen=True)
 class Script:
-    """The words of one rollout of Cheap, hashed.
-
-    Attributes
-    ----------
-    prompt, length
-        The words of the prompt, and its length in characters.
-    turns
-        Each turn.
-    """
+    """The words of one rollout of Cheap, hashed: the prompt's, its length in characters, and each turn."""
 
     prompt: Places
     length: int
@@ -355,19 +337,7 @@ class Reader:
         return self.started(hashed_prompt(prompt, self.width), len(prompt))
 
     def read(self, read: Read, said: str, answered: str, flags: int) -> Read:
-        """Return what is read after one more turn.
-
-        Parameters
-        ----------
-        read
-            What was read before it.
-        said
-            What the turn says and calls.
-        answered
-            What came back.
-        flags
-            Its signs, as `StepExtractor.flags` has them.
-        """
+        """Return what is read after one more turn."""
         return self.took(read, hashed_turn(said, answered, flags, self.width))
 
     def started(self, words: Places, length: int) -> Read:

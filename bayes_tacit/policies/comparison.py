@@ -38,14 +38,7 @@ class Comparison:
     outcomes: Mapping[str, Outcomes]
 
     def gains(self, policy: str, *, resamples: int = 10_000, probability: float = 0.95, seed: int = 0) -> pd.DataFrame:
-        """Compare one policy with each other one on the same test tasks.
-
-        Returns
-        -------
-        pandas.DataFrame
-            A row for each other policy: its name as `over`; `success_difference` and `cost_difference` with the ends
-            `..._lower` and `..._upper` of paired bootstrap intervals (see `bayes_tacit.decisions.selection.bootstrap`).
-        """
+        """Compare one policy with each other one, `over`, on the same test tasks, by paired bootstrap intervals."""
         if policy not in self.outcomes:
             raise InvalidDataError(f"one of {list(self.outcomes)}", field="policy", value=policy)
         rows = []

@@ -41,18 +41,8 @@ class PrefixRouter:
 
     It is asked once, after K Cheap steps, if the episode goes on; where the probability is below the threshold, Strong
     starts the task anew. A restart costs the Cheap prefix, the whole Strong episode, and one call of the value head.
-    The head is also paid where Cheap goes on; an episode that has ended by then is not judged.
-
-    Attributes
-    ----------
-    prefixes
-        Values of K to try, each with a model of its own; K and the threshold are chosen together.
-    features
-        The features to use; by default all.
-    logistic
-        How the models are fitted.
-    n_candidates
-        How many quantiles of the training probabilities are tried, for each K.
+    The head is also paid where Cheap goes on. K, one of `prefixes`, and the threshold are chosen together; the other
+    settings are those of `TaskRouter`.
 
     Examples
     --------
@@ -115,21 +105,10 @@ class PrefixRouter:
 class Cascade:
     """A logistic model for the success of a finished Cheap episode, from features and diagnostics (FrugalGPT's shape).
 
-    Where the probability is below the threshold, Strong starts the task anew. That costs the whole Cheap episode and
-    the whole Strong one.
-
-    Attributes
-    ----------
-    features
-        The features to use; by default all.
-    summaries
-        What is taken of each diagnostic over the episode: "total", "mean", "highest", "last". The number of steps is
-        not among them: where an early end means success, it would give the outcome away. Total and mean together do
-        so in part.
-    logistic
-        How it is fitted.
-    n_candidates
-        How many quantiles of the training probabilities are tried.
+    Where the probability is below the threshold, Strong starts the task anew, which costs both episodes. `summaries`
+    are what is taken of each diagnostic over the episode: "total", "mean", "highest", "last". The number of steps is
+    not among them: where an early end means success, it would give the outcome away; total and mean together do so in
+    part. The other settings are those of `TaskRouter`.
 
     Examples
     --------
@@ -196,17 +175,7 @@ class Landmark:
     is compared with the threshold, and its first crossing hands off for good. Both models are fitted on all pairs of a
     training episode and one of its checkpoints at which a handoff is still possible. Their columns are the task's
     features, of each diagnostic the sum so far, the latest and the highest value, and log(1 + t). No marks are needed.
-
-    Attributes
-    ----------
-    features
-        The features to use; by default all.
-    logistic
-        How the models are fitted.
-    timing, handoff
-        As for `FirstAlarm`.
-    n_candidates
-        How many quantiles of the training scores are tried.
+    The settings are those of `TaskRouter` and `FirstAlarm`.
 
     Examples
     --------
@@ -271,15 +240,13 @@ RIGHT, WRONG, UNKNOWN = 0, 1, -1
 class Trim:
     """A logistic model of whether a step is wrong, and a threshold on its probability.
 
-    It is an analogue of TRIM (targeted routing in multi-step reasoning, 2026), not TRIM itself. There a process reward
-    model reads each reasoning step of a small model, and a step whose reward is low is written anew by a large one,
-    after which the small one goes on. Kept is that each step is judged by itself and that Strong takes single steps,
-    by TRIM's plainest rule, a threshold. Dropped are the words: the step's diagnostics stand for them, and the
-    task's features for its context. Dropped are also rules that plan ahead; and where a checkpoint is after an action
-    (the timing "post_action"), the step cannot be written anew, so Strong takes the next one.
+    An analogue of TRIM (targeted routing in multi-step reasoning, 2026), not TRIM itself, in which a process reward
+    model reads each reasoning step of a small model, and a large one writes a step of low reward anew. Kept is that
+    each step is judged by itself and that Strong takes single steps, by TRIM's plainest rule, a threshold. Dropped are
+    the words, for which the step's diagnostics and the task's features stand, and rules that plan ahead. After an
+    action (the timing "post_action") the step cannot be written anew, so Strong takes the next one.
 
-    Nobody judged single steps here, so their labels are derived. A step is wrong if a handoff is due by then, which is
-    what a process reward calls a step from which the task is no longer solved. So
+    Nobody judged single steps here, so their labels are derived: a step is wrong if a handoff is due by then.
 
     ==========================  ===================================================================================
     episode                     its steps
@@ -290,23 +257,8 @@ class Trim:
     neither succeeds (AB = 00)  not known: nobody says where it went wrong
     ==========================  ===================================================================================
 
-    and the model is fitted on all steps that are known, each once.
-
-    What comes of single steps depends on every earlier one, so it has to be replayed: the world must be able to
-    (`World.single_steps`). Logs alone cannot.
-
-    Attributes
-    ----------
-    features
-        The task's features to use; by default all.
-    logistic
-        How the model is fitted.
-    unmarked
-        What an AB = 01 episode without a window says.
-    average_steps, timing
-        As for `StepDeferral`; by default the thresholds are quantiles of the training probabilities.
-    n_candidates
-        How many quantiles.
+    The model is fitted on all steps that are known, each once. What comes of single steps has to be replayed
+    (`World.single_steps`). The other settings are those of `TaskRouter` and `StepDeferral`.
 
     Examples
     --------
@@ -368,17 +320,7 @@ class Trim:
 
 
 def step_labels(episodes: Episodes, timing: Timing, unmarked: Unmarked) -> np.ndarray:
-    """Say of each step whether it is right (0) or wrong (1), as `Trim` derives it; -1 where nobody knows.
-
-    Examples
-    --------
-    >>> from bayes_tacit import load_example
-    >>> episodes = load_example()
-    >>> [episodes.dataset[f"window_{end}"].values[4].item() for end in ("start", "end")]
-    [5.0, 7.0]
-    >>> step_labels(episodes, "post_action", "due")[4, :8]
-    array([ 0,  0,  0,  0,  0, -1, -1,  1])
-    """
+    """Say of each step whether it is right (0) or wrong (1), as `Trim` derives it; -1 where nobody knows."""
     dataset = episodes.dataset
     n_steps = dataset["n_steps"].values
     step = np.arange(dataset.sizes["step"])
@@ -408,34 +350,25 @@ FINEST = 2.0**-20
 class EvoRoute:
     r"""Nearest neighbours among past episodes, with what came of them and what it cost.
 
-    It is an analogue of EvoRoute (experience-driven self-routing agents, 2026), not EvoRoute itself. There every
-    subtask of a workflow of roles looks up similar ones in a growing base of experience, and of the models that no
-    other one beats in success, cost and time one is selected. Kept is that before each step, the first one too, the
-    past moments that are most like this one are looked up, and that their successes and costs decide. Dropped are
-    roles, time, and all models but two: what is chosen is a handoff for good. The experience is that of the training
-    episodes, and does not grow while a router runs.
+    An analogue of EvoRoute (experience-driven self-routing agents, 2026), not EvoRoute itself. Kept is that before each
+    step, the first one too, the past moments that are most like this one are looked up, and that their successes and
+    costs decide. Dropped are roles, time, and all models but two: what is chosen is a handoff for good. The experience
+    is that of the training episodes, and does not grow while a router runs.
 
     A moment is known by the task's features and by the history: of each diagnostic the sum so far, the latest and the
     highest value, and log(1 + steps seen), all standardized; distances are Euclidean. Over the nearest moments
 
     .. math:: \overline B - \overline A - \text{price} \cdot \overline{\text{extra cost}} \ge \alpha
 
-    hands off: what Strong alone solves more often than Cheap, less the price of what it would cost more. Neither
-    marks nor a model are needed. As for `Landmark`, B is how Strong did from the start: what comes of a handoff in the
-    middle is in no log.
-
-    The experience is bounded. Moments are split in halves, each time along what varies most, until there are `limit`
-    places; a place keeps its mean and its sums. So a file, and the work of a decision, are bounded by `limit` times the
-    number of columns, however many episodes there were, and nothing of an episode itself is in the file.
+    hands off: what Strong alone solves more often than Cheap, less the price of what it would cost more. Neither marks
+    nor a model are needed. As for `Landmark`, B is how Strong did from the start. Moments are split in halves, each
+    time along what varies most, until there are `limit` places; a place keeps its mean and its sums, so a file is
+    bounded, and nothing of an episode itself is in it.
 
     Attributes
     ----------
-    features
-        The task's features to use; by default all.
-    nearest
-        The share of the experience that is asked.
-    limit
-        Places that are kept.
+    nearest, limit
+        The share of the experience that is asked, and the places that are kept.
     prices
         Prices to try: success that is given up for what Strong costs on average.
     cost
@@ -443,10 +376,6 @@ class EvoRoute:
         episodes carry `strong_steps`, or else as many as Cheap still took.
     start
         Whether to decide before the first step too, from the features alone.
-    timing, handoff
-        As for `FirstAlarm`.
-    n_candidates
-        How many quantiles of the training scores are tried, for each price.
 
     Examples
     --------
@@ -531,20 +460,10 @@ class EvoRoute:
 
 
 def condensed(moments: np.ndarray, outcomes: np.ndarray, extra: np.ndarray, limit: int, nearest: float) -> Experience:
-    """Condense moments to at most so many places.
+    """Condense moments (moment, column) to at most `limit` places, of which a share `nearest` is asked, at least one.
 
-    Parameters
-    ----------
-    moments
-        (moment, column), raw.
-    outcomes
-        (2, moment), whether Cheap and whether Strong went on to succeed.
-    extra
-        (moment,), what Strong would have cost more than Cheap.
-    limit
-        The most places; with as many as there are moments, each keeps its own.
-    nearest
-        Share of the places that is asked, at least one.
+    `outcomes` are whether Cheap and whether Strong went on to succeed (2, moment), `extra` what Strong would have cost
+    more.
 
     Examples
     --------
@@ -575,11 +494,6 @@ def halved(points: np.ndarray, limit: int) -> list[np.ndarray]:
     """Split points at the median of what varies most among them, again and again, into at most so many parts.
 
     The largest part is split next, the earliest of equals; so parts differ in size by a factor of about two at most.
-
-    Examples
-    --------
-    >>> [part.tolist() for part in halved(np.array([[3.0], [1.0], [2.0], [9.0]]), limit=3)]
-    [[1], [2], [0, 3]]
     """
     parts = [np.arange(len(points))]
     while len(parts) < limit:

@@ -15,19 +15,7 @@ from bayes_tacit.router.rule import Chance
 
 @dataclass(frozen=True)
 class LogisticFit:
-    """Probability of success as a function of columns, which it standardizes as in training.
-
-    Attributes
-    ----------
-    names
-        The columns, in order.
-    standardization
-        Mean and scale of the training episodes.
-    intercept, slopes
-        On standardized columns.
-    iterations
-        How many the solver took.
-    """
+    """Probability of success as a function of named columns, which it standardizes as in training."""
 
     names: tuple[str, ...]
     standardization: Standardization
@@ -65,16 +53,8 @@ class L2Logistic:
 
     .. math:: -\sum_i \log p(y_i \mid x_i) + \frac\lambda2 \lVert b \rVert^2
 
-    over the intercept, which is not penalized, and the slopes b on standardized columns.
-
-    Attributes
-    ----------
-    penalty
-        lambda, above 0; scikit-learn's C is its inverse.
-    max_iterations
-        Newton's steps that it may take.
-    tolerance
-        The largest change of a parameter in the last step.
+    over the intercept, which is not penalized, and the slopes b on standardized columns. `penalty` is lambda, above 0;
+    scikit-learn's C is its inverse. `tolerance` is the largest change of a parameter in Newton's last step.
 
     Examples
     --------
@@ -94,19 +74,7 @@ class L2Logistic:
         validate.number("tolerance", self.tolerance, "a number above 0", above=0)
 
     def fit(self, names: tuple[str, ...], columns: np.ndarray, success: np.ndarray, of: str = "") -> LogisticFit:
-        """Fit on training episodes.
-
-        Parameters
-        ----------
-        names
-            The columns.
-        columns
-            (episode, name), raw.
-        success
-            (episode,), whether Cheap succeeded.
-        of
-            What is fitted, for messages.
-        """
+        """Fit on training episodes."""
         if len(columns) == 0 or success.all() or not success.any():
             counts = f"{int(success.sum())} of {len(success)}"
             raise EvidenceError(
@@ -122,19 +90,7 @@ class L2Logistic:
         return LogisticFit(names, standardization, intercept, slopes, iterations)
 
     def laplace(self, fit: LogisticFit, columns: np.ndarray, draws: int, rng: np.random.Generator) -> list[LogisticFit]:
-        """Draw from the normal approximation of the posterior, the penalty read as a normal prior of the slopes.
-
-        Parameters
-        ----------
-        fit
-            What `fit` gave.
-        columns
-            Those of the training episodes.
-        draws
-            How many.
-        rng
-            Gives the random numbers.
-        """
+        """Draw from the normal approximation of the posterior, the penalty read as a normal prior of the slopes."""
         x = fit.standardization.apply(columns)
         design = np.column_stack([np.ones(len(x)), x])
         p = fit.probability(columns)

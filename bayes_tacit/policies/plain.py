@@ -86,10 +86,8 @@ class TaskRouter:
     logistic
         How it is fitted.
     thresholds, rates
-        Thresholds to try, or shares of the training tasks that should go to Strong; by default, quantiles of the
+        Thresholds to try, or shares of the training tasks for Strong; by default `n_candidates` quantiles of the
         training probabilities.
-    n_candidates
-        How many quantiles.
 
     Examples
     --------
@@ -161,8 +159,8 @@ class FirstAlarm:
     diagnostic
         Its name, or that of a carried variable with one number a step; by default the only diagnostic.
     timing
-        What a checkpoint is, as for `handoff_steps`: under "post_action" Strong takes over after the step with the high
-        value, under "proposal" it takes that step itself.
+        Under "post_action" Strong takes over after the step with the high value, under "proposal" it takes that step
+        itself.
     handoff
         What Strong does then: "resume" from Cheap's state, or "restart" the task. Either way a high value after the
         last step hands nothing off.
@@ -173,14 +171,12 @@ class FirstAlarm:
     --------
     >>> from bayes_tacit import load_example
     >>> training = load_example()
-    >>> fitted = FirstAlarm("uncertainty", n_candidates=5).fit(training)
+    >>> fitted = FirstAlarm("uncertainty", n_candidates=3).fit(training)
     >>> fitted.candidates.round(2)
        alpha  target
     0   0.00    1.00
-    1   0.13    1.00
-    2   0.24    0.99
-    3   0.40    0.89
-    4   0.95    0.00
+    1   0.24    0.99
+    2   0.95    0.00
     >>> fitted.handoffs(training, {"alpha": 0.6})[:5]
     array([-1,  9,  4, 10, -1])
     """
@@ -216,16 +212,10 @@ class FirstAlarm:
 class Count:
     """A threshold on the number of signs so far, at which Strong takes over for good.
 
-    A step shows a sign where a diagnostic is above its mean over all training steps; where it is 0 or 1, that is where
-    it is 1. Signs are added over diagnostics and steps. Nothing is learned but the levels and the threshold, so it is
-    what a rule of thumb can do; compare with it before you use anything that needs more.
-
-    Attributes
-    ----------
-    diagnostics
-        The diagnostics to count; by default all.
-    timing, handoff
-        As for `FirstAlarm`.
+    A step shows a sign where a diagnostic, one of `diagnostics` or by default of all, is above its mean over all
+    training steps; where it is 0 or 1, that is where it is 1. Signs are added over diagnostics and steps. Nothing is
+    learned but the levels and the threshold, so it is what a rule of thumb can do; compare with it before you use
+    anything that needs more.
 
     Examples
     --------
@@ -277,7 +267,7 @@ class Count:
 
 @dataclass(frozen=True)
 class StepDeferral:
-    """A threshold on the latest value of one diagnostic.
+    """A threshold on the latest value of one diagnostic, at which Strong acts for a single step.
 
     Cheap acts; where the diagnostic after its step is at least the threshold, Strong acts the following step only. What
     comes of it depends on every earlier deferral, so it has to be replayed: the world must be able to.
@@ -285,16 +275,13 @@ class StepDeferral:
     Attributes
     ----------
     diagnostic
-        Its name, or that of a carried variable with one number a step, such as the negative log-likelihood of the
-        selected action; by default the only diagnostic.
+        As for `FirstAlarm`; such as the negative log-likelihood of the selected action.
     average_steps
         Average numbers of deferred steps a training task, by which thresholds are found on the Cheap rollouts; by
-        default the thresholds are quantiles of the training values.
+        default the thresholds are `n_candidates` quantiles of the training values.
     timing
-        What a checkpoint is. Under "post_action" Strong takes the step after the high value, and the last value of a
-        rollout defers nothing, for no step follows; under "proposal" the value is about the step itself.
-    n_candidates
-        How many quantiles.
+        Under "post_action" Strong takes the step after the high value, and the last value of a rollout defers nothing;
+        under "proposal" the value is about the step itself.
 
     Examples
     --------
@@ -356,10 +343,10 @@ def probability_quantiles(probability: np.ndarray, n_episodes: int, n: int = 101
 
 
 def target_rates(probability: np.ndarray, rates: tuple[float, ...]) -> pd.DataFrame:
-    """Find the thresholds below which given shares of training probabilities lie.
+    """Find the thresholds below which given shares of training probabilities lie, a little more where they are equal.
 
-    It is a little more where probabilities are equal. For rate 0 none is below it, for rate 1 all are. A threshold lies
-    above the probability that it takes in by more than what counts as equal.
+    For rate 0 none is below it, for rate 1 all are. A threshold lies above the probability that it takes in by more
+    than what counts as equal.
 
     Examples
     --------
@@ -385,23 +372,10 @@ def with_targets(alpha: np.ndarray, probability: np.ndarray, n_episodes: int) ->
 def step_thresholds(
     values: np.ndarray, usable: np.ndarray, average_steps: tuple[float, ...] | None, n_candidates: int
 ) -> pd.DataFrame:
-    """Find thresholds of a value that each step has.
+    """Find thresholds of a value that each step has, (episode, step), of which the first `usable` can be deferred.
 
-    Parameters
-    ----------
-    values
-        (episode, step), of training rollouts; NaN past the end of an episode.
-    usable
-        (episode,), how many of its steps can be deferred.
-    average_steps
-        Average numbers of deferred steps a training task that are wanted; None for quantiles of the values.
-    n_candidates
-        How many quantiles.
-
-    Returns
-    -------
-    pandas.DataFrame
-        `alpha`, and `target`, how many usable steps of a training rollout are at or above it on average.
+    Returns `alpha`, and `target`, how many usable steps of a training rollout are at or above it on average: those of
+    `average_steps`, or of quantiles of the values.
 
     Examples
     --------

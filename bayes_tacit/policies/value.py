@@ -44,8 +44,9 @@ LAMBDAS = 24
 class ByValue:
     """A handoff where it makes success likelier by more than lambda times what it costs more.
 
-    Cheap's and the handoff's chances are those of the episodes' reader of words, or where there is none two logistic
-    models on the features and all diagnostics so far. What a handoff costs more is a linear model on the same.
+    Cheap's and the handoff's chances are those of the episodes' reader of words, or where there is none (or `words` is
+    false) two logistic models on the features and all diagnostics so far. What a handoff costs more is a linear model
+    on the same. Quantiles of the training scores are tried as lambda.
 
     Attributes
     ----------
@@ -53,14 +54,6 @@ class ByValue:
         What comes of each handoff of the training episodes, and what it costs.
     waiting
         Whether going on is worth more because Cheap may be stopped later as well, learned by backward induction.
-    logistic
-        How the chances are learned.
-    timing
-        What a checkpoint is.
-    n_candidates
-        How many quantiles of the training scores are tried as lambda.
-    words
-        Whether a reader's chances are used, where there are any.
 
     Examples
     --------
@@ -190,23 +183,7 @@ class ByValue:
 
 @dataclass(frozen=True, eq=False)
 class _Moments:
-    """All moments of training episodes at which a handoff is possible.
-
-    Attributes
-    ----------
-    visible
-        What may be seen.
-    table
-        (4, episode, handoff): success, cost and calls; the last column is never.
-    steps
-        The handoff step of each moment: before the first step, then of each checkpoint.
-    task
-        The episodes.
-    rows, handoff, columns
-        Of each checkpoint at which a handoff is possible: its episode, the step of the handoff, and what was seen.
-    checkpoint
-        Its number.
-    """
+    """All moments of training episodes at which a handoff is possible."""
 
     visible: Visible
     table: np.ndarray

@@ -53,19 +53,6 @@ def recommendation_page(
     A slider moves the budget: the policy, its success with the interval, its cost, the coin flip of the same cost and
     Pure Strong move with it. Another moves alpha on q(t) of a few episodes, from a fit that has not seen them.
 
-    Parameters
-    ----------
-    result
-        What `recommend` returned, with a `frontier`.
-    world
-        The tasks that it was judged on.
-    path
-        The file to write, .html or .htm. It appears under its name only once it is complete.
-    title
-        Heading of the page.
-    overwrite
-        Whether an existing file may be replaced.
-
     Examples
     --------
     >>> from bayes_tacit import StepCost, load_example, recommend
@@ -110,15 +97,7 @@ def recommendation_page(
 
 
 def budgets(result: Recommended, pure: dict[str, dict[str, float]]) -> list[dict[str, object]]:
-    """Return what is named at each budget, with the coin flip of the same cost beside it.
-
-    Parameters
-    ----------
-    result
-        With a frontier.
-    pure
-        Success and cost of "cheap" and "strong" alone.
-    """
+    """Return what is named at each budget, with the coin flip of the same cost beside it."""
     assert result.frontier is not None
     rows = result.frontier.assign(policy=result.frontier.get("policy", result.name))
     cheap, strong = pure["cheap"], pure["strong"]
@@ -130,13 +109,7 @@ def budgets(result: Recommended, pure: dict[str, dict[str, float]]) -> list[dict
 
 
 def examples(episodes: Episodes) -> list[dict[str, object]]:
-    """Return q(t) of a few episodes from a fit on all others; none where nothing can be fitted.
-
-    Parameters
-    ----------
-    episodes
-        Paired episodes, from which some of each outcome are taken, the longest first.
-    """
+    """Return q(t) of a few episodes from a fit on all others; none where nothing can be fitted."""
     length, outcomes = episodes.n_steps, np.asarray(episodes.outcomes)
     rows = [row for kind, most in SHOWN.items() for row in _longest(length, outcomes == kind, most)]
     if not rows:
