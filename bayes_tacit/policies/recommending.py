@@ -141,7 +141,7 @@ class Recommendation:
         warned of as a `note`.
     expected
         `success` and `cost` to expect of as many new tasks, by the whole procedure, with the ends of intervals that
-        count the new tasks' own noise; `above_coin`; and `above`, the probability that it gains at budgets around this.
+        count the new tasks' own noise; `above_coin`; and `above`, for up to 200 tasks that at budgets around this one.
     gain
         Whether there is anything to gain.
     needed
@@ -378,7 +378,7 @@ class CrossFit:
     >>> world = World.from_restarts(episodes, strong_steps=episodes.n_steps, cost=StepCost(cheap=1, strong=3))
     >>> fits = CrossFit.of(world, [PureCheap(), FirstAlarm("uncertainty", handoff="restart")])
     >>> [fits.recommend(cap, confidence=0.9).name for cap in (30, 45)]
-    ['First Alarm', 'First Alarm']
+    ['First Alarm', 'Pure Cheap']
     """
 
     world: World
@@ -542,9 +542,9 @@ class CrossFit:
         return whole
 
     def _sure(self, budget: _Budget) -> float:
-        """Return the probability that the whole procedure is above the coin flip, at budgets around this one."""
+        """Return the probability that the whole procedure is above the coin flip; of few tasks around the budget."""
         above = np.zeros(DRAWS)
-        for share in AROUND:
+        for share in AROUND if self.groups.max() < MANY else (1.0,):
             worth = None if budget.worth is None else budget.worth * share
             near = replace(budget, cap=budget.cap * share, worth=worth)
             with suppress(TacitError):
