@@ -214,7 +214,7 @@ class TacitLiteLLM(CustomLogger):
         self, protocol: Protocol, body: Mapping[str, Any], headers: Mapping[str, str], scope: str
     ) -> tuple[_Asked, dict[str, Any]]:
         """Decide, and return what is to be changed in the call."""
-        identity = identify(headers, body)._replace(scope=scope)
+        identity = identify(headers, body, scope)
         changes: dict[str, Any] = {}
         last = body.get("previous_response_id") if protocol is RESPONSES else None
         if last is not None and (recalled := self.sessions.recalled(scope, str(last))) is not None:

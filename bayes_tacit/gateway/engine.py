@@ -398,9 +398,12 @@ class Engine:
 
 def _count(kept: SessionState, seen: RequestView) -> tuple[list[int], tuple[int, ...]]:
     """Return the step of each turn, after adding those that no request has shown before, and which these are."""
-    known: dict[bytes, int] = kept.live.get(KNOWN_TURNS) or {mark: step for step, mark in enumerate(kept.turns)}
-    steps, new, latest = [], [], kept.n_steps - 1
-    for turn, (said, mark) in enumerate(seen.marks):
+    known, before, steps = kept.live.get(KNOWN_TURNS) or ({mark: step for step, mark in enumerate(kept.turns)}, [], [])
+    # Of the turns that the last request had shown, only its last one may have had more answers since.
+    goes_on = before and seen.marks[: len(before)] == before
+    steps = steps[:-1] if goes_on else []
+    new, latest = [], kept.n_steps - 1
+    for turn, (said, mark) in enumerate(seen.marks[len(steps) :], start=len(steps)):
         step = known.get(mark)
         if step is None:
             step = known[mark] = kept.n_steps
@@ -416,7 +419,7 @@ def _count(kept: SessionState, seen: RequestView) -> tuple[list[int], tuple[int,
             kept.flags[step] = seen.flags[turn]
             new.append(step)
         steps.append(step)
-    kept.live[KNOWN_TURNS] = known
+    kept.live[KNOWN_TURNS] = known, seen.marks, steps
     return steps, tuple(new)
 
 

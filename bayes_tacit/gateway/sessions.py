@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from random import Random, SystemRandom
-from threading import RLock
+from threading import Lock, RLock
 from typing import Any, NamedTuple, TypeVar
 
 from bayes_tacit import validate
@@ -69,10 +69,10 @@ def scope_of(headers: Mapping[str, str]) -> str:
     return blake2b(key.encode("utf-8", "surrogateescape"), digest_size=8, person=b"tacit scope").hexdigest()
 
 
-def identify(headers: Mapping[str, str], body: Mapping[str, Any]) -> Identity:
+def identify(headers: Mapping[str, str], body: Mapping[str, Any], scope: str | None = None) -> Identity:
     """Find the session that a request names.
 
-    Headers are by name in lower case. An id that is longer than 256 characters, or has some that cannot be printed, is
+    Headers are by name in lower case; by default the scope is that of their key. An id that is longer than 256 characters, or has some that cannot be printed, is
     refused.
 
     Examples
@@ -80,7 +80,7 @@ def identify(headers: Mapping[str, str], body: Mapping[str, Any]) -> Identity:
     >>> identify({"x-session-id": "a"}, {"user": "me"})[1:], identify({}, {"metadata": {"session_id": "b"}})[1:]
     (('a', 'x-session-id'), ('b', 'metadata.session_id'))
     """
-    scope = scope_of(headers)
+    scope = scope_of(headers) if scope is None else scope
     for name in HEADERS:
         given = headers.get(name, "").strip()
         if given:
@@ -226,6 +226,9 @@ class Sessions:
         Lines that the log could not take.
     log_failure
         Why it could not take the last ones; None if it did.
+    holds
+        Whether lines of requests under way may be held back, for whoever calls `flush` now and then; those of handoffs
+        and outcomes never are.
 
     Examples
     --------
@@ -260,6 +263,8 @@ class Sessions:
         self._rng = SystemRandom() if rng is None else rng
         self._known: OrderedDict[tuple[str, str], tuple[int, SessionState]] = OrderedDict()
         self._locks = [RLock() for _ in range(64)]
+        self._counting, self._under_way = Lock(), 0
+        self.holds = False
 
     def begin(
         self,
@@ -307,7 +312,8 @@ class Sessions:
         ruling, lines = self._change(identity.scope, session, consider)
         if marks is not None:
             self.store.offer(identity.scope, f"asked {marks[1]}", session)
-        self._write(identity.scope, session, lines)
+        self._count(1)
+        self._write(identity.scope, session, lines, hold=not ruling.new_handoff)
         return Ticket(identity, ruling, marks)
 
     def replied(
@@ -338,6 +344,7 @@ class Sessions:
             What went wrong with the one who should have served.
         """
         identity, ruling, marks = ticket
+        others = self._count(-1)
         cost = alone = 0.0
         if reply is not None:
             known = reply
@@ -363,8 +370,13 @@ class Sessions:
             "seconds": seconds,
             "fault": fault,
         }
-        self._write(identity.scope, str(identity.session), [("reply", line)])
+        self._write(identity.scope, str(identity.session), [("reply", line)], hold=others > 0)
         return cost
+
+    def left(self) -> None:
+        """Take a request as over that was decided, and served by nobody here."""
+        self._count(-1)
+        self.flush()
 
     def outcome(self, scope: str, session: str, content: object) -> dict[str, Any] | None:
         """Keep and log how a session ended; return what is known of it, None if there is no such session.
@@ -457,15 +469,25 @@ class Sessions:
             if len(self._known) > CACHED:
                 self._known.popitem(last=False)
 
-    def _write(self, scope: str, session: str, lines: Sequence[_Line]) -> None:
-        """Log lines; a full disk does not keep a request from being served."""
-        if self.log is None or not lines:
+    def flush(self) -> None:
+        """Write the lines that were held back; a full disk does not keep a request from being served."""
+        self._write("", "", ())
+
+    def _count(self, change: int) -> int:
+        with self._counting:
+            self._under_way += change
+            return self._under_way
+
+    def _write(self, scope: str, session: str, lines: Sequence[_Line], *, hold: bool = False) -> None:
+        if self.log is None:
             return
+        waiting = self.log.held + len(lines)
         try:
-            self.log.append(scope, session, lines)
-            self.log_failure = None
+            self.log.append(scope, session, lines, hold=hold and self.holds)
+            if not hold and waiting:
+                self.log_failure = None
         except OSError as error:
-            self.lost_lines += len(lines)
+            self.lost_lines += waiting
             self.log_failure = error.strerror or str(error)
 
     def _inferred(self, scope: str, messages: Sequence[Message], marks: tuple[str, str]) -> str:

@@ -32,6 +32,9 @@ MOST = 100_000
 PATIENCE = 1.0
 """Seconds that a store may take to answer."""
 
+RECENT = 60.0
+"""Seconds after which it is written anew when a session was seen."""
+
 BETWEEN = 512
 """Sessions that are written between two looks for some to forget."""
 
@@ -207,9 +210,15 @@ class SQLStore:
         self._written += 1
         if self._written % BETWEEN == 1:
             self._forget(scope, now)
+        # The index by time is changed no more often than it has to be.
+        recent = abs(now - kept.live.get(self._table, -math.inf)) < min(RECENT, self._idle / 1000)
+        if not recent:
+            kept.live[self._table] = now
         if version:
-            query = "UPDATE {t} SET version = version + 1, seen = ?, kept = ? WHERE scope = ? AND session = ?"
-            return self._run(f"{query} AND version = ?", now, text, scope, session, version)[0] == 1
+            query = f"UPDATE {{t}} SET version = version + 1, {'' if recent else 'seen = ?, '}kept = ?"
+            values = (text,) if recent else (now, text)
+            where = "WHERE scope = ? AND session = ? AND version = ?"
+            return self._run(f"{query} {where}", *values, scope, session, version)[0] == 1
         query = "INSERT INTO {t} VALUES (?, ?, 1, ?, ?) ON CONFLICT (scope, session) DO UPDATE"
         change = "SET version = 1, seen = excluded.seen, kept = excluded.kept WHERE {t}.seen <= ?"
         return self._run(f"{query} {change}", scope, session, now, text, now - self._idle)[0] == 1
@@ -467,10 +476,14 @@ class SessionLog:
     def __init__(self, path: str | os.PathLike[str], clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
         self._events = EventLog(path, LOG, shared=True, mode=0o600)
+        self._held: list[tuple[str, str, dict[str, object]]] = []
+        self._lock = threading.Lock()
         self.path = self._events.path
 
-    def append(self, scope: str, session: str, lines: Sequence[tuple[str, Mapping[str, object]]]) -> None:
-        """Write lines of one session at once, each an event and what it holds.
+    def append(
+        self, scope: str, session: str, lines: Sequence[tuple[str, Mapping[str, object]]], *, hold: bool = False
+    ) -> None:
+        """Write lines of one session, each an event and what it holds, or hold them back for the next `flush`.
 
         Raises
         ------
@@ -478,13 +491,31 @@ class SessionLog:
             If there is no room for them.
         """
         named = {"time": self._clock(), "scope": scope}
-        try:
-            self._events.extend((event, session, {**named, **content}) for event, content in lines)
-        except ValueError:  # NaN and infinity, which JSON does not have
-            self._events.extend((event, session, {**named, **_finite(content)}) for event, content in lines)
+        with self._lock:
+            self._held += [(event, session, {**named, **content}) for event, content in lines]
+        if not hold:
+            self.flush()
+
+    @property
+    def held(self) -> int:
+        """How many lines are held back."""
+        return len(self._held)
+
+    def flush(self) -> None:
+        """Write all lines that were held back, at once; where there is no room for them, they are lost."""
+        with self._lock:
+            lines, self._held = self._held, []
+            if not lines:
+                return
+            try:
+                self._events.extend(lines)
+            except ValueError:  # NaN and infinity, which JSON does not have
+                self._events.extend((event, session, _finite(content)) for event, session, content in lines)
 
     def close(self) -> None:
-        """Close the file."""
+        """Write what was held back, and close the file."""
+        with suppress(OSError):
+            self.flush()
         self._events.close()
 
 

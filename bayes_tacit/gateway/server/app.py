@@ -45,6 +45,9 @@ logger = logging.getLogger("bayes_tacit.gateway")
 BETWEEN = 1.0
 """Seconds between two times that counters are written where workers share them, and a file of sessions is settled."""
 
+HELD = 0.05
+"""Seconds for which lines of the log are held back while other requests are under way."""
+
 REFRESH = 30.0
 """Seconds for which the page of the log is shown as it is."""
 
@@ -143,14 +146,16 @@ def create_app(settings: Settings) -> Starlette:
         app.state.desk = desk
         if isinstance(store, FileStore):
             store.hurry()
-        writing = asyncio.ensure_future(_keep_writing(desk))
+        sessions.holds = True
+        writing = [asyncio.ensure_future(one) for one in (_keep_writing(desk), _keep_logging(desk))]
         # A worker beside others is replaced by the process that watches over it; one alone loads the router anew.
         with suppress(RuntimeError, ValueError, NotImplementedError):
             asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, _reload_quietly, desk)
         try:
             yield
         finally:
-            writing.cancel()
+            for one in writing:
+                one.cancel()
             await desk.upstreams.close()
             close()
 
@@ -275,6 +280,7 @@ async def _decision(request: Request, desk: Service) -> Response:
         raise RefusedError(400, "messages are missing; expected a list of at least one message")
     ticket = await desk.begin(request.headers, asked, scope, session)
     assert ticket is not None  # messages are there
+    await desk.storage.run(desk.sessions.left)
     ruling = ticket.ruling
     told = {
         "session": ticket.identity.session,
@@ -454,6 +460,15 @@ async def _keep_writing(desk: Service) -> None:
             desk.metrics.write()
             if isinstance(store, FileStore):
                 await desk.storage.aside(store.settle)
+
+
+async def _keep_logging(desk: Service) -> None:
+    """Write lines of the log that are held back: those of many requests at once."""
+    while True:
+        await asyncio.sleep(HELD)
+        if desk.sessions.log is not None and desk.sessions.log.held:
+            with suppress(StoreDownError):
+                await desk.storage.run(desk.sessions.flush)
 
 
 def _watch(app: Starlette) -> None:

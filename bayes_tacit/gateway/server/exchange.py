@@ -157,7 +157,8 @@ def ruling_headers(
 
 def _visible(value: object) -> bytes:
     """Return a text that a header can carry, on one line."""
-    return re.sub(r"[^ -~]+", "?", str(value))[:1000].encode()
+    text = str(value)[:1000]
+    return (text if text.isascii() and text.isprintable() else re.sub(r"[^ -~]+", "?", text)).encode()
 
 
 LOGPROBS = {"logprobs": True, "top_logprobs": 0}
@@ -218,7 +219,7 @@ class Service:
         """Decide who serves; return no ticket for what is no conversation, whose server will say what is wrong."""
         started = time.perf_counter()
         try:
-            identity, features = identify(headers, asked.body)._replace(scope=scope), features_in(headers)
+            identity, features = identify(headers, asked.body, scope), features_in(headers)
             task = checked_id(headers[TASK], TASK) if headers.get(TASK) else None
         except InvalidDataError as error:
             raise RefusedError(400, str(error)) from None
