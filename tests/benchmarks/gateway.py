@@ -16,9 +16,11 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import httpx
@@ -28,6 +30,7 @@ from rich.table import Table
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "gateway"))
 
+from command_line import PROGRAM  # noqa: E402
 from processes import free_port, kill, serving, workers_of  # noqa: E402
 from stores import redis_server  # noqa: E402
 from talks import TASK, TOOLS, counting, tacit, turn  # noqa: E402
@@ -122,6 +125,9 @@ def decisions(repeats: int = 200) -> Table:
 LOADS = {"2 KB": (2, 700), "40 KB, 20 turns": (20, 1900), "400 KB, 200 turns": (200, 1900)}
 """Turns of a conversation, and letters of each."""
 
+SESSIONS = {"2 KB": 100, "40 KB, 20 turns": 20, "400 KB, 200 turns": 8}
+"""Sessions of each client in one round."""
+
 AT_ONCE = 8
 GROWING = 10
 """Requests of one session, each a turn longer than the one before."""
@@ -142,8 +148,11 @@ def bodies(load: str) -> list[bytes]:
     return found
 
 
-def throughput(seconds: float = 2.0, rounds: int = 5) -> Table:
+def throughput(rounds: int = 5) -> Table:
     """Requests a second of eight clients, as a share of what a bare pass-through serves in the same rounds.
+
+    Each session has sent its first request before, as it would have sent all before that; what is measured are requests
+    that each show one turn more.
 
     A process that is always busy serves one over the seconds of processor that a request takes; these are what is
     measured, so that whatever else runs on the machine does not count.
@@ -167,8 +176,10 @@ def throughput(seconds: float = 2.0, rounds: int = 5) -> Table:
             rates: dict[str, list[float]] = {name: [] for name in places}
             for number in range(rounds):
                 for name, (url, pid) in places.items():
+                    first, *more = bodies(load)
+                    asyncio.run(_load_once(url, [first], SESSIONS[load], f"{number}"))
                     before = _processor(pid)
-                    done = asyncio.run(_load_once(url, bodies(load), seconds, f"{load}-{number}"))
+                    done = asyncio.run(_load_once(url, more, SESSIONS[load], f"{number}"))
                     rates[name].append(done / (_processor(pid) - before))
             median = {name: statistics.median(one) for name, one in rates.items()}
             ratios = [f"{median[name] / median['bare']:.2f}" for name in list(places)[1:]]
@@ -182,13 +193,13 @@ def _processor(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-async def _load_once(url: str, requests: list[bytes], seconds: float, run: str) -> int:
-    done, end = 0, time.perf_counter() + seconds
+async def _load_once(url: str, requests: list[bytes], sessions: int, run: str) -> int:
+    done = 0
 
     async def client(number: int, session: aiohttp.ClientSession) -> None:
         nonlocal done
-        while time.perf_counter() < end:
-            headers = {"x-session-id": f"{run}-{number}-{done}", "content-type": "application/json"}
+        for place in range(sessions):
+            headers = {"x-session-id": f"{run}-{number}-{place}", "content-type": "application/json"}
             for raw in requests:
                 async with session.post(f"{url}/chat/completions", data=raw, headers=headers) as answer:
                     await answer.read()
@@ -322,70 +333,123 @@ async def _load(url: str, sessions: int, steps: int, pid: int, wave: int) -> tup
     return rows, wrong
 
 
-def kills(times: int = 50, sessions: int = 40, seed: int = 2026) -> Table:
-    """Two workers, one of which is killed at random, again and again, while sessions go on."""
-    rng = random.Random(seed)
-    with tempfile.TemporaryDirectory() as folder, models(0.005) as (cheap, strong):
-        log = Path(folder, "log.jsonl")
-        options = ("--log", str(log), "--state", f"{folder}/sessions.sqlite")
-        with serving(counting(3), cheap, strong, Path(folder), *options, workers=2) as (process, url):
-            found = asyncio.run(_killed(process, url, times, sessions, rng))
-        lines, torn = log.read_bytes().splitlines(), 0
-        for line in lines:
-            try:
-                json.loads(line)
-            except ValueError:
-                torn += 1
-        handed = sum(b'"new_handoff": true' in line for line in lines)
-    table = Table("kills", "requests", "asked again", "sessions handed off", "served by Cheap after it", "torn lines")
-    table.title = "2 workers, kill -9 of one at random"
-    table.add_row(str(times), f"{found['done']:,}", str(found["again"]), str(handed), str(found["lost"]), str(torn))
+def kills(requests: int = 10_000, sessions: int = 40, seed: int = 2026) -> Table:
+    """One of two workers, or one of two hosts, is killed again and again while sessions go on."""
+    names = ("killed", "kills", "requests", "asked again", "sessions handed off", "latches lost")
+    table = Table(*names, "steps counted twice", "steps not logged", title="kill -9 at random while sessions go on")
+    for what in ("a worker, SQLite file", "a host, Redis"):
+        with tempfile.TemporaryDirectory() as name, models(0.005) as both, ExitStack() as stack:
+            folder, rng = Path(name), random.Random(seed)
+            if what.startswith("a worker"):
+                options = ("--log", str(folder / "log.jsonl"), "--state", str(folder / "sessions.sqlite"))
+                process, url = stack.enter_context(serving(counting(3), *both, folder, *options))
+                urls, kill_one = [url], partial(_kill_worker, process, rng)
+            else:
+                redis = stack.enter_context(redis_server(folder)).url
+                hosts = [Host(folder, number, both, redis) for number in (0, 1)]
+                for host in hosts:
+                    stack.callback(host.kill)
+                urls, kill_one = [host.url for host in hosts], partial(_kill_host, hosts, rng)
+            found = asyncio.run(_killed(urls, kill_one, requests, sessions, rng))
+            logged = [
+                (line["episode"], step["step"])
+                for log in folder.glob("log*.jsonl")
+                for line in map(json.loads, log.read_text().splitlines())
+                if line["event"] == "step"
+                for step in line["steps"]
+            ]
+        seen = set(logged)
+        twice = found["wrong step"] + len(logged) - len(seen)
+        missing = sum((name, step) not in seen for name, steps in found["steps"].items() for step in range(steps))
+        counts = [found[one] for one in ("kills", "requests", "again", "handed", "lost")]
+        table.add_row(what, *(f"{one:,}" for one in (*counts, twice, missing)))
     return table
 
 
+class Host:
+    """A gateway that is killed and started again on its port."""
+
+    def __init__(self, folder: Path, number: int, models: tuple[str, str], redis: str) -> None:
+        counting(3).save(folder / "router.json")
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        words = ("serve", str(folder / "router.json"), "--port", str(self.port), "--cheap", models[0])
+        log = str(folder / f"log{number}.jsonl")
+        self._words = [PROGRAM, *words, "--strong", models[1], "--log", log, "--state", redis]
+        self.start()
+
+    def start(self) -> None:
+        self._process = subprocess.Popen(self._words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        for _ in range(600):
+            try:
+                httpx.get(f"{self.url}/health", timeout=2)
+                return
+            except httpx.TransportError:
+                time.sleep(0.05)
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+
+def _kill_worker(process: subprocess.Popen[bytes], rng: random.Random) -> None:
+    while len(workers := workers_of(process)) < 2:
+        time.sleep(0.05)
+    kill(rng.choice(workers))
+
+
+def _kill_host(hosts: list[Host], rng: random.Random) -> None:
+    host = rng.choice(hosts)
+    host.kill()
+    host.start()
+
+
 async def _killed(
-    process: subprocess.Popen[bytes], url: str, times: int, sessions: int, rng: random.Random
-) -> dict[str, int]:
-    found = {"done": 0, "again": 0, "lost": 0}
-    over = asyncio.Event()
+    urls: list[str], kill_one: Callable[[], None], requests: int, sessions: int, rng: random.Random
+) -> dict[str, Any]:
+    found = {"requests": 0, "again": 0, "lost": 0, "wrong step": 0, "handed": 0, "kills": 0, "steps": {}}
 
     async def run(client: aiohttp.ClientSession, number: int) -> None:
         generation = 0
-        while not over.is_set():
+        while found["requests"] < requests:
             name, latched, generation = f"s{number}-{generation}", False, generation + 1
             for step in range(12):
-                served = await ask(client, name, step)
-                found["done"] += 1
-                found["lost"] += latched and served != "strong"
-                latched = latched or served == "strong"
-                await asyncio.sleep(0.02)
+                told = await ask(client, name, step)
+                found["requests"] += 1
+                found["steps"][name] = step
+                found["wrong step"] += told["x-tacit-step"] != str(step)
+                strong = told["x-tacit-served"] == "strong"
+                found["lost"] += latched and not strong
+                found["handed"] += strong and not latched
+                latched = latched or strong
 
-    async def ask(client: aiohttp.ClientSession, name: str, step: int) -> str:
+    async def ask(client: aiohttp.ClientSession, name: str, step: int) -> Mapping[str, str]:
         body = {"model": "m", "messages": conversation(step, 0), "tools": TOOLS, "stream": bool(step % 2)}
         while True:
+            url = rng.choice(urls)
             try:
                 async with client.post(
                     f"{url}/v1/chat/completions", json=body, headers={"x-session-id": name}
                 ) as answer:
                     await answer.read()
                     if answer.status == 200:
-                        return answer.headers["x-tacit-served"]
+                        return answer.headers
             except aiohttp.ClientError:
                 pass
             found["again"] += 1
             await asyncio.sleep(0.05)
 
     async def killing() -> None:
-        for _ in range(times):
-            # Between two kills both workers serve again, and some requests are answered.
-            seen = found["done"]
-            await asyncio.sleep(rng.uniform(0.2, 1.0))
-            while len(workers := workers_of(process)) < 2 or found["done"] < seen + 2 * sessions:
-                await asyncio.sleep(0.05)
-            await asyncio.to_thread(kill, rng.choice(workers))
-        over.set()
+        while found["requests"] < requests:
+            # Between two kills both serve again, and some requests are answered.
+            seen = found["requests"]
+            while found["requests"] < min(seen + 5 * sessions, requests):
+                await asyncio.sleep(0.01)
+            await asyncio.to_thread(kill_one)
+            found["kills"] += 1
 
-    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as client:
+    # Each request comes on a connection of its own, so that both serve.
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0, force_close=True)) as client:
         await asyncio.gather(killing(), *(run(client, number) for number in range(sessions)))
     return found
 

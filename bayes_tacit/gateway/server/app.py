@@ -472,13 +472,16 @@ async def _keep_logging(desk: Service) -> None:
 
 
 def _watch(app: Starlette) -> None:
-    """Have OpenTelemetry watch requests and calls, by the instrumentations that there are."""
+    """Have OpenTelemetry watch requests and calls, by the instrumentations that there are, as its variables say."""
     try:
         from opentelemetry.instrumentation.aiohttp_client import AioHttpClientInstrumentor
+        from opentelemetry.instrumentation.auto_instrumentation import initialize
         from opentelemetry.instrumentation.starlette import StarletteInstrumentor
     except ModuleNotFoundError:
         raise MissingDependencyError("--telemetry needs bayes_tacit[telemetry]") from None
-    AioHttpClientInstrumentor().instrument()
+    initialize()
+    if not AioHttpClientInstrumentor().is_instrumented_by_opentelemetry:
+        AioHttpClientInstrumentor().instrument()
     StarletteInstrumentor().instrument_app(app)
 
 
