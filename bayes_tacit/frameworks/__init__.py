@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any, TypedDict
 
 from bayes_tacit.data.timing import Handoff
@@ -26,16 +27,9 @@ from bayes_tacit.router import Router
 
 
 def without(framework: str, extra: str, error: ImportError) -> MissingDependencyError:
-    """Return the error to raise where a framework cannot be imported.
-
-    Examples
-    --------
-    >>> print(without("LangChain 1.x", "langchain", ModuleNotFoundError("No module named 'langchain'")))
-    the adapter of LangChain 1.x cannot import it (No module named 'langchain'): install bayes_tacit[langchain]
-    """
-    return MissingDependencyError(
-        f"the adapter of {framework} cannot import it ({error}): install bayes_tacit[{extra}]"
-    )
+    """Return the error to raise where a framework cannot be imported."""
+    said = f"the adapter of {framework} cannot import it ({error}): install bayes_tacit[{extra}]"
+    return MissingDependencyError(said)
 
 
 _held: ContextVar[SessionState | None] = ContextVar("tacit session", default=None)
@@ -95,17 +89,32 @@ FAILED = 500
 """Status in the log of a call that raised an error and has none."""
 
 
+@dataclass
+class Call:
+    """A call that is made, and what is kept of its reply."""
+
+    reply: Reply | None = None
+
+
+@contextmanager
+def recording(sessions: Sessions, ticket: Ticket) -> Iterator[Call]:
+    """Record at the block's end the reply that the call was given there, or what ended it."""
+    call, began = Call(), time.perf_counter()
+    try:
+        yield call
+    except Exception as failure:
+        record_end(sessions, ticket, began, call.reply, failure)
+        raise
+    record_end(sessions, ticket, began, call.reply)
+
+
 def record_end(
     sessions: Sessions, ticket: Ticket, began: float, reply: Reply | None, failure: Exception | None = None
 ) -> None:
-    """Tell the sessions of a call that began at `began` (`time.perf_counter`): its reply, or what ended it."""
+    """Record a call that began at `began` (`time.perf_counter`): its reply, or what ended it."""
     status = getattr(failure, "status_code", None)
     failed = status if isinstance(status, int) else FAILED
-    sessions.replied(
-        ticket,
-        ticket.ruling.side,
-        reply,
-        status=200 if failure is None else failed,
-        seconds=time.perf_counter() - began,
-        fault=None if failure is None else type(failure).__name__,
-    )
+    fault = None if failure is None else type(failure).__name__
+    seconds = time.perf_counter() - began
+    status = 200 if failure is None else failed
+    sessions.replied(ticket, ticket.ruling.side, reply, status=status, seconds=seconds, fault=fault)

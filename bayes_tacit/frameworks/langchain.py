@@ -4,19 +4,12 @@ from __future__ import annotations
 
 import json
 import secrets
-import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple, NotRequired, Unpack
 
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.frameworks import Borrowed, Options, holding, record_end, sessions_of, without
-from bayes_tacit.gateway import (
-    Identity,
-    SessionState,
-    Ticket,
-    forwarded,
-    read_reply,
-)
+from bayes_tacit.frameworks import Borrowed, Options, holding, recording, sessions_of, without
+from bayes_tacit.gateway import Identity, Reply, SessionState, Ticket, forwarded, read_reply
 from bayes_tacit.gateway.sessions import LONGEST_ID
 from bayes_tacit.logs.messages import Message
 from bayes_tacit.router import Router
@@ -92,7 +85,7 @@ class TacitMiddleware(AgentMiddleware[TacitState, Any, Any]):
         **options: Unpack[Options],
     ) -> None:
         super().__init__()
-        for name, model in (("strong", strong), *((("cheap", cheap),) if cheap is not None else ())):
+        for name, model in {"strong": strong, "cheap": strong if cheap is None else cheap}.items():
             if not isinstance(model, BaseChatModel):
                 raise InvalidDataError("a chat model of LangChain", field=name, value=model)
         self.sessions = sessions_of(router, options, Borrowed())
@@ -103,24 +96,20 @@ class TacitMiddleware(AgentMiddleware[TacitState, Any, Any]):
     ) -> ExtendedModelResponse[Any]:
         """Decide which model is called, and call it."""
         asked = self._asked(request)
-        try:
+        with holding(asked.kept), recording(self.sessions, asked.ticket) as call:
             response = handler(asked.request)
-        except Exception as failure:
-            self._failed(asked, failure)
-            raise
-        return self._answered(asked, response)
+            call.reply = _reply(response)
+        return _answered(asked, response)
 
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ) -> ExtendedModelResponse[Any]:
         """Decide which model is called, and call it."""
         asked = self._asked(request)
-        try:
+        with holding(asked.kept), recording(self.sessions, asked.ticket) as call:
             response = await handler(asked.request)
-        except Exception as failure:
-            self._failed(asked, failure)
-            raise
-        return self._answered(asked, response)
+            call.reply = _reply(response)
+        return _answered(asked, response)
 
     def look(self, state: Mapping[str, Any]) -> dict[str, Any]:
         """Return what is known of the session of an agent's state: steps, latch, calls, cost."""
@@ -150,19 +139,7 @@ class TacitMiddleware(AgentMiddleware[TacitState, Any, Any]):
         if sent is not messages:
             rest: list[Any] = [unpacked(message) for message in sent[len(system) :]]
             changed = changed.override(messages=rest)
-        return _Asked(changed, name, kept, ticket, time.perf_counter())
-
-    def _answered(self, asked: _Asked, response: ModelResponse[Any]) -> ExtendedModelResponse[Any]:
-        said = next((one for one in reversed(response.result) if isinstance(one, AIMessage)), None)
-        reply = None if said is None else read_reply(_as_reply(said))
-        with holding(asked.kept):
-            record_end(self.sessions, asked.ticket, asked.began, reply)
-        update = {KEY: {"session": asked.name, "kept": asked.kept.to_json()}}
-        return ExtendedModelResponse(model_response=response, command=Command(update=update))
-
-    def _failed(self, asked: _Asked, failure: Exception) -> None:
-        with holding(asked.kept):
-            record_end(self.sessions, asked.ticket, asked.began, None, failure)
+        return _Asked(changed, name, kept, ticket)
 
 
 class _Asked(NamedTuple):
@@ -172,7 +149,11 @@ class _Asked(NamedTuple):
     name: str
     kept: SessionState
     ticket: Ticket
-    began: float
+
+
+def _answered(asked: _Asked, response: ModelResponse[Any]) -> ExtendedModelResponse[Any]:
+    update = {KEY: {"session": asked.name, "kept": asked.kept.to_json()}}
+    return ExtendedModelResponse(model_response=response, command=Command(update=update))
 
 
 def packed(message: BaseMessage) -> dict[str, Any]:
@@ -209,30 +190,24 @@ def unpacked(message: Message) -> BaseMessage:
             {**part, "id": renamed[part["id"]]} if isinstance(part, dict) and part.get("id") in renamed else part
             for part in content
         ]
-    return original.model_copy(
-        update={
-            "content": content or "",
-            "tool_calls": [{**one, "id": name} for one, name in zip(original.tool_calls, names[:known], strict=True)],
-            "invalid_tool_calls": [
-                {**one, "id": name} for one, name in zip(original.invalid_tool_calls, names[known:], strict=True)
-            ],
-            "additional_kwargs": {
-                key: value
-                for key, value in original.additional_kwargs.items()
-                if key in message and key != "tool_calls"
-            },
-            # An id there points to what the other model's server has stored.
-            "response_metadata": {key: value for key, value in original.response_metadata.items() if key != "id"},
-        }
-    )
+    calls = [{**one, "id": name} for one, name in zip(original.tool_calls, names[:known], strict=True)]
+    others = [{**one, "id": name} for one, name in zip(original.invalid_tool_calls, names[known:], strict=True)]
+    more = {key: one for key, one in original.additional_kwargs.items() if key in message and key != "tool_calls"}
+    # An id there points to what the other model's server has stored.
+    about = {key: value for key, value in original.response_metadata.items() if key != "id"}
+    changed = {"tool_calls": calls, "invalid_tool_calls": others, "additional_kwargs": more, "response_metadata": about}
+    return original.model_copy(update={"content": content or "", **changed})
 
 
 def _call(identity: str | None, name: str, arguments: str) -> dict[str, Any]:
     return {"id": identity, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
-def _as_reply(message: AIMessage) -> dict[str, Any]:
-    """Return a reply as OpenAI's protocol has it, for all that is read from one."""
+def _reply(response: ModelResponse[Any]) -> Reply | None:
+    """Read a reply as one of OpenAI's protocol, for all that is read from one."""
+    message = next((one for one in reversed(response.result) if isinstance(one, AIMessage)), None)
+    if message is None:
+        return None
     about, usage = message.response_metadata, message.usage_metadata
     tokens: dict[str, Any] | None = None
     if usage is not None:
@@ -241,7 +216,7 @@ def _as_reply(message: AIMessage) -> dict[str, Any]:
         tokens["prompt_tokens_details"] = {"cached_tokens": cached}
     choice = {"message": packed(message), "finish_reason": about.get("finish_reason") or about.get("stop_reason")}
     choice["logprobs"] = about.get("logprobs")
-    return {"model": about.get("model_name") or about.get("model"), "choices": [choice], "usage": tokens}
+    return read_reply({"model": about.get("model_name") or about.get("model"), "choices": [choice], "usage": tokens})
 
 
 def _session(state: Mapping[str, Any]) -> tuple[str, SessionState]:
@@ -249,9 +224,8 @@ def _session(state: Mapping[str, Any]) -> tuple[str, SessionState]:
     if held is None:
         return secrets.token_hex(8), SessionState()
     if not isinstance(held, Mapping) or not {"session", "kept"} <= held.keys():
-        raise InvalidDataError(
-            "what the middleware has put there: session and kept", field=f"state[{KEY!r}]", value=held
-        )
+        expected = "what the middleware has put there: session and kept"
+        raise InvalidDataError(expected, field=f"state[{KEY!r}]", value=held)
     return held["session"], SessionState.from_json(held["kept"])
 
 

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, NamedTuple, Unpack
 
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.frameworks import Options, record_end, sessions_of, without
-from bayes_tacit.gateway import (
-    Identity,
-    Reply,
-    Ticket,
-    forwarded,
-    identify,
-)
+from bayes_tacit.frameworks import Options, recording, sessions_of, without
+from bayes_tacit.gateway import Identity, Reply, Ticket, forwarded, identify
 from bayes_tacit.gateway.protocols import pack_items, read_response, unpack_items
 from bayes_tacit.gateway.sessions import checked_id, features_in
 from bayes_tacit.router import Router
@@ -90,14 +83,11 @@ class TacitModel(Model):
     ) -> ModelResponse:
         """Decide which model answers, and let it."""
         asked = self._asked(system_instructions, input, model_settings, [*tools, *handoffs], more)
-        try:
+        with recording(self.sessions, asked.ticket) as call:
             response = await asked.model.get_response(
                 system_instructions, asked.items, model_settings, tools, output_schema, handoffs, tracing, **more
             )
-        except Exception as failure:
-            record_end(self.sessions, asked.ticket, asked.began, None, failure)
-            raise
-        record_end(self.sessions, asked.ticket, asked.began, _reply(response.output, response.usage, None))
+            call.reply = _reply(response.output, response.usage, None)
         return response
 
     async def stream_response(
@@ -113,19 +103,14 @@ class TacitModel(Model):
     ) -> AsyncIterator[Any]:
         """Decide which model answers, and pass its events on as they come."""
         asked = self._asked(system_instructions, input, model_settings, [*tools, *handoffs], more)
-        reply: Reply | None = None
-        try:
+        with recording(self.sessions, asked.ticket) as call:
             async for event in asked.model.stream_response(
                 system_instructions, asked.items, model_settings, tools, output_schema, handoffs, tracing, **more
             ):
                 whole = getattr(event, "response", None)
                 if whole is not None and event.type in ("response.completed", "response.incomplete"):
-                    reply = _reply(whole.output, whole.usage, whole.model)
+                    call.reply = _reply(whole.output, whole.usage, whole.model)
                 yield event
-        except Exception as failure:
-            record_end(self.sessions, asked.ticket, asked.began, reply, failure)
-            raise
-        record_end(self.sessions, asked.ticket, asked.began, reply)
 
     def get_retry_advice(self, request: Any) -> Any:  # noqa: ANN401  types of the SDK that not every version has
         """Ask both models: either may know the error."""
@@ -150,16 +135,14 @@ class TacitModel(Model):
                 raise InvalidDataError(expected, field=field, value=more[field])
         headers = {name.lower(): str(value) for name, value in (settings.extra_headers or {}).items()}
         body = settings.extra_body if isinstance(settings.extra_body, Mapping) else {}
-        identity = (
-            identify(headers, {**body, "metadata": settings.metadata})._replace(scope="")
-            if self._session is None
-            else Identity("", self._session, SOURCE)
-        )
+        identity = Identity("", str(self._session), SOURCE)
+        if self._session is None:
+            identity = identify(headers, {**body, "metadata": settings.metadata}, "")
         messages = pack_items(instructions, given)
         ticket = self.sessions.begin(identity, messages, [_tool(tool) for tool in tools], features_in(headers))
         sent = forwarded(messages, ticket.ruling)
         items = given if sent is messages else unpack_items(sent, messages)
-        return _Asked(self._models[ticket.ruling.side], items, ticket, time.perf_counter())
+        return _Asked(self._models[ticket.ruling.side], items, ticket)
 
 
 class _Asked(NamedTuple):
@@ -168,7 +151,6 @@ class _Asked(NamedTuple):
     model: Model
     items: Any
     ticket: Ticket
-    began: float
 
 
 def _reply(output: Sequence[Any], usage: Any, model: str | None) -> Reply:  # noqa: ANN401  either of two kinds of usage

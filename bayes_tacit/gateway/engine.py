@@ -398,10 +398,10 @@ class Engine:
 
 def _count(kept: SessionState, seen: RequestView) -> tuple[list[int], tuple[int, ...]]:
     """Return the step of each turn, after adding those that no request has shown before, and which these are."""
-    known, before, steps = kept.live.get(KNOWN_TURNS) or ({mark: step for step, mark in enumerate(kept.turns)}, [], [])
+    known: dict[bytes, int]
+    known, before, read = kept.live.get(KNOWN_TURNS) or ({mark: step for step, mark in enumerate(kept.turns)}, [], [])
     # Of the turns that the last request had shown, only its last one may have had more answers since.
-    goes_on = before and seen.marks[: len(before)] == before
-    steps = steps[:-1] if goes_on else []
+    steps: list[int] = read[:-1] if seen.marks[: len(before)] == before else []
     new, latest = [], kept.n_steps - 1
     for turn, (said, mark) in enumerate(seen.marks[len(steps) :], start=len(steps)):
         step = known.get(mark)

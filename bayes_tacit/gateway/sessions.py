@@ -72,8 +72,8 @@ def scope_of(headers: Mapping[str, str]) -> str:
 def identify(headers: Mapping[str, str], body: Mapping[str, Any], scope: str | None = None) -> Identity:
     """Find the session that a request names.
 
-    Headers are by name in lower case; by default the scope is that of their key. An id that is longer than 256 characters, or has some that cannot be printed, is
-    refused.
+    Headers are by name in lower case; by default the scope is that of their key. An id that is longer than 256
+    characters, or has some that cannot be printed, is refused.
 
     Examples
     --------
