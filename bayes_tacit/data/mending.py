@@ -1,4 +1,4 @@
-"""What checks may ask to be done to episodes: to leave out the marks, or to let pi see Cheap's first steps."""
+"""What checks may ask to be done to episodes: marks left out, or features and diagnostics made of what is there."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from bayes_tacit import validate
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.errors import InvalidDataError, TacitWarning
 
+KNOTS = 5
+
 
 def without_marks(episodes: Episodes) -> Episodes:
     """Return the episodes without any teacher window, so that outcomes alone say when a handoff was due.
@@ -19,20 +21,14 @@ def without_marks(episodes: Episodes) -> Episodes:
     what still bounds every threshold: AB = 01 crossed by the end of its rollout, AB = 11 did not. That needs rollouts
     whose final risks differ, and more tasks than marks would.
 
-    Parameters
-    ----------
-    episodes
-        Episodes with some windows.
-
     Examples
     --------
     >>> from bayes_tacit import load_example
     >>> bool(without_marks(load_example()).has_window.any())
     False
     """
-    dataset = episodes.dataset
-    nothing = np.full(len(episodes), np.nan)
-    return _quietly(dataset.assign(dict.fromkeys(("window_start", "window_end"), ("episode", nothing))))
+    nothing = ("episode", np.full(len(episodes), np.nan))
+    return _quietly(episodes.dataset.assign(window_start=nothing, window_end=nothing))
 
 
 def with_early_steps(episodes: Episodes, steps: int = 3) -> Episodes:
@@ -42,13 +38,6 @@ def with_early_steps(episodes: Episodes, steps: int = 3) -> Episodes:
     Houwelingen, 2007). Its scores are to be used from that step on: a router of such a fit is started after that many
     steps, with their sums as features, and is then told these steps one after the other. Of a rollout that is shorter
     they hold all of it.
-
-    Parameters
-    ----------
-    episodes
-        Any episodes.
-    steps
-        How many steps count.
 
     Examples
     --------
@@ -65,6 +54,62 @@ def with_early_steps(episodes: Episodes, steps: int = 3) -> Episodes:
     others = dataset.drop_vars("features").drop_dims("feature")
     named = others.assign(features=(("episode", "feature"), features))
     return _quietly(named.assign_coords(feature=[*episodes.feature_names, *names]))
+
+
+def with_returns(episodes: Episodes, *, power: float | None = None, rate: float | None = None) -> Episodes:
+    """Return the episodes with diagnostics that count less and less, or more and more, as they add up.
+
+    A diagnostic's sum S(t) then counts as S(t) to a power, or as log(1 + rate S(t)): each step holds what it adds to
+    that, and a router of such a fit is to be told the same.
+
+    Examples
+    --------
+    >>> from bayes_tacit import load_example
+    >>> sums = load_example().dataset["diagnostics"].sum("step")
+    >>> roots = with_returns(load_example(), power=0.5).dataset["diagnostics"].sum("step")
+    >>> bool(np.allclose(roots**2, sums))
+    True
+    """
+    if (power is None) == (rate is None):
+        raise InvalidDataError("either a power or a rate", field="power, rate", value=(power, rate))
+    name, given = ("power", power) if rate is None else ("rate", rate)
+    value = validate.number(name, given, "a number above 0", above=0)
+    diagnostics = episodes.dataset["diagnostics"]
+    sums = diagnostics.fillna(0).cumsum("step").values
+    counted = sums**value if rate is None else np.log1p(value * sums)
+    steps = np.maximum(np.diff(counted, axis=1, prepend=0.0), 0.0)
+    inside = np.where(diagnostics.notnull(), steps, np.nan)
+    return _quietly(episodes.dataset.assign(diagnostics=diagnostics.copy(data=inside)))
+
+
+def with_product(episodes: Episodes, feature: str, *diagnostics: str) -> Episodes:
+    """Return the episodes with diagnostics whose weight depends on a feature.
+
+    Each of them is split into five by where the feature lies among five of its quantiles: what a step adds goes to the
+    two that are next to it, by nearness. Their weights make a line with bends, the weight of the diagnostic by the
+    feature. A router of such a fit is to be told the parts.
+
+    Examples
+    --------
+    >>> from bayes_tacit import load_example
+    >>> with_product(load_example(), "entities", "repeat").diagnostic_names[:2]
+    ('repeat, entities about 6', 'repeat, entities about 9')
+    """
+    dataset, names = episodes.dataset, episodes.diagnostic_names
+    for field, given, known in (("feature", [feature], episodes.feature_names), ("diagnostics", diagnostics, names)):
+        if not given or not set(given) <= set(known):
+            raise InvalidDataError(f"some of {list(known)}", field=field, value=list(given))
+    x = dataset["features"].sel(feature=feature).values
+    knots = np.unique(np.quantile(x, np.linspace(0.02, 0.98, KNOTS)))
+    share = np.stack([np.interp(x, knots, one) for one in np.eye(len(knots))], axis=1)
+    parts, labels = [], []
+    for name, values in zip(names, np.moveaxis(dataset["diagnostics"].values, 2, 0), strict=True):
+        split = name in diagnostics
+        parts += [values * part[:, None] for part in share.T] if split else [values]
+        labels += [f"{name}, {feature} about {knot:.3g}" for knot in knots] if split else [name]
+    others = dataset.drop_vars("diagnostics").drop_dims("diagnostic")
+    made = others.assign(diagnostics=(("episode", "step", "diagnostic"), np.stack(parts, axis=2)))
+    return _quietly(made.assign_coords(diagnostic=labels))
 
 
 def _quietly(dataset: xr.Dataset) -> Episodes:

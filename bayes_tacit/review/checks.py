@@ -1,4 +1,7 @@
-"""All checks of a posterior in one call, and those of the sampler, the outcomes, the priors and the estimate."""
+"""All checks of a posterior in one call, and those of the sampler, the outcomes, the priors and the estimate.
+
+A check takes a posterior `tree`, and most the `episodes` that it was fitted on; what it returns is a `CheckResult`.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ import arviz_stats
 import numpy as np
 import pandas as pd
 import xarray as xr
+from matplotlib.figure import Figure
 from scipy import stats
 
 from bayes_tacit.data.episodes import Episodes
@@ -20,7 +24,7 @@ from bayes_tacit.estimates.training import warn_of_other_data
 from bayes_tacit.estimates.verdict import LARGEST_RHAT, SMALLEST_ESS_PER_CHAIN, judge
 from bayes_tacit.model.priors import WeaklyInformativePrior
 from bayes_tacit.model.spec import spec_of
-from bayes_tacit.review import comparison, crossings, figures, oddities, trends
+from bayes_tacit.review import comparison, crossings, oddities, style, trends
 from bayes_tacit.review.comparison import (
     check_beside_paper,
     check_by_likelihood,
@@ -29,11 +33,26 @@ from bayes_tacit.review.comparison import (
     compare_models,
 )
 from bayes_tacit.review.crossings import check_crossing_steps, check_structure
-from bayes_tacit.review.findings import CheckResult, Headline, group_of, headline, require_same_data, too_few
-from bayes_tacit.review.oddities import bound_assumptions, check_data
-from bayes_tacit.review.predictions import LEVEL, ROUNDING, cut, envelope, evenly, flat_draws, mean_incidence, span
-from bayes_tacit.review.style import lazily
-from bayes_tacit.review.trends import check_dependence, check_trends
+from bayes_tacit.review.findings import (
+    LEVEL,
+    ROUNDING,
+    CheckResult,
+    Headline,
+    cut,
+    envelope,
+    evenly,
+    flat_draws,
+    group_of,
+    headline,
+    names_in,
+    require_same_data,
+    span,
+    too_few,
+)
+from bayes_tacit.review.oddities import bound_assumptions, check_calibration, check_data, check_dependence
+from bayes_tacit.review.plots import mean_incidence
+from bayes_tacit.review.style import OBSERVED, PREDICTED, SCORE, Panel, draw_rows, lazily
+from bayes_tacit.review.trends import check_trends
 from bayes_tacit.scores.fitted import Fitted, as_draws
 from bayes_tacit.scores.score import computed, score_kernel
 
@@ -43,6 +62,7 @@ __all__ = [
     "bound_assumptions",
     "check_beside_paper",
     "check_by_likelihood",
+    "check_calibration",
     "check_crossing_steps",
     "check_data",
     "check_dependence",
@@ -61,13 +81,10 @@ __all__ = [
 ]
 
 SAMPLER, INCIDENCE, SENSITIVITY = "Sampler", "Incidence calibration", "Prior sensitivity"
-AGREEMENT, WEIGHTS = "MAP against posterior", "Prior of the weights"
-RECORDS = "Records"
-OF_RECORDS = (INCIDENCE, comparison.LOO, SENSITIVITY, WEIGHTS, comparison.MEMORY, oddities.ODDITIES, oddities.ASSUMED)
-"""Checks that hold for a model with `noise`, beside that of the records."""
+AGREEMENT, WEIGHTS, RECORDS = "MAP against posterior", "Prior of the weights", "Records"
 TENTHS = np.arange(1, 10) / 10
 NOT_JUDGED = "The draws are not to be trusted, so nothing follows from them."
-PREDICTED = "predicted pi"
+PREDICTED_PI = "predicted pi"
 MOST_BINS, MOST_BINS_OF_A_FEATURE = 10, 5
 FEWEST_EPISODES = 20
 """Episodes in a bin, where there are enough for two."""
@@ -130,37 +147,37 @@ def run_checks(
     require_same_data(tree, episodes)
     if fit is not None:
         warn_of_other_data(fit, episodes)
+    spec, constant, posterior = spec_of(tree), group_of(tree, "constant_data"), group_of(tree, "posterior")
+    # A sum over the stratum has no crossing step of its own, no one outcome of Strong's, and no estimate of its masses.
+    noisy, records = spec.noise is not None, "record_successes" in constant
+    plain = not noisy and not records
+    learned = "rho" in posterior
+    table: list[tuple[str, bool, Callable[[], CheckResult]]] = [
+        (crossings.CROSSING_STEPS, plain, lambda: check_crossing_steps(tree, episodes)),
+        (crossings.BY_COVARIATE, plain, lambda: check_structure(tree, episodes)),
+        (trends.TRENDS, plain, lambda: check_trends(tree, episodes)),
+        (oddities.DEPENDENCE, plain, lambda: check_dependence(tree, episodes)),
+        (oddities.ODDITIES, not records, lambda: check_data(tree, episodes)),
+        (INCIDENCE, not records, lambda: check_incidence_calibration(tree)),
+        (comparison.LOO, True, lambda: check_loo(tree)),
+        (SENSITIVITY, True, lambda: check_prior_sensitivity(tree)),
+        (AGREEMENT, not noisy, lambda: _agreement(tree, episodes, fit)),
+        (WEIGHTS, "w" in posterior and _weakly_informed(tree), lambda: check_weights(tree, episodes)),
+        (comparison.MEMORY, learned, lambda: check_memory(tree)),
+        (
+            comparison.BY_LIKELIHOOD,
+            not noisy and not learned and comparison.can_profile_memory(tree),
+            lambda: check_by_likelihood(tree, episodes),
+        ),
+        (comparison.BESIDE_PAPER, paper is not None and not noisy, lambda: check_beside_paper(tree, paper)),  # type: ignore[arg-type]
+        (oddities.ASSUMED, True, lambda: bound_assumptions(tree, episodes)),
+        (RECORDS, noisy, lambda: check_records(tree)),
+    ]
     sampler = check_sampler(tree)
-    others: dict[str, Callable[[], CheckResult]] = {
-        crossings.CROSSING_STEPS: lambda: check_crossing_steps(tree, episodes),
-        crossings.BY_COVARIATE: lambda: check_structure(tree, episodes),
-        trends.TRENDS: lambda: check_trends(tree, episodes),
-        trends.DEPENDENCE: lambda: check_dependence(tree, episodes),
-        oddities.ODDITIES: lambda: check_data(tree, episodes),
-        INCIDENCE: lambda: check_incidence_calibration(tree),
-        comparison.LOO: lambda: check_loo(tree),
-        SENSITIVITY: lambda: check_prior_sensitivity(tree),
-        AGREEMENT: lambda: _agreement(tree, episodes, fit),
-    }
-    if "record_successes" in group_of(tree, "constant_data"):
-        # Those that look at crossing steps or at one outcome of Strong's have nothing to look at in records.
-        others = {name: others[name] for name in (comparison.LOO, SENSITIVITY, AGREEMENT)}
-    if "w" in group_of(tree, "posterior") and _weakly_informed(tree):
-        others[WEIGHTS] = lambda: check_weights(tree, episodes)
-    if "rho" in group_of(tree, "posterior"):
-        others[comparison.MEMORY] = lambda: check_memory(tree)
-    elif comparison.can_profile_memory(tree):
-        others[comparison.BY_LIKELIHOOD] = lambda: check_by_likelihood(tree, episodes)
-    if paper is not None:
-        others[comparison.BESIDE_PAPER] = lambda: check_beside_paper(tree, paper)
-    others[oddities.ASSUMED] = lambda: bound_assumptions(tree, episodes)
-    if spec_of(tree).noise is not None:
-        # A sum over the stratum has no crossing step of its own, and no point estimate of its own masses.
-        others = {name: check for name, check in others.items() if name in OF_RECORDS}
-        others[RECORDS] = lambda: check_records(tree)
+    due = [(name, check) for name, applies, check in table if applies]
     if sampler.passed:
-        return _one_cause([sampler, *(check() for check in others.values())])
-    return _one_cause([sampler, *(_of_sick_draws(name, check) for name, check in others.items())])
+        return _one_cause([sampler, *(check() for _, check in due)])
+    return _one_cause([sampler, *(_of_sick_draws(name, check) for name, check in due)])
 
 
 def _one_cause(results: list[CheckResult]) -> list[CheckResult]:
@@ -180,11 +197,6 @@ def check_records(tree: xr.DataTree) -> CheckResult:
     Records are ordered as the group `posterior_predictive` has them; the share of draws that come earlier, plus a
     random part of those that come out the same, is uniform over the records if the model is right (the randomized
     probability integral transform). It passes if a test of Kolmogorov and Smirnov has p of at least 1%.
-
-    Parameters
-    ----------
-    tree
-        A posterior with posterior predictive draws.
     """
     draws = flat_draws(group_of(tree, "posterior_predictive")["total"])
     rng = np.random.default_rng(0)
@@ -253,25 +265,18 @@ def _agreement(tree: xr.DataTree, episodes: Episodes, fit: MapFit | None) -> Che
 
 
 def check_sampler(tree: xr.DataTree) -> CheckResult:
-    """Check R-hat, effective sample sizes, divergences, tree depth and energy; see `judge` for the limits.
-
-    Parameters
-    ----------
-    tree
-        A posterior with `sample_stats`.
-    """
+    """Check R-hat, effective sample sizes, divergences, tree depth and energy; see `judge` for the limits."""
     group_of(tree, "sample_stats")
     verdict = judge(tree)
     chains = group_of(tree, "posterior").sizes["chain"]
     table = verdict.table.rename_axis("parameter")
-    return CheckResult(
-        SAMPLER,
-        verdict.passed,
-        table,
-        verdict.sentence,
-        " ".join(verdict.reasons),
-        lazily(figures.draw_sampler, table, LARGEST_RHAT, SMALLEST_ESS_PER_CHAIN * chains),
+    sizes = {"bulk": (table["ess_bulk"], None, SCORE), "tail": (table["ess_tail"], None, PREDICTED)}
+    panels = (
+        Panel("R-hat", {"_": (table["rhat"], None, SCORE)}, (LARGEST_RHAT,), np.nan),
+        Panel("effective sample size", sizes, (SMALLEST_ESS_PER_CHAIN * chains,)),
     )
+    drawn = lazily(draw_rows, table.index, *panels)
+    return CheckResult(SAMPLER, verdict.passed, table, verdict.sentence, " ".join(verdict.reasons), drawn)
 
 
 def check_incidence_calibration(tree: xr.DataTree) -> CheckResult:
@@ -284,11 +289,6 @@ def check_incidence_calibration(tree: xr.DataTree) -> CheckResult:
     It passes if at least 1% of the replicates have a bin as far from its predicted share, in predictive sds, as the
     worst observed one. The worst bin is compared with the worst bin, so the number of bins and features does not
     matter. The interval in the table is the band that holds 99% of the replicates in all bins at once.
-
-    Parameters
-    ----------
-    tree
-        A posterior with posterior predictive draws.
     """
     draws = flat_draws(group_of(tree, "replicates")["strong_success"])
     constant = group_of(tree, "constant_data")
@@ -300,13 +300,13 @@ def check_incidence_calibration(tree: xr.DataTree) -> CheckResult:
     if fitted.n_ungrouped < len(fitted.feature_names):
         position = constant["group_position"].values
         x = np.column_stack([x, np.eye(len(fitted.feature_names) - fitted.n_ungrouped)[position]])
-    values = {PREDICTED: mean_incidence(fitted.draws, x)}
-    if "feature" in constant.coords:
+    values = {PREDICTED_PI: mean_incidence(fitted.draws, x)}
+    if names := names_in(constant):
         raw = constant["features"].values * constant["feature_scale"].values + constant["feature_mean"].values
-        values |= {str(name): column for name, column in zip(constant["feature"].values, raw.T, strict=True)}
+        values |= dict(zip(names, raw.T, strict=True))
     bins = []
     for name, column in values.items():
-        most = MOST_BINS if name == PREDICTED else MOST_BINS_OF_A_FEATURE
+        most = MOST_BINS if name == PREDICTED_PI else MOST_BINS_OF_A_FEATURE
         count = int(np.clip(len(column) // FEWEST_EPISODES, 2, most))
         bins += [(name, span(column[mask]), mask) for mask in cut(column, evenly(count))]
     members = np.stack([mask for *_, mask in bins])
@@ -334,7 +334,7 @@ def check_incidence_calibration(tree: xr.DataTree) -> CheckResult:
         table,
         _incidence_sentence(table, p_value),
         "" if passed else _incidence_advice(table),
-        lazily(figures.draw_incidence, table, PREDICTED),
+        lazily(_draw_incidence, table),
         decisive=True,
         p_value=p_value,
     )
@@ -352,12 +352,37 @@ def _incidence_sentence(table: pd.DataFrame, p_value: float) -> str:
 
 def _incidence_advice(table: pd.DataFrame) -> str:
     names = table.loc[~table["inside"], "by"].unique().tolist()
-    features = [name for name in names if name != PREDICTED]
+    features = [name for name in names if name != PREDICTED_PI]
     what = f"the effect of {', '.join(features)}" if features else "the effect of the features"
     return (
         f"pi is not to be taken at face value: {what} on Strong's success is not linear on the logit scale. Add a "
         "transformed feature (a square, a logarithm, an indicator), or one for the kind of task that is off."
     )
+
+
+def _draw_incidence(table: pd.DataFrame) -> Figure:
+    """Draw observed and predicted shares by bins of each variable; that of pi is predicted by itself."""
+    names = table["by"].unique()
+    columns = style.in_a_row(min(4, len(names)), narrow=2)
+    rows = -(-len(names) // columns)
+    figure = Figure(figsize=(style.page_width(), (2.2 if style.is_narrow() else 3.0) * rows), layout="constrained")
+    panels = figure.subplots(rows, columns, squeeze=False, sharey=True).ravel()
+    for panel, name in zip(panels, names, strict=False):
+        part = table[table["by"] == name]
+        middle, predicted = part["middle"], part["predicted"]
+        half = np.stack([predicted - part["lower"], part["upper"] - predicted]).clip(min=0)
+        panel.errorbar(middle, predicted, yerr=half, fmt="_", color=PREDICTED, capsize=3, label="predicted, 99%")
+        panel.scatter(middle, part["observed"], color=OBSERVED, s=22, zorder=3, label="observed")
+        panel.set(xlabel=style.literal(name))
+        if name == PREDICTED_PI:
+            panel.axline((0.5, 0.5), slope=1, color=style.CEILING, linewidth=1, zorder=0)
+            panel.set(xlim=(0, 1), ylim=(0, 1))
+    for panel in panels[len(names) :]:
+        panel.set_axis_off()
+    for panel in panels[::columns]:
+        panel.set_ylabel("Strong succeeds")
+    style.legend_under(panels[0])
+    return figure
 
 
 def check_prior_sensitivity(tree: xr.DataTree) -> CheckResult:
@@ -368,15 +393,12 @@ def check_prior_sensitivity(tree: xr.DataTree) -> CheckResult:
     parameter's prior sensitivity is above 0.05, the authors' limit, and fails if one is above 0.5; between them it is
     a hint, as of few data with any proper prior. If the likelihood's is above 0.05 too, prior and data pull apart; if
     not, the data say little and the prior decides.
-
-    Parameters
-    ----------
-    tree
-        A posterior with `log_likelihood`.
     """
     table = _sensitivities(tree)
     sensitive = table[table["prior"] > LARGEST_SENSITIVITY].sort_values("prior", ascending=False)
-    drawn = lazily(figures.draw_prior_sensitivity, table, LARGEST_SENSITIVITY)
+    series = {"likelihood": (table["likelihood"], None, PREDICTED), "prior": (table["prior"], None, SCORE)}
+    panel = Panel("sensitivity to power scaling", series, (LARGEST_SENSITIVITY,))
+    drawn = lazily(draw_rows, table.index, panel)
     if sensitive.empty:
         worst = table["prior"].idxmax()
         size = f"{table['prior'].max():.3f} ({worst}; limit {LARGEST_SENSITIVITY})"
@@ -458,7 +480,9 @@ def check_map_agreement(tree: xr.DataTree, fit: MapFit) -> CheckResult:
     table["z"] = (table["map"] - table["mean"]) / table["sd"]
     worst = str(table["z"].abs().idxmax())
     size = abs(float(table["z"][worst]))
-    drawn = lazily(figures.draw_map_agreement, table, FARTHEST)
+    label = "point estimate, in posterior sds from the mean"
+    panel = Panel(label, {"_": (table["z"], None, OBSERVED)}, (-FARTHEST, FARTHEST), 0.0)
+    drawn = lazily(draw_rows, table.index, panel)
     if size <= FARTHEST:
         sentence = (
             f"The point estimate stands for the posterior: at most {size:.2f} posterior sds from the mean ({worst}; "
@@ -523,13 +547,6 @@ def check_weights(tree: xr.DataTree, episodes: Episodes) -> CheckResult:
 
     It passes if the average size of that, over checkpoints and in posterior sds of q(t), is at most 0.1, and fails if
     it is above 0.2; between them it is a hint.
-
-    Parameters
-    ----------
-    tree
-        A posterior with learned weights.
-    episodes
-        What it was fitted on; of many, evenly spaced ones are looked at.
     """
     require_same_data(tree, episodes)
     prior = prior_of(tree)
@@ -554,7 +571,9 @@ def check_weights(tree: xr.DataTree, episodes: Episodes) -> CheckResult:
     )
     advice = "" if passed else _weights_advice(table, concentration)
     little = not passed and moved <= TOO_FAR
-    drawn = lazily(figures.draw_weights, table)
+    equal = "equal weights"
+    panel = Panel("weight w", {"mean, one sd": (table["mean"], table["sd"], SCORE)}, (1 / len(table),), None, equal)
+    drawn = lazily(draw_rows, table.index, panel)
     return CheckResult(WEIGHTS, None if little else passed, table, sentence, advice, drawn, hint=little)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +11,7 @@ import arviz_stats
 import numpy as np
 import pandas as pd
 import xarray as xr
+from matplotlib.figure import Figure
 from scipy import sparse, special, stats
 
 from bayes_tacit.data.episodes import Episodes
@@ -31,13 +32,16 @@ from bayes_tacit.model.likelihood import threshold_log_likelihood
 from bayes_tacit.model.memory import CLOCK
 from bayes_tacit.model.priors import WeaklyInformativePrior
 from bayes_tacit.model.spec import spec_of
-from bayes_tacit.review import figures
-from bayes_tacit.review.findings import CheckResult, group_of
-from bayes_tacit.review.style import lazily
+from bayes_tacit.review import style
+from bayes_tacit.review.findings import CheckResult, group_of, unjudged
+from bayes_tacit.review.plots import tails
+from bayes_tacit.review.style import Panel, draw_rows, lazily
 
 LOO, COMPARISON, MEMORY = "Leave-one-out", "Model comparison", "Memory"
 BESIDE_PAPER, BY_LIKELIHOOD = "Memory beside the paper's", "Memory by likelihood"
 LARGEST_K = 0.7
+HIGHEST_DRAWN = 2.0
+"""Pareto k above which all are drawn alike."""
 MOST_MATCHED = 10
 """Of more episodes with too large a k the model is wrong about some, and no moving of draws helps."""
 MOST_DRAWS, NODES = 400, 15
@@ -65,35 +69,30 @@ def check_loo(tree: xr.DataTree) -> CheckResult:
     whose own intercepts are integrated out, since the question is how new groups are predicted. The Pareto k says how
     much the posterior would change without it. Where k is above 0.7, beyond which the importance-sampling estimate is
     unreliable (Vehtari, Gelman and Gabry, 2017), the draws are first moved to where the posterior without that episode
-    lies (moment matching; Paananen and others, 2021). It passes if no k is above 0.7 then.
-
-    Parameters
-    ----------
-    tree
-        A posterior with `log_likelihood`.
+    lies (moment matching; Paananen and others, 2021). It passes if no k is above 0.7 then. Of groups it is a hint:
+    one of few groups moves any posterior, whether the model is right or wrong.
     """
-    unit = "group" if spec_of(tree).groups else "episode"
+    grouped = bool(spec_of(tree).groups)
+    unit = "group" if grouped else "episode"
     try:
-        elpd = _matched(tree, loo_of(by_group(tree) if spec_of(tree).groups else tree))
+        elpd = _matched(tree, loo_of(by_group(tree) if grouped else tree))
     except TacitError:
         raise
     except ValueError as error:
         # ArviZ cannot fit the tail of weights that hardly differ, which chains that do not move give.
         sentence = f"PSIS-LOO cannot be computed from these draws: {error}"
-        return CheckResult(
-            LOO, False, pd.DataFrame(), sentence, "Look at the sampler's verdict first, and sample again."
-        )
+        advice = "Look at the sampler's verdict first, and sample again."
+        return CheckResult(LOO, False, pd.DataFrame(), sentence, advice)
     k = _pareto_k(elpd)
     order = k.sort_values(ascending=False).index[:SHOWN]
-    table = pd.DataFrame(
-        {"pareto_k": k[order], "elpd": elpd.elpd_i.to_series()[order]}, index=pd.Index(order, name=unit)
-    )
-    if unit == "episode":
+    columns = {"pareto_k": k[order], "elpd": elpd.elpd_i.to_series()[order]}
+    table = pd.DataFrame(columns, index=pd.Index(order, name=unit))
+    if not grouped:
         timed = set(group_of(tree, "log_likelihood")["timed"].values.tolist())
         table["timed"] = [episode in timed for episode in order]
     bad = k[k > LARGEST_K].sort_values(ascending=False)
     summary = f"elpd {elpd.elpd:.1f} (se {elpd.se:.1f}), {elpd.p:.1f} effective parameters"
-    drawn = lazily(figures.draw_loo, k, LARGEST_K)
+    drawn = lazily(_draw_loo, k, unit)
     if bad.empty:
         sentence = f"{summary}; no {unit} decides the fit: Pareto k is at most {k.max():.2f} (limit {LARGEST_K})."
         return CheckResult(LOO, True, table, sentence, figure=drawn)
@@ -108,7 +107,24 @@ def check_loo(tree: xr.DataTree) -> CheckResult:
         f"Look at those {unit}s first: a wrong window or outcome, or an extreme feature, would do this. If they are "
         f"right, {heavier}refit without them, and see what moves."
     )
-    return CheckResult(LOO, False, table, sentence, advice, drawn)
+    return CheckResult(LOO, None if grouped else False, table, sentence, advice, drawn, hint=grouped)
+
+
+def _draw_loo(k: pd.Series, unit: str) -> Figure:
+    """Draw Pareto k of every unit, and name those above the limit."""
+    figure = Figure(figsize=(style.page_width(), 2.8), layout="constrained")
+    axis = figure.subplots()
+    values, position = k.clip(upper=HIGHEST_DRAWN).to_numpy(), np.arange(len(k))
+    bad = values > LARGEST_K
+    axis.scatter(position[~bad], values[~bad], s=5, color=style.SCORE, alpha=0.6, lw=0)
+    axis.scatter(position[bad], values[bad], s=16, color=style.DECISION)
+    for at in position[bad][np.argsort(-values[bad])][:5]:
+        name = style.literal(k.index[at])
+        axis.annotate(name, (at, values[at]), xytext=(4, 3), textcoords="offset points")
+    axis.axhline(LARGEST_K, color=style.DECISION, lw=1, ls="--", label=f"limit {LARGEST_K}")
+    axis.set(xlabel=f"{unit}, in the order of the data", ylabel="Pareto k")
+    axis.legend(loc="lower right", bbox_to_anchor=(1, 1), borderaxespad=0)
+    return figure
 
 
 def loo_of(tree: xr.DataTree) -> Any:  # noqa: ANN401  arviz_stats is untyped
@@ -275,22 +291,20 @@ def compare_models(trees: Mapping[str, xr.DataTree]) -> CheckResult:
     if len(trees) < 2:
         raise InvalidDataError("two or more posteriors", field="models to compare", value=list(trees))
     trees = {name: completed(tree) for name, tree in trees.items()}
-    names = list(trees)
-    for name in names[1:]:
-        _require_same_outcomes(names[0], trees[names[0]], name, trees[name])
-    all_ids = group_of(trees[names[0]], "log_likelihood")["episode"].values
+    (reference, one), *others = trees.items()
+    for name, other in others:
+        _require_same_outcomes(reference, one, name, other)
+    all_ids = group_of(one, "log_likelihood")["episode"].values
     dropped = _dropped(trees)
     ids = all_ids[[episode not in dropped for episode in all_ids.tolist()]]
     if not len(ids):
         raise InvalidDataError("some episodes whose windows all models use", field="episodes to compare on", value=0)
     found = {name: loo_of(_with_episodes(tree, ids)) for name, tree in trees.items()}
     table = _table(found)
-    unreliable = table.index[table["high_k"] > 0].tolist()
+    unreliable = ", ".join(map(str, table.index[table["high_k"] > 0]))
     advice = (
-        f"Pareto k is above {LARGEST_K} in {', '.join(map(str, unreliable))}: run check_loo on it, and mind that its "
-        "elpd is probably too high."
-        if unreliable
-        else ""
+        f"Pareto k is above {LARGEST_K} in {unreliable}: run check_loo on it, and mind that its elpd is probably too "
+        "high."
     )
     sentence = _sentence(table)
     if dropped:
@@ -299,7 +313,10 @@ def compare_models(trees: Mapping[str, xr.DataTree]) -> CheckResult:
             f" Left out are {len(dropped)} of {len(all_ids)} episodes, such as {next(iter(dropped))!r}, whose windows "
             f"have no mass in {without}, which flatters it; with clock=True in every model all episodes count."
         )
-    return CheckResult(COMPARISON, None, table, sentence, advice, lazily(figures.draw_comparison, table))
+    label = "elpd less than that of the best model, with one standard error"
+    series = {"_": (table["elpd_diff"], table["dse"], style.SCORE)}
+    drawn = lazily(draw_rows, table.index, Panel(label, series, (), 0.0))
+    return CheckResult(COMPARISON, None, table, sentence, advice if unreliable else "", drawn)
 
 
 def _dropped(trees: Mapping[str, xr.DataTree]) -> dict[object, list[str]]:
@@ -418,29 +435,19 @@ def check_memory(tree: xr.DataTree) -> CheckResult:
 
     It passes if the posterior of rho is narrower than its prior (sd at most 0.8 of it), whatever the memory; otherwise
     it is not judged, since the data say too little. What the paper's model loses in prediction, `compare_models` says.
-
-    Parameters
-    ----------
-    tree
-        A posterior that was sampled with `memory="learned"`.
     """
     posterior = group_of(tree, "posterior")
     if "rho" not in posterior:
         expected = "a posterior with a learned memory: sample_posterior(..., memory='learned', clock=True)"
         raise InvalidDataError(expected, field="memory", value=spec_of(tree).memory)
-    rho = posterior["rho"].values.ravel()
-    own = prior_of(tree)
+    rho, own, ends = posterior["rho"].values.ravel(), prior_of(tree), tails(PROBABILITY)
     prior = stats.beta(*(getattr(own, name, 1.0) for name in ("memory_kept", "memory_lost")))
-    tails = [(1 - PROBABILITY) / 2, (1 + PROBABILITY) / 2]
-    lower, upper = np.quantile(rho, tails)
+    lower, upper = np.quantile(rho, ends)
     full, before = float((rho > FULL).mean()), float(prior.sf(FULL))
     table = pd.DataFrame(
-        [
-            [rho.mean(), rho.std(), lower, upper, full],
-            [prior.mean(), prior.std(), *prior.ppf(tails), before],
-        ],
+        [[rho.mean(), rho.std(), lower, upper, full], [prior.mean(), prior.std(), *prior.ppf(ends), before]],
         index=pd.Index(["posterior", "prior"], name="rho"),
-        columns=["mean", "sd", f"{tails[0]:.0%}", f"{tails[1]:.0%}", f"above {FULL}"],
+        columns=["mean", "sd", f"{ends[0]:.0%}", f"{ends[1]:.0%}", f"above {FULL}"],
     )
     mean, known = float(rho.mean()), bool(rho.std() <= NARROWED * prior.std())
     sentence = (
@@ -450,9 +457,20 @@ def check_memory(tree: xr.DataTree) -> CheckResult:
     advice = (
         "" if known else "The data say little of the memory: hold it fixed (1 is the paper's), or collect more marks."
     )
-    return CheckResult(
-        MEMORY, True if known else None, table, sentence, advice, lazily(figures.draw_memory, rho, prior.pdf)
-    )
+    return CheckResult(MEMORY, known or None, table, sentence, advice, lazily(_draw_memory, rho, prior.pdf))
+
+
+def _draw_memory(rho: np.ndarray, prior: Callable[[np.ndarray], np.ndarray]) -> Figure:
+    """Draw the posterior of a learned memory from 0 to 1, with its prior."""
+    figure = Figure(figsize=(style.page_width(), 2.8), layout="constrained")
+    axis = figure.subplots()
+    inside = np.linspace(0.005, 0.995, 199)
+    axis.hist(rho, bins=50, range=(0, 1), density=True, color=style.SCORE, alpha=0.75, label="posterior")
+    axis.plot(inside, prior(inside), color=style.PREDICTED, linestyle="--", label="prior")
+    axis.axvline(1.0, color=style.DECISION, linewidth=1.5, label="the paper: nothing is forgotten")
+    axis.set(xlabel="memory rho", ylabel="density", xlim=(0, 1.01))
+    style.legend_beside(axis)
+    return figure
 
 
 def _left(rho: float) -> str:
@@ -475,19 +493,8 @@ def check_beside_paper(tree: xr.DataTree, paper: xr.DataTree) -> CheckResult:
     """Compare a posterior whose memory is learned, or held below 1, with that of the paper's rho = 1 by LOO.
 
     Both must have seen the same outcomes and windows; where a window has no mass in one of them, its episode is left
-    out for both and counted. With a clock in both there are none.
-
-    Parameters
-    ----------
-    tree
-        A posterior with another memory than 1.
-    paper
-        That of the same model with `memory=1`; `bayes_tacit.estimates.posterior.with_paper_memory` samples it.
-
-    Returns
-    -------
-    CheckResult
-        As `compare_models` gives it; there is nothing to pass.
+    out for both and counted. With a clock in both there are none. `paper` is the posterior of the same model with
+    `memory=1`, as `bayes_tacit.estimates.posterior.with_paper_memory` samples it. There is nothing to pass.
     """
     own, other = (spec_of(each).memory for each in (tree, paper))
     if other != 1 or own == 1:
@@ -496,11 +503,9 @@ def check_beside_paper(tree: xr.DataTree, paper: xr.DataTree) -> CheckResult:
     name = "learned memory" if own == "learned" else f"rho = {own:g}"
     found = compare_models({name: tree, PAPER: paper})
     loss = float(found.table["elpd"][name] - found.table["elpd"][PAPER])
-    error = float(found.table["dse"].max())
-    by = f"{abs(loss):.1f} (se {error:.1f})"
+    by = f"{abs(loss):.1f} (se {float(found.table['dse'].max()):.1f})"
     sentence = f"{name} predicts {'better' if loss > 0 else 'worse'} than {PAPER} by {by} in leave-one-out elpd"
-    clocks = {spec_of(each).clock for each in (tree, paper)}
-    if len(clocks) > 1:
+    if spec_of(tree).clock != spec_of(paper).clock:
         sentence += "; one of them has a clock besides, so the difference is not the memory's alone"
     return replace(found, name=BESIDE_PAPER, sentence=f"{sentence}: {found.sentence}", hint=True)
 
@@ -509,32 +514,17 @@ def check_by_likelihood(tree: xr.DataTree, episodes: Episodes) -> CheckResult:
     """Check by the likelihood of the same evidence whether another memory than the paper's explains it better.
 
     It is a hint that costs no sampling: penalized point estimates at many memories, the paper's among them. Each has a
-    clock, so that every window has mass at every memory, and all estimates explain the same outcomes and windows.
-
-    Parameters
-    ----------
-    tree
-        A posterior with `memory=1` and learned weights.
-    episodes
-        Those it was fitted on.
-
-    Returns
-    -------
-    CheckResult
-        A hint: it passes if no memory gains more than chance does, and is not judged otherwise. `table` has one row a
-        memory: its log likelihood minus the paper's.
+    clock, so that every window has mass at every memory, and all estimates explain the same outcomes and windows. It
+    passes if no memory gains more than chance does, and is not judged otherwise. `table` has one row a memory: its log
+    likelihood minus the paper's.
     """
     prior = prior_of(tree)
     slope = prior.incidence_slope if isinstance(prior, WeaklyInformativePrior) else 1.0
-    ridge = 1 / (2 * len(episodes) * slope**2)
+    options: dict[str, Any] = {"restarts": 1, "memory": "profile", "clock": True, "zero_mass": None, "weights": None}
     try:
-        fit = quiet_fit(
-            tree, episodes, ridge=ridge, restarts=1, memory="profile", clock=True, zero_mass=None, weights=None
-        )
+        fit = quiet_fit(tree, episodes, ridge=1 / (2 * len(episodes) * slope**2), **options)
     except (ConvergenceError, EvidenceError) as error:
-        return CheckResult(
-            BY_LIKELIHOOD, None, pd.DataFrame(), f"There is no point estimate to ask: {error}", hint=True
-        )
+        return unjudged(BY_LIKELIHOOD, f"There is no point estimate to ask: {error}", hint=True)
     return _preferred(fit, len(episodes))
 
 
@@ -561,7 +551,7 @@ def _preferred(fit: MapFit, n: int) -> CheckResult:
     gain = float(gains[fit.memory])
     table = pd.DataFrame({"log likelihood": gains}).rename_axis("rho")
     rounded = table[[memory in (1.0, fit.memory) or round(10 * memory, 9) % 1 == 0 for memory in table.index]]
-    drawn = lazily(figures.draw_memory_profile, gains, GAIN)
+    drawn = lazily(_draw_profile, gains)
     beside = "with a clock in all of them, so that the same windows count"
     if gain <= GAIN:
         where = (
@@ -579,3 +569,18 @@ def _preferred(fit: MapFit, n: int) -> CheckResult:
     )
     advice = 'Past signs seem to fade: sample with memory="learned" and clock=True, whose report compares both by LOO.'
     return CheckResult(BY_LIKELIHOOD, None, rounded, sentence, advice, drawn, hint=True)
+
+
+def _draw_profile(gains: pd.Series) -> Figure:
+    """Draw the log likelihood by memory, minus that of the paper's."""
+    figure = Figure(figsize=(style.page_width(), 2.8), layout="constrained")
+    axis = figure.subplots()
+    axis.plot(gains.index, gains, "o-", color=style.SCORE, markersize=4, label="best fit at each memory")
+    axis.axhline(GAIN, color=style.DECISION, linewidth=1.2, linestyle="--", label=f"limit {GAIN}")
+    axis.axhline(0, color=style.CEILING, linewidth=1, zorder=0)
+    axis.set(xlabel="memory rho (1: the paper, nothing is forgotten)", ylabel="log likelihood\nabove the paper's")
+    # Memories that are far worse would hide what is near.
+    low, high = float(gains[np.isfinite(gains)].min()), float(gains.max())
+    axis.set(xlim=(0, 1.01), ylim=(max(low, -2 * max(high, 10.0)) - 1, max(2 * GAIN, 1.1 * high)))
+    style.legend_beside(axis)
+    return figure

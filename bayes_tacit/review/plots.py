@@ -1,4 +1,4 @@
-"""Plots for users: scores along episodes, what was learned, operating points, bounds and recommendations.
+"""Plots for users and the tables they draw: scores, what was learned, predicted beside observed, operating points.
 
 Every function draws on the axes or figure that it is passed, or on new ones, and returns them.
 """
@@ -6,6 +6,7 @@ Every function draws on the axes or figure that it is passed, or on new ones, an
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -15,10 +16,11 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
+from scipy import special
 
 from bayes_tacit import validate
 from bayes_tacit.data.episodes import Episodes
-from bayes_tacit.data.timing import mark_moves_by
+from bayes_tacit.data.timing import mark_moves_by, marked_checkpoints
 from bayes_tacit.decisions.bounds import Bounds, Suggestion
 from bayes_tacit.decisions.selection import Choice, Points, column, efficient_frontier, table_of
 from bayes_tacit.errors import InvalidDataError
@@ -26,29 +28,17 @@ from bayes_tacit.estimates.map_fit import MapFit
 from bayes_tacit.estimates.map_result import weight_interval
 from bayes_tacit.policies import Recommendation
 from bayes_tacit.review import style
-from bayes_tacit.review.predictions import crossed_by_step, incidence_calibration, incidence_of
+from bayes_tacit.review.findings import cut, evenly
 from bayes_tacit.review.style import house_style, policy_style
 from bayes_tacit.router.rule import reached_from
 from bayes_tacit.scores.bands import credible_band
-from bayes_tacit.scores.fitted import as_draws
-from bayes_tacit.scores.score import handoff_score
+from bayes_tacit.scores.core import Draws, score
+from bayes_tacit.scores.fitted import Fitted, as_draws
+from bayes_tacit.scores.score import computed, handoff_score, slices
 
-__all__ = [
-    "house_style",
-    "plot_bounds",
-    "plot_calibration",
-    "plot_crossing_steps",
-    "plot_handoff_score",
-    "plot_handoff_scores",
-    "plot_operating_points",
-    "plot_recommendation",
-    "plot_weights",
-    "policy_style",
-]
-
+ROWS = 1 << 12
 MOST_PANELS = 40
 TROUBLE = LinearSegmentedColormap.from_list("trouble", ["#FFFFFF", style.DECISION])
-
 X_LABEL = "step (checkpoints, counted from 0)"
 Y_LABEL = "handoff score q(t) (probability)"
 
@@ -62,7 +52,7 @@ def plot_handoff_score(
     probability: float = 0.9,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw the handoff score of one episode.
+    """Draw the handoff score of one episode, with the incidence pi that it stays under, and the teacher's window.
 
     Parameters
     ----------
@@ -76,11 +66,6 @@ def plot_handoff_score(
         Mass of the band.
     ax
         Axes to draw on; new ones by default.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-        With the score, the incidence pi that it stays under, and the teacher window if there is one.
 
     Examples
     --------
@@ -109,16 +94,9 @@ def plot_handoff_scores(
     probability: float = 0.9,
     columns: int = 3,
 ) -> Figure:
-    """Draw the handoff scores of several episodes, a small panel each.
+    """Draw the handoff scores of several episodes, by default the first nine, a small panel each.
 
-    Parameters
-    ----------
-    fit_or_tree, episodes, alpha, probability
-        As for `plot_handoff_score`.
-    ids
-        The episodes to draw; the first nine by default.
-    columns
-        Panels in a row.
+    The other parameters are those of `plot_handoff_score`; `columns` is how many panels are in a row.
 
     Examples
     --------
@@ -166,39 +144,46 @@ def _painter(
         validate.threshold("alpha", alpha)
 
     def paint(ax: Axes, i: int) -> None:
-        steps = np.arange(episodes.n_steps[i])
-        q = center[i, : len(steps)]
+        n = int(episodes.n_steps[i])
         if not np.isnan(first[i]):
             low, high = float(first[i]) - 0.5, float(last[i]) + 0.5
             ax.axvspan(low, high, color=style.WINDOW, alpha=0.25, linewidth=0, label="teacher window")
-        if band is not None:
-            lower, upper = (band[side].values[i, : len(steps)] for side in ("lower", "upper"))
-            label = f"{100 * probability:.4g}% band"
-            ax.fill_between(steps, lower, upper, color=style.SCORE, alpha=style.BAND_OPACITY, linewidth=0, label=label)
-        ax.plot(steps, q, "o-", color=style.SCORE, label="q(t)" if band is None else "mean of q(t)")
+        edges = None if band is None else tuple(band[side].values[i, :n] for side in ("lower", "upper"))
+        score_label = "q(t)" if band is None else "mean of q(t)"
         ax.axhline(float(ceiling[i]), color=style.CEILING, linestyle=":", label=r"incidence $\pi$")
-        if alpha is not None:
-            ax.axhline(alpha, color=style.DECISION, linestyle="--", linewidth=1.2, label=rf"$\alpha$ = {alpha:.3g}")
-            for t in np.flatnonzero(q >= reached_from(alpha))[:1]:
-                ax.plot([t], [q[t]], "D", color=style.DECISION, markersize=8, label="first crossing", zorder=3)
-        ax.set_ylim(0, 1)
+        _paint_score(ax, np.arange(n), center[i, :n], edges, alpha, (score_label, f"{100 * probability:.4g}% band"))
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
 
     return paint
 
 
-def plot_weights(fit_or_tree: MapFit | xr.DataTree, *, probability: float = 0.9, ax: Axes | None = None) -> Axes:
-    """Draw the weights of the diagnostics with their intervals.
+def _paint_score(
+    ax: Axes,
+    steps: np.ndarray,
+    q: np.ndarray,
+    edges: Sequence[np.ndarray] | None,
+    alpha: float | np.ndarray | None,
+    labels: tuple[str, str],
+) -> None:
+    """Draw a score along its steps, its band, alpha, which may change, and where the score first reaches it."""
+    if edges is not None:
+        shade: dict[str, Any] = {"color": style.SCORE, "alpha": style.BAND_OPACITY, "linewidth": 0}
+        ax.fill_between(steps, edges[0], edges[1], label=labels[1], **shade)
+    ax.plot(steps, q, "o-", color=style.SCORE, label=labels[0])
+    if alpha is not None:
+        first = float(np.ravel(alpha)[0])
+        ax.axhline(first, color=style.DECISION, linestyle="--", linewidth=1.2, label=rf"$\alpha$ = {first:.3g}")
+        for t in np.flatnonzero(q >= reached_from(np.asarray(alpha)))[:1]:
+            diamond: dict[str, Any] = {"color": style.DECISION, "markersize": 8, "label": "first crossing", "zorder": 3}
+            ax.plot([steps[t]], [q[t]], "D", **diamond)
+    ax.set_ylim(0, 1)
 
-    Parameters
-    ----------
-    fit_or_tree
-        A posterior: means with equal-tailed intervals. A fit: estimates with intervals that are normal on the logit
-        scale, as in its table, and none where there is no standard error.
-    probability
-        Mass of the intervals.
-    ax
-        Axes to draw on; new ones by default.
+
+def plot_weights(fit_or_tree: MapFit | xr.DataTree, *, probability: float = 0.9, ax: Axes | None = None) -> Axes:
+    """Draw the weights of the diagnostics with intervals of a probability.
+
+    Of a posterior these are means with equal-tailed intervals; of a fit estimates with intervals that are normal on the
+    logit scale, as in its table, and none where there is no standard error.
 
     Examples
     --------
@@ -213,7 +198,7 @@ def plot_weights(fit_or_tree: MapFit | xr.DataTree, *, probability: float = 0.9,
     if isinstance(fit_or_tree, MapFit):
         lower, upper = weight_interval(w[0], fit_or_tree.standard_errors["w"], probability)
     else:
-        lower, upper = np.quantile(w, [(1 - probability) / 2, (1 + probability) / 2], axis=0)
+        lower, upper = np.quantile(w, tails(probability), axis=0)
     center = w.mean(axis=0)
     position = np.arange(len(center))
     with house_style():
@@ -231,6 +216,49 @@ def plot_weights(fit_or_tree: MapFit | xr.DataTree, *, probability: float = 0.9,
     return ax
 
 
+def incidence_calibration(
+    fit_or_tree: MapFit | xr.DataTree, episodes: Episodes, *, bins: int = 10, probability: float = 0.9
+) -> pd.DataFrame:
+    """Compare the predicted probability that Strong succeeds with how often it did.
+
+    Parameters
+    ----------
+    fit_or_tree
+        A fit, or a posterior, whose mean incidence is then used.
+    episodes
+        Best those that the fit has not seen.
+    bins
+        How many bins of about equally many episodes; episodes with the same prediction share one.
+    probability
+        Mass of the interval of each observed share: Jeffreys' interval for a proportion.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row a bin, by rising prediction: `predicted` (mean pi), `observed` (share with B = 1), its `lower` and
+        `upper`, and `episodes`, how many there are.
+
+    Examples
+    --------
+    >>> from bayes_tacit import fit_map, load_example
+    >>> episodes = load_example()
+    >>> incidence_calibration(fit_map(episodes), episodes, bins=3).round(2)
+       predicted  observed  lower  upper  episodes
+    0       0.53      0.50   0.46   0.54       400
+    1       0.72      0.73   0.70   0.77       413
+    2       0.85      0.87   0.84   0.89       387
+    """
+    validate.whole("bins", bins, 1)
+    validate.probability("probability", probability)
+    pi = incidence_of(as_draws(fit_or_tree), episodes)
+    strong = episodes.dataset["strong_success"].values
+    members = np.stack(list(cut(pi, evenly(bins))))
+    count, successes = members.sum(axis=1), members @ strong.astype(float)
+    lower, upper = (special.betaincinv(successes + 0.5, count - successes + 0.5, level) for level in tails(probability))
+    shares = {"predicted": members @ pi / count, "observed": successes / count, "lower": lower, "upper": upper}
+    return pd.DataFrame(shares | {"episodes": count})
+
+
 def plot_calibration(
     fit_or_tree: MapFit | xr.DataTree,
     episodes: Episodes,
@@ -239,10 +267,7 @@ def plot_calibration(
     probability: float = 0.9,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw how often Strong succeeded against the predicted probability, by bins of the prediction.
-
-    Numbers and parameters are those of `bayes_tacit.review.predictions.incidence_calibration`. A calibrated incidence
-    follows the diagonal.
+    """Draw the table of `incidence_calibration`. A calibrated incidence follows the diagonal.
 
     Examples
     --------
@@ -252,14 +277,13 @@ def plot_calibration(
     '5 bins of 235 to 252 episodes'
     """
     table = incidence_calibration(fit_or_tree, episodes, bins=bins, probability=probability)
-    reach = np.abs(table[["lower", "upper"]].to_numpy().T - table["observed"].to_numpy())
+    predicted, observed = table["predicted"], table["observed"]
+    reach = np.abs(table[["lower", "upper"]].to_numpy().T - observed.to_numpy())
     with house_style():
         ax = style.axes_or_new(ax, figsize=(4.8, 4.8))
         ax.plot([0, 1], [0, 1], color=style.CEILING, linestyle=":", label="calibrated")
         label = f"observed, {100 * probability:.4g}% interval"
-        ax.errorbar(
-            table["predicted"], table["observed"], yerr=reach, fmt="o", color=style.SCORE, elinewidth=1.4, label=label
-        )
+        ax.errorbar(predicted, observed, yerr=reach, fmt="o", color=style.SCORE, elinewidth=1.4, label=label)
         ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
         ax.set(xlabel=r"predicted incidence $\pi$ (probability)", ylabel="share of episodes where Strong succeeds")
         smallest, largest = table["episodes"].min(), table["episodes"].max()
@@ -267,6 +291,75 @@ def plot_calibration(
         ax.set_title(f"{len(table)} bins of {count} episodes")
         ax.legend(loc="upper left")
     return ax
+
+
+def crossed_by_step(
+    fit_or_tree: MapFit | xr.DataTree,
+    episodes: Episodes,
+    *,
+    probability: float = 0.9,
+    replicates: int = 200,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """Compare the steps at which the timed episodes cross their thresholds with the predicted ones.
+
+    Timed episodes are those with a teacher window and those where both agents succeed, which never cross. A replicate
+    takes one draw of the parameters, draws a threshold for every timed episode, and sees by which step its cumulative
+    risk reaches it; both uncertainties are in the interval.
+
+    Parameters
+    ----------
+    fit_or_tree
+        A fit, or a posterior, of which evenly spaced draws are used.
+    episodes
+        Any episodes with some that are timed.
+    probability
+        Mass of the predictive interval, equal-tailed.
+    replicates
+        How many sets of episodes to draw.
+    seed
+        Decides the draws.
+
+    Returns
+    -------
+    pandas.DataFrame
+        By `step`: the share of timed episodes whose window has begun (`began`) and has ended (`ended`), between which
+        the observed crossings lie; the `predicted` share, its `lower` and `upper`.
+
+    Examples
+    --------
+    >>> from bayes_tacit import fit_map, load_example
+    >>> episodes = load_example()
+    >>> crossed_by_step(fit_map(episodes), episodes).loc[10].round(2).to_dict()
+    {'began': 0.44, 'ended': 0.38, 'predicted': 0.43, 'lower': 0.41, 'upper': 0.45}
+    """
+    validate.whole("replicates", replicates, 1)
+    validate.probability("probability", probability)
+    fitted = as_draws(fit_or_tree)
+    features, diagnostics = fitted.columns_of(episodes)
+    timed = np.flatnonzero(episodes.has_window | (episodes.outcomes == "11"))
+    if not timed.size:
+        raise InvalidDataError("some with a teacher window or with AB = 11", field="timed episodes", value=[])
+    chosen = np.linspace(0, len(fitted.draws) - 1, replicates).round().astype(int)
+    rng = np.random.default_rng(seed)
+    share = np.zeros((replicates, episodes.horizon))
+    for rows in slices(len(timed), ROWS):
+        x = fitted.standardize(features.values[timed[rows]])
+        u = diagnostics.isel(episode=timed[rows]).values
+        for replicate, m in enumerate(chosen):
+            # Past the end of a rollout the comparison is false, and what has crossed stays crossed.
+            crossed = probability_crossed(fitted.draws.take(slice(m, m + 1)), x, u) >= rng.random((len(u), 1))
+            share[replicate] += np.maximum.accumulate(crossed, axis=1).sum(axis=0) / len(timed)
+    n_steps = episodes.n_steps[timed]
+    # What has not crossed by the last checkpoint never does.
+    deadline = np.minimum(np.arange(episodes.horizon)[:, None], n_steps - 1)
+    began, ended = (
+        share_crossed(marked_checkpoints(episodes.dataset[name].values[timed], n_steps, fitted.timing), deadline)
+        for name in ("window_start", "window_end")
+    )
+    lower, upper = np.quantile(share, tails(probability), axis=0)
+    columns = {"began": began, "ended": ended, "predicted": share.mean(axis=0), "lower": lower, "upper": upper}
+    return pd.DataFrame(columns, index=pd.RangeIndex(episodes.horizon, name="step"))
 
 
 def plot_crossing_steps(
@@ -278,10 +371,10 @@ def plot_crossing_steps(
     seed: int = 0,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw the share of timed episodes that have crossed their threshold by each step, observed and predicted.
+    """Draw the table of `crossed_by_step`: the share of timed episodes that have crossed by each step.
 
-    Numbers and parameters are those of `bayes_tacit.review.predictions.crossed_by_step`. The observed share is known
-    up to the teacher windows: it lies between the share whose window has ended and the share whose window has begun.
+    The observed share is known up to the teacher windows: it lies between the share whose window has ended and the
+    share whose window has begun.
 
     Examples
     --------
@@ -293,26 +386,55 @@ def plot_crossing_steps(
     table = crossed_by_step(fit_or_tree, episodes, probability=probability, replicates=replicates, seed=seed)
     with house_style():
         ax = style.axes_or_new(ax)
+        shade: dict[str, Any] = {"color": style.PREDICTED, "alpha": style.BAND_OPACITY, "linewidth": 0}
         label = f"predicted, {100 * probability:.4g}% interval"
-        ax.fill_between(
-            table.index,
-            table["lower"],
-            table["upper"],
-            color=style.PREDICTED,
-            alpha=style.BAND_OPACITY,
-            linewidth=0,
-            label=label,
-        )
+        ax.fill_between(table.index, table["lower"], table["upper"], label=label, **shade)
         ax.plot(table.index, table["predicted"], color=style.PREDICTED, label="predicted mean")
-        ax.plot(
-            table.index, table["began"], color=style.OBSERVED, linewidth=1.1, linestyle="--", label="window has begun"
-        )
-        ax.plot(table.index, table["ended"], color=style.OBSERVED, linewidth=1.1, label="window has ended")
+        for name, line in (("began", "--"), ("ended", "-")):
+            drawn: dict[str, Any] = {"color": style.OBSERVED, "linewidth": 1.1, "linestyle": line}
+            ax.plot(table.index, table[name], label=f"window has {'begun' if name == 'began' else name}", **drawn)
         ax.set_ylim(0, 1)
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-        ax.set(xlabel="step (checkpoints, counted from 0)", ylabel="share of timed episodes that have crossed")
+        ax.set(xlabel=X_LABEL, ylabel="share of timed episodes that have crossed")
         ax.legend(loc="upper left")
     return ax
+
+
+def incidence_of(fitted: Fitted, episodes: Episodes) -> np.ndarray:
+    """Average pi over the draws, by episode."""
+    features, _ = fitted.columns_of(episodes)
+    return mean_incidence(fitted.draws, fitted.standardize(features.values))
+
+
+def mean_incidence(draws: Draws, x: np.ndarray) -> np.ndarray:
+    """Average pi over the draws, for standardized features (episode, feature)."""
+    return np.concatenate([computed(Draws.incidence, draws, x[rows]).mean(axis=0) for rows in slices(len(x), ROWS)])
+
+
+def probability_crossed(draws: Draws, x: np.ndarray, diagnostics: np.ndarray) -> np.ndarray:
+    """Return F(R(t)), the probability of having crossed by each step, under one draw: (episode, step)."""
+    location = draws.location(x)[:, None]
+    scale = draws.s if draws.delta is None else draws.scale(x)[:, None]
+    return score(1.0, location, scale, draws.cumulative_risk(diagnostics), draws.family)[..., 0]
+
+
+def share_crossed(steps: np.ndarray, deadline: np.ndarray) -> np.ndarray:
+    """Compute the share of episodes that have crossed by each of several deadlines, (..., deadline).
+
+    `steps` are crossing steps (..., episode), the number of steps of a rollout where there is no crossing; `deadline`
+    is the last checkpoint that counts, (deadline, episode).
+
+    Examples
+    --------
+    >>> share_crossed(np.array([0, 2, 3]), np.array([[0, 0, 0], [2, 2, 2]])).round(2)
+    array([0.33, 0.67])
+    """
+    return np.stack([(steps <= by).mean(axis=-1) for by in deadline], axis=-1)
+
+
+def tails(probability: float) -> tuple[float, float]:
+    """Return the levels between which an equal-tailed interval lies."""
+    return (1 - probability) / 2, (1 + probability) / 2
 
 
 def plot_operating_points(
@@ -358,8 +480,13 @@ def plot_operating_points(
         if frontier:
             best = efficient_frontier(table)
             # Between two points the budget buys no more than the cheaper one.
-            ax.step(best["cost"], best["success"], where="post", color=style.PREDICTED, linewidth=5, alpha=0.35)
-            ax.lines[-1].set_label("efficient frontier")
+            wide: dict[str, Any] = {
+                "color": style.PREDICTED,
+                "linewidth": 5,
+                "alpha": 0.35,
+                "label": "efficient frontier",
+            }
+            ax.step(best["cost"], best["success"], where="post", **wide)
         ax.plot(cost[order], success[order], "o-", color=color, linewidth=1.2, markersize=5, label=label)
         if choice is not None:
             cap = f"cap {choice.cap:.4g}"
@@ -367,14 +494,21 @@ def plot_operating_points(
             if cap not in ax.get_legend_handles_labels()[1]:
                 ax.axvline(choice.cap, color=style.CEILING, linestyle="--", linewidth=1.2, label=cap)
             name = f"{label}, chosen" + (rf", $\alpha$ = {choice.alpha:.3g}" if "alpha" in choice.point else "")
-            at = [choice.cost], [choice.success]
-            ax.plot(*at, "o", mfc="none", mec=style.DECISION, mew=2, ms=13, zorder=4, label=name)
+            _ring(ax, choice.cost, choice.success, 13, label=name)
         ax.yaxis.set_major_formatter(PercentFormatter(1))
         ax.margins(0.08)
-        ax.set(xlabel="mean cost of an episode" + (f" ({unit})" if unit else ""), ylabel="success (share of episodes)")
+        ax.set(xlabel=_cost_label(unit), ylabel="success (share of episodes)")
         # Two columns, because names of policies are long.
         style.legend_below(ax, columns=2)
     return ax
+
+
+def _cost_label(unit: str) -> str:
+    return "mean cost of an episode" + (f" ({unit})" if unit else "")
+
+
+def _ring(ax: Axes, x: float, y: float, size: int, label: str | None = None) -> None:
+    ax.plot([x], [y], "o", mfc="none", mec=style.DECISION, mew=2, ms=size, zorder=4, label=label)
 
 
 def plot_bounds(
@@ -401,7 +535,7 @@ def plot_bounds(
             for table, opacity, label in tables:
                 shown = table.sort_values("alpha")
                 low, high = shown[f"{name}_low"], shown[f"{name}_high"]
-                shade = {"color": style.SCORE, "alpha": opacity, "linewidth": 0, "label": label}
+                shade: dict[str, Any] = {"color": style.SCORE, "alpha": opacity, "linewidth": 0, "label": label}
                 axis.fill_between(shown["alpha"], low, high, where=np.isfinite(high), **shade)
             if suggestion is not None:
                 label = rf"$\alpha$ = {suggestion.alpha:.3g}"
@@ -416,7 +550,7 @@ def plot_bounds(
             right.axhline(bounds.strong_cost_low, color=style.OBSERVED, linestyle=":")
         if suggestion is not None:
             right.axhline(suggestion.cap, color=style.DECISION, linewidth=1.2, label=f"cap {suggestion.cap:.4g}")
-        right.set(ylabel="mean cost of an episode" + (f" ({unit})" if unit else ""))
+        right.set(ylabel=_cost_label(unit))
         right.set_ylim(bottom=0)
         style.joint_legend(out, "outside lower center")
     return out
@@ -425,51 +559,34 @@ def plot_bounds(
 def plot_recommendation(result: Recommendation, *, unit: str = "", figure: Figure | None = None) -> Figure:
     """Draw held-out success with its interval for every policy, and success against cost of the recommended one.
 
-    Parameters
-    ----------
-    result
-        What `recommend` returned; with `frontier=7`, say, also what it gives at that many budgets.
-    unit
-        Unit of the cost.
-    figure
-        Figure to draw on; a new one by default.
+    The second panel is there if `recommend` was asked for a `frontier`; `unit` is that of the cost.
     """
     with house_style():
         both = result.frontier is not None
         out = plt.figure(figsize=(11.5 if both else 7.0, 5.0), layout="constrained") if figure is None else figure
-        axes = out.subplots(1, 2 if both else 1, squeeze=False)[0]
-        _forest(axes[0], result)
-        if both:
-            _frontier(axes[1], result, unit)
+        ax, *other = out.subplots(1, 2 if both else 1, squeeze=False)[0]
+        table = result.table.dropna(subset="success").sort_values("success")
+        for place, (_, row) in enumerate(table.iterrows()):
+            color, marker = policy_style(row["policy"])
+            success = float(row["success"])
+            error = [[success - float(row["success_lower"])], [float(row["success_upper"]) - success]]
+            ax.errorbar([success], [place], xerr=error, color=color, marker=marker, ls="", capsize=3, markersize=7)
+            if row["policy"] == result.name:
+                _ring(ax, success, place, 15)
+        names = [f"{name}  (cost {cost:.4g})" for name, cost in zip(table["policy"], table["cost"], strict=True)]
+        ax.set_yticks(range(len(names)), names)
+        ax.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+        ax.set(xlabel="success on tasks not chosen on", title=f"under a cap of {result.cap:.4g}; ringed: recommended")
+        if (frontier := result.frontier) is not None:
+            (ax,), (color, marker) = other, policy_style(result.name)
+            cost, edges = frontier["cost"], (frontier["success_lower"], frontier["success_upper"])
+            ax.fill_between(cost, *edges, color=color, alpha=0.2, linewidth=0)
+            ax.plot(cost, frontier["success"], color=color, marker=marker, markersize=6)
+            ax.axvline(result.cap, color=style.CEILING, linestyle="--", linewidth=1.2)
+            ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+            ax.set(xlabel=_cost_label(unit), ylabel="success on tasks not chosen on")
+            ax.set_title(f"{result.name} at other budgets")
     return out
-
-
-def _forest(ax: Axes, result: Recommendation) -> None:
-    table = result.table.dropna(subset="success").sort_values("success")
-    for place, (_, row) in enumerate(table.iterrows()):
-        color, marker = policy_style(row["policy"])
-        success = float(row["success"])
-        error = [[success - float(row["success_lower"])], [float(row["success_upper"]) - success]]
-        ax.errorbar([success], [place], xerr=error, color=color, marker=marker, ls="", capsize=3, markersize=7)
-        if row["policy"] == result.name:
-            ax.plot([success], [place], "o", mfc="none", mec=style.DECISION, mew=2, ms=15, zorder=4)
-    names = [f"{name}  (cost {cost:.4g})" for name, cost in zip(table["policy"], table["cost"], strict=True)]
-    ax.set_yticks(range(len(names)), names)
-    ax.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
-    ax.set(xlabel="success on tasks not chosen on", title=f"under a cap of {result.cap:.4g}; ringed: recommended")
-
-
-def _frontier(ax: Axes, result: Recommendation, unit: str) -> None:
-    frontier = result.frontier
-    assert frontier is not None
-    color, marker = policy_style(result.name)
-    cost, success = frontier["cost"], frontier["success"]
-    ax.fill_between(cost, frontier["success_lower"], frontier["success_upper"], color=color, alpha=0.2, linewidth=0)
-    ax.plot(cost, success, color=color, marker=marker, markersize=6)
-    ax.axvline(result.cap, color=style.CEILING, linestyle="--", linewidth=1.2)
-    ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
-    label = "mean cost of an episode" + (f" ({unit})" if unit else "")
-    ax.set(xlabel=label, ylabel="success on tasks not chosen on", title=f"{result.name} at other budgets")
 
 
 def draw_played(
@@ -477,63 +594,33 @@ def draw_played(
 ) -> Figure:
     """Draw the score of an episode over the diagnostics of the same steps.
 
-    Parameters
-    ----------
-    scores
-        By step: `score`, `lower` and `upper` (missing where there is no band) and `alpha`.
-    diagnostics
-        By step, one column each.
-    strong
-        Steps at which Strong acted.
-    last
-        The last step of the episode.
-    title
-        What to write above it.
+    `scores` has, by step, `score`, `lower` and `upper` (missing where there is no band) and `alpha`; `diagnostics` one
+    column each. Strong acted in the steps `strong`, and `last` is the last step of the episode.
     """
     names = list(diagnostics.columns)
     with house_style():
-        size = (8.4, 3.1 + 0.22 * len(names))
-        heights = [2.4, 0.22 * len(names)]
+        size, heights = (8.4, 3.1 + 0.22 * len(names)), [2.4, 0.22 * len(names)]
         figure, (above, below) = plt.subplots(2, 1, sharex=True, figsize=size, height_ratios=heights)
-        _draw_scores(above, scores, strong)
-        _draw_diagnostics(below, diagnostics, last)
+        if strong:
+            shade: dict[str, Any] = {"color": policy_style("Pure Strong").color, "alpha": 0.18, "linewidth": 0}
+            above.axvspan(min(strong) - 0.5, max(strong) + 0.5, label="Strong acts", **shade)
+        q, alpha, *edges = (scores[name].to_numpy(float) for name in ("score", "alpha", "lower", "upper"))
+        banded = np.isfinite(edges).all(axis=0).any()
+        labels = "q(t)", "90% band"
+        _paint_score(above, scores.index.to_numpy(), q, edges if banded else None, alpha, labels)
+        above.set(ylabel="handoff score q(t)\n(probability)")
         above.set_title(title, parse_math=False)
+        _draw_diagnostics(below, diagnostics, last)
         figure.legend(loc="outside lower center", ncols=5)
     return figure
-
-
-def _draw_scores(ax: Axes, scores: pd.DataFrame, strong: Sequence[int]) -> None:
-    if strong:
-        ax.axvspan(
-            min(strong) - 0.5,
-            max(strong) + 0.5,
-            color=policy_style("Pure Strong").color,
-            alpha=0.18,
-            linewidth=0,
-            label="Strong acts",
-        )
-    banded = scores.dropna(subset=["lower", "upper"])
-    if len(banded):
-        edges = banded["lower"].astype(float), banded["upper"].astype(float)
-        ax.fill_between(
-            banded.index, *edges, color=style.SCORE, alpha=style.BAND_OPACITY, linewidth=0, label="90% band"
-        )
-    ax.plot(scores.index, scores["score"], "o-", color=style.SCORE, label="q(t)")
-    alpha = float(scores["alpha"].iloc[0])
-    ax.axhline(alpha, color=style.DECISION, linestyle="--", linewidth=1.2, label=rf"$\alpha$ = {alpha:.3g}")
-    crossed = scores[scores["score"] >= scores["alpha"]]
-    if len(crossed):
-        first = crossed.index[:1], crossed["score"].iloc[:1]
-        ax.plot(*first, "D", color=style.DECISION, markersize=8, label="first crossing", zorder=3)
-    ax.set(ylim=(0, 1), ylabel="handoff score q(t)\n(probability)")
 
 
 def _draw_diagnostics(ax: Axes, diagnostics: pd.DataFrame, last: int) -> None:
     names, end = list(diagnostics.columns), int(diagnostics.index.max())
     values = diagnostics.reindex(range(end + 1)).to_numpy(float).T
     edges = np.arange(values.shape[1] + 1) - 0.5
-    most = max(1.0, float(np.nanmax(values)))
     rows = np.arange(len(names) + 1) - 0.5
+    most = max(1.0, float(np.nanmax(values)))
     ax.pcolormesh(edges, rows, values, cmap=TROUBLE, vmin=0, vmax=most, edgecolors="#E4E4E4", linewidth=0.4)
     ax.set_yticks(range(len(names)), [name.replace("_", " ") for name in names], parse_math=False)
     ax.set_ylim(len(names) - 0.5, -0.5)

@@ -8,12 +8,14 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
+import arviz_plots
 import numpy as np
 import pandas as pd
 import xarray as xr
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from bayes_tacit import validate
 from bayes_tacit.data.episodes import Episodes
@@ -26,10 +28,11 @@ from bayes_tacit.html import Missing, Picture, render, table_of
 from bayes_tacit.model.design import Design
 from bayes_tacit.model.families import family_named
 from bayes_tacit.model.spec import spec_of
-from bayes_tacit.review import figures
+from bayes_tacit.review import style
 from bayes_tacit.review.checks import run_checks
-from bayes_tacit.review.findings import CheckResult, headline
-from bayes_tacit.review.style import embedded, lazily, redrawn, regridded
+from bayes_tacit.review.findings import CheckResult, by_parameter, flat_draws, headline
+from bayes_tacit.review.plots import plot_handoff_score, plot_weights, tails
+from bayes_tacit.review.style import SCORE, WIDE, Panel, draw_rows, embedded, lazily, redrawn, regridded
 from bayes_tacit.scores.bands import crossing_probability
 from bayes_tacit.scores.score import incidence
 
@@ -45,7 +48,7 @@ PARTS = {
 }
 """The sections, in their order."""
 PROBABILITY = 0.9
-MOST_SHOWN = 40
+MOST_SHOWN, COLUMNS = 40, 4
 UNMARKED = {"due": "due by the end of the rollout", "outcome": "its outcome alone"}
 FORMATS = {"elpd": ".2f", "expected": ".1f", "pareto_k": ".2f", "z": ".2f", "middle": ".3g"}
 
@@ -138,27 +141,41 @@ def report(
 
 
 def _parameters(tree: xr.DataTree, summary: pd.DataFrame, *, sick: bool) -> dict[str, object]:
-    ends = {"lower": f"{(1 - PROBABILITY) / 2:.0%}", "upper": f"{(1 + PROBABILITY) / 2:.0%}"}
+    ends = {name: f"{level:.0%}" for name, level in zip(("lower", "upper"), tails(PROBABILITY), strict=True)}
     shown = summary.rename(columns={**ends, "rhat": "R-hat", "ess_bulk": "bulk ESS", "ess_tail": "tail ESS"})
     formats = {"R-hat": ".3f", "bulk ESS": ",.0f", "tail ESS": ",.0f"}
     caption = (
         f"Posterior mean, sd and {PROBABILITY:.0%} equal-tailed interval; gamma and beta of a feature are per sd of it"
     )
+    alt = f"Forest plot: the posterior mean of {{}} with its {PROBABILITY:.0%} interval."
     pictures = [
-        _picture(
-            lazily(figures.draw_weight_intervals, tree),
-            f"Forest plot: the posterior mean of each diagnostic's weight with its {PROBABILITY:.0%} interval.",
-            "Weights of the diagnostics.",
-            sick=sick,
-        ),
-        _picture(
-            lazily(figures.draw_coefficients, summary),
-            f"Forest plot: the posterior mean of every other parameter with its {PROBABILITY:.0%} interval.",
-            "The other parameters.",
-            sick=sick,
-        ),
+        _picture(lazily(draw, *of), alt.format(what), caption, sick=sick)
+        for draw, of, what, caption in (
+            (_draw_weights, (tree,), "each diagnostic's weight", "Weights of the diagnostics."),
+            (_draw_others, (summary,), "every other parameter", "The other parameters."),
+        )
     ]
     return {"table": table_of(shown, caption, formats=formats), "pictures": pictures}
+
+
+def _draw_weights(tree: xr.DataTree) -> Figure:
+    """Draw the weights with their intervals."""
+    weights = tree["posterior" if "w" in tree["posterior"] else "constant_data"]["diagnostic"].size
+    figure = Figure(figsize=(style.page_width(), 1.4 + 0.42 * weights), layout="constrained")
+    axis = plot_weights(tree, probability=PROBABILITY, ax=figure.subplots())
+    names = [style.shortened(label.get_text(), 16 if style.is_narrow() else 40) for label in axis.get_yticklabels()]
+    axis.set_yticks(axis.get_yticks(), names, parse_math=False)
+    if style.is_narrow():
+        style.legend_under(axis)
+    return figure
+
+
+def _draw_others(summary: pd.DataFrame) -> Figure:
+    """Draw the other parameters with their intervals."""
+    rows = summary[~summary.index.str.startswith("w[")]
+    reach = np.stack([rows["mean"] - rows["lower"], rows["upper"] - rows["mean"]]).clip(min=0)
+    label = f"posterior mean and {PROBABILITY:.0%} interval; gamma[.] and beta[.] per sd of a feature"
+    return draw_rows(rows.index, Panel(label, {"_": (rows["mean"], reach, SCORE)}, (), 0.0))
 
 
 def _scores(tree: xr.DataTree, episodes: Episodes, alpha: float | None, *, sick: bool) -> dict[str, object]:
@@ -179,7 +196,7 @@ def _scores(tree: xr.DataTree, episodes: Episodes, alpha: float | None, *, sick:
             f"{PROBABILITY:.0%} band; teacher window: {row['teacher window']}."
         )
         pictures.append(
-            _picture(lazily(figures.draw_score, tree, episodes, episode, alpha, name), alt, narrow="same", sick=sick)
+            _picture(lazily(_draw_score, tree, episodes, episode, alpha, name), alt, narrow="same", sick=sick)
         )
     caption = "The episodes shown" + ("" if alpha is None else f", and when they are handed over at {alpha:.3g}")
     return {"lead": lead, "pictures": pictures, "table": table_of(shown, caption)}
@@ -206,32 +223,92 @@ def _checks(results: Sequence[CheckResult], *, sick: bool) -> list[dict[str, obj
 
 
 def _sampling(tree: xr.DataTree, *, sick: bool) -> list[Picture | Missing]:
-    return [
-        _picture(
-            lazily(figures.draw_traces, tree),
+    grids = {"kind": "png", "narrow": "regridded"}
+    plots: tuple[tuple[Callable[[xr.DataTree], Figure], str, str, dict[str, Any]], ...] = (
+        (
+            _draw_traces,
             "Trace plots: every parameter along the draws of each chain.",
             "Traces. Each chain has a colour; chains that sampled well look alike and have no trend.",
-            kind="png",
-            narrow="regridded",
-            sick=sick,
+            grids,
         ),
-        _picture(
-            lazily(figures.draw_ranks, tree),
+        (
+            _draw_ranks,
             "Rank plots: for every parameter, how the ranks of each chain's draws depart from uniform.",
             "Ranks, as the difference from uniform. Lines that stay near zero mean that the chains agree; p is that of "
             "a test of it.",
-            kind="png",
-            narrow="regridded",
-            sick=sick,
+            grids,
         ),
-        _picture(
-            lazily(figures.draw_energy, tree),
+        (
+            _draw_energy,
             "Energy plot: the marginal energy and its changes from draw to draw, and the BFMI of each chain.",
             "Energy. Both distributions alike, and BFMI right of the dashed line, mean that the tails were explored.",
-            narrow="same",
-            sick=sick,
+            {"narrow": "same"},
         ),
-    ]
+    )
+    return [_picture(lazily(draw, tree), alt, caption, sick=sick, **how) for draw, alt, caption, how in plots]
+
+
+def _draw_traces(tree: xr.DataTree) -> Figure:
+    """Draw every parameter along every chain."""
+    return _grid(arviz_plots.plot_trace, tree, "draw", {"trace": {"width": 0.4, "alpha": 0.8}})
+
+
+def _draw_ranks(tree: xr.DataTree) -> Figure:
+    """Draw how the ranks of each chain's draws depart from uniform."""
+    visuals = {"ecdf_lines": {"width": 1.2}, "remove_axis": False}
+    figure = _grid(arviz_plots.plot_rank, tree, "rank among all draws", visuals)
+    # One scale for all, and written: a departure that looks large is not, where nothing is.
+    shown = [axis for axis in figure.axes if axis.lines]
+    reach = 1.15 * max(float(np.abs(line.get_ydata()).max()) for axis in shown for line in axis.lines)
+    for axis in shown:
+        axis.set(ylim=(-reach, 1.5 * reach), ylabel="")
+        axis.yaxis.set_major_locator(MaxNLocator(nbins=3))
+        axis.tick_params(axis="y", left=True, labelleft=True)
+        for text in axis.texts:
+            text.set_text(text.get_text().partition("(")[0].replace("=", " = "))
+            text.set(transform=axis.transAxes, position=(0.03, 0.97), verticalalignment="top")
+    figure.supylabel("share of draws up to the rank, minus the rank", fontsize=10)
+    return figure
+
+
+def _draw_energy(tree: xr.DataTree) -> Figure:
+    """Draw the distribution of the energy and of its changes from draw to draw."""
+    size = {"figsize": (WIDE, 3.2), "figsize_units": "inches"}
+    shown = arviz_plots.plot_energy(tree, backend="matplotlib", figure_kwargs=size)
+    figure: Figure = shown.viz["figure"].item()
+    points, distribution = figure.axes[:2]
+    chains = tree["posterior"].sizes["chain"]
+    points.set_yticks(range(chains))
+    points.set(title="BFMI by chain", ylim=(-0.5, chains - 0.5))
+    distribution.set(xlabel="energy, centered", title="Energy")
+    return figure
+
+
+def _draw_score(tree: xr.DataTree, episodes: Episodes, episode: object, alpha: float | None, name: str) -> Figure:
+    """Draw the handoff score of one episode with its band, the teacher's window and alpha."""
+    figure = Figure(figsize=(WIDE / 2, 3.1), layout="constrained")
+    axis = plot_handoff_score(tree, episodes, episode, alpha=alpha, probability=PROBABILITY, ax=figure.subplots())
+    axis.set_title(style.shortened(name, 48), parse_math=False)
+    style.legend_under(axis, columns=3)
+    return figure
+
+
+def _grid(plot: Callable[..., Any], tree: xr.DataTree, xlabel: str, visuals: dict[str, Any]) -> Figure:
+    parameters = by_parameter(tree["posterior"].to_dataset())
+    # A variable of a DataTree cannot have any name, so the parameters' names are only written as titles.
+    numbered = {f"parameter {number}": values for number, values in enumerate(parameters.values())}
+    size = {"figsize": (WIDE, 0.5 + 1.5 * -(-len(parameters) // COLUMNS)), "figsize_units": "inches"}
+    given = xr.DataTree.from_dict({"posterior": xr.Dataset(numbered)})
+    shown = plot(given, backend="matplotlib", col_wrap=COLUMNS, visuals=visuals, figure_kwargs=size)
+    figure: Figure = shown.viz["figure"].item()
+    for variable, name in zip(numbered, parameters, strict=True):
+        axis = shown.viz["plot"][variable].item()
+        axis.set_xlabel("")
+        axis.set_title(style.shortened(name, 22), parse_math=False)
+        axis.tick_params(labelbottom=True)
+        axis.xaxis.set_major_locator(MaxNLocator(nbins=2, steps=[1, 5, 10]))
+    figure.supxlabel(xlabel, fontsize=10)
+    return figure
 
 
 def _data(episodes: Episodes) -> dict[str, object]:
@@ -331,16 +408,11 @@ def _attempt[T](make: Callable[[], T], what: str, *, sick: bool) -> T | Missing:
 def parameter_table(tree: xr.DataTree, diagnostics: pd.DataFrame) -> pd.DataFrame:
     """Return mean, sd and equal-tailed interval of every parameter beside the sampler's diagnostics, weights first."""
     posterior = tree["posterior"].to_dataset()
-    tail = (1 - PROBABILITY) / 2
+    names = [name for name in ("w", "gamma0", "gamma", "beta0", "beta", "s", "delta") if name in posterior]
     rows = {}
-    for name in ("w", "gamma0", "gamma", "beta0", "beta", "s", "delta"):
-        if name not in posterior:
-            continue
-        array = posterior[name].transpose("chain", "draw", ...)
-        labels = [name] if array.ndim == 2 else [f"{name}[{label}]" for label in array[array.dims[2]].values]
-        values = array.values.reshape(array.shape[0] * array.shape[1], -1)
-        for label, column in zip(labels, values.T, strict=True):
-            rows[label] = [column.mean(), column.std(ddof=1), *np.quantile(column, [tail, 1 - tail])]
+    for label, values in by_parameter(posterior[names]).items():
+        draws = flat_draws(values)
+        rows[label] = [draws.mean(), draws.std(ddof=1), *np.quantile(draws, tails(PROBABILITY))]
     table = pd.DataFrame.from_dict(rows, orient="index", columns=["mean", "sd", "lower", "upper"])
     return table.join(diagnostics).rename_axis("parameter")
 

@@ -11,10 +11,11 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib.resources import as_file, files
 from types import MappingProxyType
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.gridspec import GridSpec
@@ -207,6 +208,38 @@ def _row_name(label: object) -> str:
         return literal(label)
     lines = textwrap.wrap(shortened(str(label), 2 * NAME_LENGTH - 2), NAME_LENGTH)[:2]
     return "\n".join(literal(line, NAME_LENGTH) for line in lines)
+
+
+class Panel(NamedTuple):
+    """A panel of dots: series by label (values, errors, colour), where limits are, and a line to compare with."""
+
+    xlabel: str
+    series: dict[str, tuple[pd.Series, Any, str]]
+    limits: tuple[float, ...] = ()
+    center: float | None = None
+    named: str = "limit"
+
+
+def draw_rows(labels: Iterable[object], *panels: Panel) -> Figure:
+    """Draw dots with one row a label, in one panel or more; equal labels share a row."""
+    given = list(labels)
+    names = list(dict.fromkeys(given))
+    figure, axes, position = dot_rows(names, panels=len(panels))
+    height = position[[names.index(name) for name in given]]
+    for axis, panel in zip(axes, panels, strict=True):
+        for label, (values, error, color) in panel.series.items():
+            axis.errorbar(values, height, xerr=error, fmt="o", color=color, capsize=3, markersize=6, label=label)
+        for place in panel.limits:
+            label = panel.named if place == panel.limits[-1] else "_"
+            axis.axvline(place, color=DECISION, linewidth=1.2, linestyle="--", label=label)
+        axis.set(xlabel=panel.xlabel)
+        if panel.center is None:
+            axis.set_xlim(left=0)
+        else:
+            axis.axvline(panel.center, color=CEILING, linewidth=1, zorder=0)
+    if axes[-1].get_legend_handles_labels()[1]:
+        legend_beside(axes[-1])
+    return figure
 
 
 def lazily[**P](draw: Callable[P, Figure], *args: P.args, **kwargs: P.kwargs) -> Callable[[], Figure]:

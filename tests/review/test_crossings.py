@@ -14,8 +14,8 @@ from bayes_tacit.model.evidence import collect_evidence
 from bayes_tacit.model.likelihood import CrossingSteps
 from bayes_tacit.review import crossings
 from bayes_tacit.review.checks import CheckResult, check_crossing_steps
-from bayes_tacit.review.crossings import Totals, judge_calibration, judge_structure, moved_by_fitting
-from bayes_tacit.review.predictions import TimedEpisodes, probability_crossed
+from bayes_tacit.review.crossings import TimedEpisodes, Totals, judge_calibration, judge_structure, moved_by_fitting
+from bayes_tacit.review.plots import probability_crossed
 from bayes_tacit.scores.fitted import as_draws
 from simulations.studies.power import by_the_clock, heavy_tails, interaction, latest_risk, right, square
 
@@ -156,7 +156,7 @@ def test_too_few_crossings_are_not_judged_by():
 
 
 def test_of_very_many_checkpoints_a_part_is_looked_at(monkeypatch):
-    monkeypatch.setattr("bayes_tacit.review.predictions.MOST_CHECKPOINTS", 3000)
+    monkeypatch.setattr("bayes_tacit.review.crossings.MOST_CHECKPOINTS", 3000)
     result = judged(square(np.random.default_rng(3)).episodes)
     by_step = result.table[result.table["by"] == "step"]
     assert result.passed is False

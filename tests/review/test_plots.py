@@ -7,29 +7,28 @@ import itertools
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
-import pandas as pd
 import pytest
 import xarray as xr
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from posteriors import random_posterior
 
-from bayes_tacit import credible_band, fit_map, handoff_score, incidence
+from bayes_tacit import credible_band, fit_map, handoff_score, incidence, judge, run_checks
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.estimates.map_result import weight_interval
-from bayes_tacit.review import figures
 from bayes_tacit.review.plots import (
+    crossed_by_step,
+    incidence_calibration,
     plot_calibration,
     plot_crossing_steps,
     plot_handoff_score,
     plot_handoff_scores,
     plot_weights,
 )
-from bayes_tacit.review.predictions import crossed_by_step, incidence_calibration
+from bayes_tacit.review.reporting import _draw_others, _draw_ranks, parameter_table
 from bayes_tacit.review.style import NARROW, WIDE, lazily, narrowly, regridded
 
 WITH_WINDOW = "task-0001"
 WITHOUT_WINDOW = "task-0000"
-NAMES = ["gamma0", "gamma[needs_tool]", "place in the threshold's distribution", "w[uncertainty]"]
 
 
 @pytest.fixture(autouse=True)
@@ -263,46 +262,28 @@ def test_what_cannot_be_drawn_is_refused(example, example_fit):
         plot_weights(xr.DataTree())
 
 
-def rows(**columns: float) -> pd.DataFrame:
-    return pd.DataFrame({name: np.linspace(0.5, 1, 4) * size for name, size in columns.items()}, index=NAMES)
+@pytest.fixture(scope="module")
+def drawn(posterior, example) -> dict:
+    results = {result.name: result.figure for result in run_checks(posterior, example) if result.figure}
+    return results | {"parameters": lazily(_draw_others, parameter_table(posterior, judge(posterior).table))}
 
 
-def by_bins(**columns: float) -> pd.DataFrame:
-    return rows(**columns).assign(
-        by=["predicted pi", "predicted pi", "entities", "place in the threshold's distribution"]
-    )
-
-
-SHARES = {"position": 1, "lower": 0.2, "upper": 0.9, "predicted": 0.5, "observed_least": 0.4, "observed_most": 0.6}
-DRAWN = {
-    "sampler": lambda: figures.draw_sampler(rows(rhat=1.002, ess_bulk=8000, ess_tail=4000), 1.01, 400),
-    "map": lambda: figures.draw_map_agreement(rows(z=0.3), 1.73),
-    "prior": lambda: figures.draw_prior_sensitivity(rows(prior=0.01, likelihood=0.1), 0.05),
-    "coefficients": lambda: figures.draw_coefficients(rows(mean=0.5, lower=0.2, upper=1)),
-    "structure": lambda: figures.draw_structure(by_bins(z=3), 3.9, "in standard errors"),
-    "incidence": lambda: figures.draw_incidence(
-        by_bins(middle=0.9, predicted=0.5, lower=0.3, upper=0.8, observed=0.6), "predicted pi"
-    ),
-    "crossing": lambda: figures.draw_crossing_steps(rows(**SHARES), pd.Series([0.01, -0.01], index=[0.3, 0.6]), 0.02),
-}
-
-
-@pytest.mark.parametrize("name", DRAWN)
-def test_on_a_phone_no_text_is_cut_off_at_the_sides(name):
-    with narrowly():
-        figure = lazily(DRAWN[name])()
-    assert (figure.get_figwidth(), lazily(DRAWN[name])().get_figwidth()) == (NARROW, WIDE)
-    texts = shown_texts(figure)
-    assert len(texts) > 4
-    for text, box in texts:
-        assert box.x0 >= -1, text.get_text()
-        assert box.x1 <= figure.bbox.width + 1, text.get_text()
-    panels = [axis.get_window_extent() for axis in figure.axes if axis.axison]
-    assert not any(one.overlaps(other) for one, other in itertools.combinations(panels, 2))
+def test_on_a_phone_no_text_of_a_check_is_cut_off_at_the_sides(drawn):
+    for name, draw in drawn.items():
+        with narrowly():
+            figure = draw()
+        assert (figure.get_figwidth(), draw().get_figwidth()) == (NARROW, WIDE), name
+        texts = shown_texts(figure)
+        assert len(texts) > 4
+        for text, box in texts:
+            assert box.x0 >= -1, (name, text.get_text())
+            assert box.x1 <= figure.bbox.width + 1, (name, text.get_text())
+        panels = [axis.get_window_extent() for axis in figure.axes if axis.axison]
+        assert not any(one.overlaps(other) for one, other in itertools.combinations(panels, 2))
 
 
 def test_rank_plots_have_one_scale_that_is_written_and_keep_it_on_a_phone(tree):
-    figure = lazily(figures.draw_ranks, tree)()
+    figure = lazily(_draw_ranks, tree)()
     panels = [axis for axis in figure.axes if axis.lines]
     assert len(panels) == 13
     figure.canvas.draw()

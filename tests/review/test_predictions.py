@@ -14,16 +14,9 @@ from simulate import simulate_model
 
 from bayes_tacit import Episodes, fit_map, handoff_score, incidence
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.review.predictions import (
-    Residuals,
-    crossed_by_step,
-    cut,
-    envelope,
-    evenly,
-    incidence_calibration,
-    log_mass,
-    span,
-)
+from bayes_tacit.review.crossings import Residuals, log_mass
+from bayes_tacit.review.findings import cut, envelope, evenly, span
+from bayes_tacit.review.plots import crossed_by_step, incidence_calibration
 
 VALUES = st.lists(st.integers(-5, 5), min_size=1, max_size=60).map(lambda given: np.array(given, dtype=float))
 

@@ -8,7 +8,7 @@ import xarray as xr
 from simulate import quietly
 
 from bayes_tacit import Episodes, sample_posterior
-from bayes_tacit.review.trends import check_dependence, check_trends
+from bayes_tacit.review.checks import check_dependence, check_trends
 from bayes_tacit.scores.fitted import as_draws
 from simulations.studies.misfits import WRONG, right
 
