@@ -65,6 +65,7 @@ for command in (
     estimate.sample,
     estimate.score,
     estimate.report,
+    estimate.check,
     decide.select,
     recommend.recommend,
     replay.replay,

@@ -267,17 +267,49 @@ def report(
     from bayes_tacit.review.reporting import report as write_report
 
     target = new_file(out, force=force)
-    if posterior.suffix == ".json":
-        raise InvalidDataError("a posterior (.nc or .zarr), from sample", field="posterior", value=str(posterior))
     with told(), working("checking the posterior and drawing"):
         if alpha is not None:
             validate.threshold("--alpha", alpha)
-        tree = cast("xr.DataTree", read_fitted(posterior, finite=False))
+        tree = _posterior(posterior)
         episodes = read_episodes(data)
         with about(posterior, data):
             results = run_checks(tree, episodes, paper=_paper(tree, episodes) if compare_memory else None)
         write_report(tree, episodes, target, alpha=alpha, title=title, results=results)
     _conclude(results, out, "", as_json=as_json)
+
+
+def check(
+    posterior: Annotated[Path, typer.Argument(help="A posterior, .nc or .zarr.", show_default=False)],
+    data: Data,
+    sbc: Annotated[
+        bool,
+        typer.Option("--sbc", help="Also simulate from the posterior, and see whether posteriors of that hold it."),
+    ] = False,
+    replicates: Annotated[int, typer.Option(help="Posteriors that --sbc samples, from 10 to 1000.")] = 50,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Check a posterior as a report does, without the page. Exit code 1 if one of its checks fails.
+
+    Example: `bayes-tacit check posterior.nc episodes.jsonl --sbc`
+    """
+    from bayes_tacit.review.checks import check_calibration, run_checks
+
+    tree = _posterior(posterior)
+    with told():
+        episodes = read_episodes(data)
+        with about(posterior, data):
+            with working("checking the posterior"):
+                results = run_checks(tree, episodes)
+            if sbc:
+                results.append(check_calibration(tree, episodes, replicates=replicates, seed=seed))
+    _conclude(results, None, "", as_json=as_json)
+
+
+def _posterior(path: Path) -> xr.DataTree:
+    if path.suffix == ".json":
+        raise InvalidDataError("a posterior (.nc or .zarr), from sample", field="posterior", value=str(path))
+    return cast("xr.DataTree", read_fitted(path, finite=False))
 
 
 def _paper(tree: xr.DataTree, episodes: Episodes) -> xr.DataTree | None:
@@ -294,20 +326,20 @@ def _paper(tree: xr.DataTree, episodes: Episodes) -> xr.DataTree | None:
     return with_paper_memory(tree, episodes, progress=False)
 
 
-def _conclude(results: list[CheckResult], out: Path, numbers: str, *, as_json: bool) -> None:
+def _conclude(results: list[CheckResult], out: Path | None, numbers: str, *, as_json: bool) -> None:
     """Print the verdict of all checks, as the report has it, and exit by it."""
     from bayes_tacit.review.checks import headline
 
     found = headline(results)
     failed = [result for result in results if result.passed is False]
-    content = {
-        "written": str(out),
+    content = ({} if out is None else {"written": str(out)}) | {
         "passed": not failed,
         "verdict": str(found),
         "checks": {result.name: result.status for result in results},
         "reasons": [result.advice or result.sentence for result in failed],
     }
     lines = "\n".join(map(str, results))
-    show(f"{found}\n\n{lines}\n\n{numbers}written to {out}", content, as_json=as_json)
+    written = "" if out is None else f"written to {out}"
+    show(f"{found}\n\n{lines}\n\n{numbers}{written}".rstrip(), content, as_json=as_json)
     if failed:
         raise typer.Exit(CHECK_FAILED)

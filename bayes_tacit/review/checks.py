@@ -102,6 +102,8 @@ MOST_DRAWS, MOST_EPISODES = 500, 300
 SMALL_WEIGHT = 0.5
 """Part of an equal weight below which a diagnostic is named as one to leave out."""
 TINY = 1e-300
+ENOUGH = 0.6
+"""Part of the standard errors of crossings by covariate from which on a trend counts as their cause."""
 
 
 def run_checks(
@@ -181,14 +183,20 @@ def run_checks(
 
 
 def _one_cause(results: list[CheckResult]) -> list[CheckResult]:
-    """Keep the advice of the stronger of two checks that see the same fault in their own ways."""
-    found = {result.name: result for result in results if result.name in (trends.TRENDS, crossings.BY_COVARIATE)}
-    if len(found) < 2 or any(result.passed is not False for result in found.values()):
-        return results
-    weaker = min(found.values(), key=lambda result: result.table["z"].abs().max())
-    stronger = next(name for name in found if name != weaker.name)
-    advice = f"One fault shows in many places: see {stronger!r} first."
-    return [replace(result, advice=advice) if result is weaker else result for result in results]
+    """Keep the advice of one of the checks that see the same fault in their own ways.
+
+    A trend names what is wrong with the data more closely, so it gives way only to crossings by covariate that are far
+    worse; and crossing steps, which see that something is wrong and not what, give way to both.
+    """
+    failed = {result.name: result for result in results if result.passed is False}
+    if named := [name for name in (trends.TRENDS, crossings.BY_COVARIATE) if name in failed]:
+        if len(named) == 2:
+            trend, covariate = (float(failed[name].table["z"].abs().max()) for name in named)
+            named.sort(key=lambda name: (name == trends.TRENDS) != (trend >= ENOUGH * covariate))
+        advice = f"One fault shows in many places: see {named[0]!r} first."
+        weaker = {*named[1:], *([crossings.CROSSING_STEPS] if crossings.CROSSING_STEPS in failed else [])}
+        return [replace(result, advice=advice) if result.name in weaker else result for result in results]
+    return results
 
 
 def check_records(tree: xr.DataTree) -> CheckResult:
