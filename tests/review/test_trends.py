@@ -30,8 +30,8 @@ def sampled(episodes: Episodes) -> xr.DataTree:
         ("missing late", "missing marks", "mark those without one"),
         ("drift", "drift", "mark again"),
         ("late", "drift", "length of the rollout"),
-        ("square root", "diminishing returns", "as they add up"),
-        ("interaction", "feature times diagnostic", "x1 and u1"),
+        ("square root", "diminishing returns", "with_returns(episodes, "),
+        ("interaction", "feature times diagnostic", "with_product(episodes, 'x1', 'u1', 'u2')"),
     ],
 )
 def test_what_the_model_does_not_have_is_named(world, kind, words):
