@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import hashlib
-import json
 import math
 import warnings
 from collections.abc import Callable, Iterable, Mapping
@@ -14,9 +12,8 @@ from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
+import pandas as pd
 from rich.console import Console
-from rich.progress import Progress, TimeRemainingColumn
-from rich.table import Table
 from scipy.special import expit, logit, softmax
 from scipy.stats import rankdata
 from sklearn.linear_model import LogisticRegression
@@ -310,47 +307,26 @@ def main() -> None:
     parser.add_argument("--checks", type=int, default=16, help="replicates of the final check")
     parser.add_argument("--out", type=Path, default=CALIBRATED_FILE)
     given = parser.parse_args()
-    console = Console()
-    kept = given.out.with_suffix(f".search-{given.seed}.jsonl")
-    measured = Measurements(kept)
-    total = REPLICATES * len(STARTS) + given.rounds * (given.perturbations + REPLICATES * len(DAMPINGS)) + given.checks
-    with Progress(*Progress.get_default_columns(), TimeRemainingColumn(), console=console) as progress:
-        task = progress.add_task("measurements", total=total)
-        measured.advance = lambda: progress.advance(task)
-        found = search(measured, given.seed, given.rounds, given.perturbations)
-        checked = measured.mean(found, CHECK_SEED, given.checks)
+    found = search(given.seed, given.rounds, given.perturbations)
+    checked = mean_figures(found, CHECK_SEED, given.checks)
     command = (
         f"python -m simulations.mechanism.calibrate --seed {given.seed} --rounds {given.rounds} "
         f"--perturbations {given.perturbations} --checks {given.checks}"
     )
     calibration_of(found, checked, command, given.seed, given.checks).write(given.out)
-    kept.unlink()
-    console.print(table_of(checked))
+    shown = pd.DataFrame({"paper": _PAPER, "ours": checked}, index=_NAMES).round(2)
+    Console().print(f"on tasks that played no part in the search:\n{shown}")
 
 
-class Measurements:
-    """The figures of parameter vectors, each measured once and kept in a file."""
+def figures_of(vector: np.ndarray, seed: int, replicate: int) -> np.ndarray:
+    """Return the figures of a parameter vector on one replicate."""
+    found = measure(*from_vector(vector), seed, replicate)
+    return np.array([found[name] for name in _NAMES])
 
-    def __init__(self, file: Path) -> None:
-        self.file = file
-        self.advance: Callable[[], object] = lambda: None
-        lines = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
-        self.known: dict[str, list[float]] = {line["key"]: line["figures"] for line in lines}
 
-    def one(self, vector: np.ndarray, seed: int, replicate: int) -> np.ndarray:
-        """Measure one replicate."""
-        key = hashlib.sha256(vector.tobytes() + f"{seed} {replicate}".encode()).hexdigest()[:24]
-        if key not in self.known:
-            figures = measure(*from_vector(vector), seed, replicate)
-            self.known[key] = [figures[name] for name in _NAMES]
-            with self.file.open("a") as file:
-                file.write(json.dumps({"key": key, "figures": self.known[key]}) + "\n")
-        self.advance()
-        return np.array(self.known[key])
-
-    def mean(self, vector: np.ndarray, seed: int, replicates: int) -> np.ndarray:
-        """Average over replicates."""
-        return np.mean([self.one(vector, seed, replicate) for replicate in range(replicates)], axis=0)
+def mean_figures(vector: np.ndarray, seed: int, replicates: int) -> np.ndarray:
+    """Average over replicates."""
+    return np.mean([figures_of(vector, seed, replicate) for replicate in range(replicates)], axis=0)
 
 
 def score(figures: np.ndarray) -> float:
@@ -358,18 +334,18 @@ def score(figures: np.ndarray) -> float:
     return math.sqrt(float(np.mean(((figures - _PAPER) / _TOLERANCE) ** 2)))
 
 
-def search(measured: Measurements, seed: int, rounds: int, perturbations: int) -> np.ndarray:
+def search(seed: int, rounds: int, perturbations: int) -> np.ndarray:
     """Return the best vector that is found."""
     rng = np.random.default_rng(validate.whole("seed", seed, 0))
     starts = [to_vector(*start) for start in STARTS]
-    figures = [measured.mean(start, seed, REPLICATES) for start in starts]
+    figures = [mean_figures(start, seed, REPLICATES) for start in starts]
     best, here = min(zip(starts, figures, strict=True), key=lambda pair: score(pair[1]))
     for spread in SPREADS[:rounds]:
         moves = spread * rng.normal(size=(perturbations, len(best)))
-        slopes = slopes_at(best, lambda vector: measured.one(vector, seed, 0) / _TOLERANCE, moves, spread)
+        slopes = slopes_at(best, lambda vector: figures_of(vector, seed, 0) / _TOLERANCE, moves, spread)
         missing = (_PAPER - here) / _TOLERANCE
         candidates = [best + damped_step(slopes, missing, damping) for damping in DAMPINGS]
-        measurements = [measured.mean(candidate, seed, REPLICATES) for candidate in candidates]
+        measurements = [mean_figures(candidate, seed, REPLICATES) for candidate in candidates]
         tried = zip([best, *candidates], [here, *measurements], strict=True)
         best, here = min(tried, key=lambda pair: score(pair[1]))
     return best
@@ -412,15 +388,6 @@ def calibration_of(found: np.ndarray, checked: np.ndarray, command: str, seed: i
             "ends": asdict(ends),
         },
     )
-
-
-def table_of(figures: np.ndarray) -> Table:
-    """Show paper, ours and the difference."""
-    table = Table("figure", "paper", "ours", "difference", title="on tasks that played no part in the search")
-    for name, paper, ours in zip(_NAMES, _PAPER, figures, strict=True):
-        digits = 3 if name.startswith("auc") else 2
-        table.add_row(name, f"{paper:.{digits}f}", f"{ours:.{digits}f}", f"{ours - paper:+.{digits}f}")
-    return table
 
 
 if __name__ == "__main__":

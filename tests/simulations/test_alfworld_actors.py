@@ -11,18 +11,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import optimize
 
 from bayes_tacit.agents import Budget, History, Observation, Proposal, Step, StepResult, run_episode
 from bayes_tacit.agents.protocols import ActorError
 from bayes_tacit.errors import EvidenceError, FileFormatError, InvalidDataError
 from bayes_tacit.router import handoff_at, pure
 from simulations.alfworld import (
-    KITCHEN,
     AlfworldEnvironment,
     AlfworldExtractor,
     CheapActor,
@@ -34,7 +31,6 @@ from simulations.alfworld import (
 from simulations.alfworld.learned import (
     LearnedActor,
     LearnedPair,
-    Lesson,
     Ranker,
     cues,
     fit_ranker,
@@ -108,23 +104,6 @@ def test_strong_goes_on_from_what_others_have_done(kitchen):
     ]
 
 
-def test_strong_recognizes_at_a_later_look_what_it_has_noticed_or_seen_handled(kitchen):
-    looks = ["go to countertop 1", "examine countertop 1", "go to shelf 1", "go to countertop 1"]
-    handled = ["go to countertop 1", "take knife 1 from countertop 1", "go to shelf 1", "move knife 1 to shelf 1"]
-    histories = []
-    for actions_taken in (looks, [*handled, "examine shelf 1"]):
-        history = History(kitchen.reset())
-        histories.append([history := history.then(Step("cheap", Proposal(a), kitchen.step(a))) for a in actions_taken])
-    overlooked = 0
-    for seed in range(20):
-        actor = StrongActor(seed)
-        seen = [set(actor._believed(history).contents.get("countertop 1", ())) for history in histories[0]]
-        assert seen[0] <= seen[1] <= seen[3]
-        overlooked += len(seen[0]) < 2
-        assert actor._believed(histories[1][-1]).contents["shelf 1"] == ["knife 1"]
-    assert 5 < overlooked < 20
-
-
 @pytest.mark.parametrize("actor", [StrongActor(), CheapActor(errors=FLAWLESS)], ids=["strong", "cheap"])
 def test_what_stands_at_the_same_spot_is_examined_not_walked_to(actor):
     """A desk and its drawer are one spot: from the drawer no command goes to the desk."""
@@ -135,32 +114,6 @@ def test_what_stands_at_the_same_spot_is_examined_not_walked_to(actor):
     history = History(replace(first, task="look at book under the desklamp."))
     history = history.then(Step("cheap", Proposal("go to drawer 1"), StepResult(there)))
     assert actor.act(history).action == "examine desk 1"
-
-
-def test_strong_puts_away_what_it_does_not_want(kitchen):
-    history = History(kitchen.reset())
-    for action in ["go to countertop 1", "take knife 1 from countertop 1"]:
-        history = history.then(Step("cheap", Proposal(action), kitchen.step(action)))
-    assert StrongActor().act(history).action == "move knife 1 to countertop 1"
-
-
-def test_cheap_without_errors_wins(kitchen):
-    for seed in range(5):
-        assert play(kitchen, CheapActor(seed, FLAWLESS), "cheap").end.success
-
-
-@pytest.mark.parametrize(
-    ("error", "shows"),
-    [
-        ("skips_state", lambda done: not any(action.startswith("cool") for action in done)),
-        ("slips", lambda done: len(set(done)) > 5),
-        ("overlooks", lambda done: not any(action.startswith("take") for action in done)),
-    ],
-)
-def test_each_error_alone_and_certain_keeps_cheap_from_winning(kitchen, error, shows):
-    played = play(kitchen, CheapActor(1, replace(FLAWLESS, **{error: 1.0})), "cheap")
-    assert not played.end.success
-    assert shows(actions(played))
 
 
 def test_confusion_shows_in_the_diagnostics_and_not_without_it(kitchen):
@@ -204,23 +157,6 @@ def test_cheap_reports_the_probability_with_which_it_acts(kitchen):
         assert math.isclose(math.exp(-(proposal.nll or 0.0)), chances[proposal.action])
     for action, total in expected.items():
         assert abs(found[action] - total) < 4.5 * math.sqrt(total) + 1
-
-
-def test_actors_see_only_what_is_in_the_text(kitchen, tmp_path):
-    """Another kitchen that looks the same from outside is played the same way until something is opened or reached."""
-    other_contents = {**KITCHEN, "Cabinet_1": ("Mug_2",), "Cabinet_2": ("Plate_1",)}
-    path = write_kitchen(tmp_path, "cool some mug and put it in shelf.", other_contents)
-    with AlfworldEnvironment(path) as other:
-        for actor in (CheapActor(4), StrongActor(4)):
-            here, there = History(kitchen.reset()), History(other.reset())
-            assert here == there
-            for _ in range(12):
-                one, two = actor.act(here), actor.act(there)
-                assert one == two
-                here = here.then(Step("cheap", one, kitchen.step(one.action)))
-                there = there.then(Step("cheap", two, other.step(two.action)))
-                if here != there:
-                    break
 
 
 def test_belief_follows_what_is_taken_moved_and_heated():
@@ -279,16 +215,6 @@ def test_the_table_counts_places_in_game_files(tmp_path):
     assert places.held["countertop"] == {"mug": 1, "knife": 1}
     assert "shelf" not in places.held
     assert places.chance("mug", "cabinet") == pytest.approx((1 + 0.5) / (2 + 2))
-
-
-def test_what_strong_knows_was_counted_in_other_games_than_are_played():
-    from simulations.alfworld import games
-
-    known = usual_places().games
-    assert len(known) == len(set(known)) == 66
-    assert all(name.startswith("valid_train/") for name in known)
-    assert "mug" in usual_places().held["coffeemachine"]
-    assert games.SPLIT_SEED == 2026
 
 
 def test_the_committed_table_is_that_of_the_games_set_aside():
@@ -387,20 +313,6 @@ def test_a_lesson_is_a_place_that_can_be_reached_with_the_walkthroughs_next_comm
         lessons_of(opened[game], commands, -1, 0)
 
 
-def test_a_detour_shows_nothing_that_is_wanted(taught):
-    lessons, opened = taught
-    led_astray = 0
-    for game, some in lessons.items():
-        commands = walkthrough(opened[game])
-        for lesson in some:
-            if lesson.history.actions and lesson.history.actions[-1] not in commands:
-                led_astray += 1
-                wanted = set(lesson.history.task.rstrip(".").split())
-                takes = (one.split()[1] for one in lesson.history.observation.admissible if one.startswith("take "))
-                assert not wanted & set(takes)
-    assert led_astray > N
-
-
 def test_weights_solve_the_likelihoods_equations(taught):
     """At the optimum the cues of right commands exceed those expected by the penalty's pull, 2 ridge v, and no more."""
     lessons = [lesson for some in taught[0].values() for lesson in some][:60]
@@ -418,29 +330,6 @@ def test_weights_solve_the_likelihoods_equations(taught):
     pull = np.array([excess[cue] / len(lessons) for cue in ranker.weights])
     assert np.abs(pull - 2 * ridge * weights).max() < 1e-4
     assert np.abs(weights).max() > 0.3
-
-
-def test_two_commands_and_one_cue_are_a_logistic_model():
-    def lesson(right):
-        first = Observation("You see a shelf 1.", ("go to shelf 1", "look"), task="put a mug in shelf.")
-        return Lesson(History(first), right)
-
-    lessons = [lesson("go to shelf 1")] * 3 + [lesson("look")]
-    ranker = fit_ranker(lessons, "small", ridge=0.05)
-    (go, look), (chance, _) = cues(lessons[0].history, "small"), ranker.chances(lessons[0].history)
-    count = len(go) + len(look)
-    # Every cue of a command has the same weight, a for going and b for looking, so that a and b are all that is sought.
-    by_hand = optimize.minimize(
-        lambda v: (
-            np.log1p(np.exp(len(look) * v[1] - len(go) * v[0])) * 0.75
-            + np.log1p(np.exp(len(go) * v[0] - len(look) * v[1])) * 0.25
-            + 0.05 * (len(go) * v[0] ** 2 + len(look) * v[1] ** 2)
-        ),
-        [0.0, 0.0],
-    ).x
-    assert len(ranker.weights) == count
-    assert [ranker.weights[go[0]], ranker.weights[look[0]]] == pytest.approx(by_hand.tolist(), abs=1e-4)
-    assert 0.5 < chance < 0.75
 
 
 def test_small_cues_forget_and_large_ones_know_where_things_were_seen():
@@ -496,19 +385,6 @@ def test_nobody_plays_a_game_that_it_was_trained_on(pair):
         assert actor.ranker(History(Observation(room))) is actor.rankers[turn]
 
 
-def test_memory_and_more_games_win_more(pair, taught):
-    learned, folds = pair
-    won = Counter()
-    for game, environment in taught[1].items():
-        for agent, actor in (("cheap", learned.cheap), ("strong", learned.strong)):
-            alone = LearnedActor(actor.name, (actor.rankers[folds[game]],), actor.seed)
-            actors = (alone, None) if agent == "cheap" else (None, alone)
-            played = run_episode(environment, *actors, pure(agent), episode=game, budget=Budget(20))
-            won[agent] += played.end.success
-    assert won["strong"] >= won["cheap"] + N // 5
-    assert won["strong"] > N // 2
-
-
 def test_a_pair_is_kept_in_a_file_and_read_again(pair, tmp_path):
     learned, _ = pair
     learned.write(tmp_path / "pair.json")
@@ -531,12 +407,3 @@ def test_what_cannot_be_learned_from_is_told(taught):
     for folds in (dict.fromkeys(lessons, 0), {game: 2 * (n % 2) for n, game in enumerate(lessons)}):
         with pytest.raises(InvalidDataError, match="folds is"):
             learn_pair(lessons, folds)
-
-
-def test_the_committed_pair_wins_within_what_was_asked_of_it():
-    results = Path(__file__).parents[2] / "simulations" / "results" / "alfworld_learned"
-    episodes = pd.read_parquet(results / "episodes.parquet")
-    won = episodes.groupby("policy")["success"].mean()
-    assert 0.10 < won["Pure Cheap"] < 0.45
-    assert won["Pure Strong"] > won["Pure Cheap"] + 0.20
-    assert len(episodes["episode"].unique()) == 134

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
@@ -36,7 +35,7 @@ from bayes_tacit.policies import (
     Trim,
     World,
 )
-from bayes_tacit.router import Router, handoff_at
+from bayes_tacit.router import Router
 from simulations import __main__ as program
 from simulations.__main__ import main
 from simulations.alfworld import (
@@ -221,41 +220,6 @@ def test_the_table_is_that_of_the_played_episodes(ran):
     assert set(ran.training.ids[ran.training.has_window]) <= set(ran.training.ids[ran.training.outcomes == "01"])
 
 
-def test_what_was_played_is_not_played_again(ran, splits, kept, monkeypatch):
-    monkeypatch.setattr(AlfworldEnvironment, "reset", None)
-    told = []
-
-    def report(stage):
-        return lambda count: told.append((stage, count))
-
-    again = run_experiment(None, kept, splits=splits, policies=policies(), report=report, **SETTINGS)
-    assert not told
-    pd.testing.assert_frame_equal(again.episodes, ran.episodes)
-    pd.testing.assert_frame_equal(again.comparison.table, ran.comparison.table)
-
-
-def test_a_common_continuation_is_asked_for_once(ran, tmp_path, monkeypatch):
-    from bayes_tacit.agents.playing import Entry, play_policies
-
-    asked = []
-    act = StrongActor.act
-    monkeypatch.setattr(StrongActor, "act", lambda self, history: asked.append(len(history)) or act(self, history))
-    pair = ran.pairs["test"][0]
-    entries = [Entry(name, handoff_at(3)) for name in ("one", "other")]
-    played = play_policies(BENCHMARK, [pair], entries, tmp_path, PLAYERS)
-    (one,), (other,) = played["one"], played["other"]
-    assert len(asked) == one.end.strong_calls == other.end.strong_calls > 0
-    assert [step.result for step in one.steps] == [step.result for step in other.steps]
-    # Another threshold under the same name is another policy, and what begins with Strong is Strong's rollout.
-    entries = [Entry("one", handoff_at(0))]
-    (anew,) = play_policies(BENCHMARK, [pair], entries, tmp_path, PLAYERS)["one"]
-    assert anew.end.handoff_step == 0
-    assert [step.result for step in anew.steps] == [step.result for step in pair.strong.steps]
-    assert len(asked) == one.end.strong_calls
-    with pytest.raises(InvalidDataError, match="differ in letters"):
-        play_policies(BENCHMARK, [pair], [entries[0], Entry("One!", handoff_at(0))], tmp_path, PLAYERS)
-
-
 def test_episodes_that_differ_from_the_tables_stop_the_experiment(ran, splits, kept, monkeypatch):
     outcomes = ran.comparison.outcomes[TACIT]
     values = [outcomes.success, outcomes.cost, outcomes.cheap_calls, outcomes.strong_calls]
@@ -310,21 +274,6 @@ def test_results_say_what_was_played_and_the_choice_can_be_made_again_from_them(
         assert router == ran.comparison.fitted[name].router(choice.point)
     write_results(ran, tmp_path, STORY)
     assert (tmp_path / "README.md").read_text() == page
-
-
-def test_committed_rollouts_on_valid_seen_are_won_within_the_stated_ranges():
-    results = Path(__file__).parents[2] / "simulations" / "results" / "alfworld"
-    episodes = Episodes.read(results / "training.nc")
-    assert all(str(name).startswith("valid_seen/") for name in episodes.ids)
-    (cheap, of_cheap), (strong, of_strong) = re.findall(
-        r"(?:Cheap|Strong) wins (\d+) of (\d+)", (results / "README.md").read_text().split("On valid_seen ")[1]
-    )[:2]
-    assert of_cheap == of_strong == "140"
-    assert 0.15 < int(cheap) / 140 < 0.45
-    assert 0.70 < int(strong) / 140 < 0.95
-    # The page is about those games: 100 of the 140 are at hand.
-    assert 0 <= int(cheap) - episodes.dataset["cheap_success"].sum() <= 40
-    assert 0 <= int(strong) - episodes.dataset["strong_success"].sum() <= 40
 
 
 def test_a_page_shows_every_step_and_its_score(ran):

@@ -12,10 +12,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from command_line import call
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
 from small_dabench import ABSENT, N, write_questions
 from toy_world import threshold_router
 
@@ -27,10 +25,9 @@ from bayes_tacit.agents import (
     Step,
     StepResult,
     episodes_from_transcripts,
-    read_pairs,
     run_episode,
 )
-from bayes_tacit.errors import FileFormatError, MissingFileError
+from bayes_tacit.errors import FileFormatError
 from bayes_tacit.router import pure
 from models.dabench import DABENCH
 from simulations.dabench import (
@@ -44,7 +41,7 @@ from simulations.dabench import (
     read_questions,
     read_reply,
 )
-from simulations.dabench.analyst import MARK, CarefulAnalyst, Haste, HastyAnalyst, compute, read_task, wanted
+from simulations.dabench.analyst import MARK, Haste, HastyAnalyst, compute, read_task, wanted
 from simulations.dabench.benchmark import FAILED, NOT_UNDERSTOOD, RAN
 from simulations.dabench.questions import make_splits
 
@@ -120,10 +117,6 @@ def test_a_good_episode_has_no_diagnostics_at_all(extractor):
 @pytest.mark.parametrize("reply", ["I think so.", "", f"{LOAD}\n{MEAN}", f"{LOAD}\n@mean[2] @largest[3]"])
 def test_protocol_violation(reply, extractor):
     assert diagnose(extractor, history(GOOD[0]), reply) == {"protocol_violation": 1.0}
-
-
-def test_a_fallback_is_a_protocol_violation(extractor):
-    assert diagnose(extractor, history(GOOD[0]), MEAN, fallback=True) == {"protocol_violation": 1.0}
 
 
 @pytest.mark.parametrize(
@@ -270,13 +263,6 @@ def test_the_checker(text, right, question):
     assert is_correct(extract_answers(text), question.label) is right
 
 
-def test_text_answers_must_be_the_same():
-    assert is_correct({"a": "not normal"}, {"a": "not normal"})
-    assert not is_correct({"a": "Not normal"}, {"a": "not normal"})
-    assert is_correct({"a": ""}, {"a": ""})
-    assert not is_correct({}, {"a": ""})
-
-
 @pytest.mark.parametrize(
     ("text", "kind"),
     [
@@ -388,13 +374,6 @@ def test_files_that_are_not_dabench_are_refused_with_their_place(file, content, 
         read_questions(tmp_path)
 
 
-def test_missing_files_are_named(question, tmp_path):
-    with pytest.raises(MissingFileError, match=r"da-dev-labels\.jsonl"):
-        read_questions(tmp_path)
-    with pytest.raises(MissingFileError, match="table of question 7"):
-        ToolEnvironment(question, tmp_path)
-
-
 @pytest.mark.skipif("DABENCH_DATA" not in os.environ, reason="runs with DABENCH_DATA=<folder of DABench>")
 def test_the_published_questions_have_features_and_labels_that_check():
     home = Path(os.environ["DABENCH_DATA"])
@@ -473,21 +452,6 @@ def test_mean_and_deviation_follow_the_constraints(table):
     assert float(hasty["mean_fare"]) == round(fare.mean(), 3)
 
 
-def test_correlation_significance_and_kind_are_those_of_scipy(table):
-    frame, path = table
-    both = frame.dropna()
-    r, p = stats.pearsonr(both["Fare Paid"], both["Age"])
-    form = (
-        '@correlation_coefficient[r] @p_value[p] @relationship_type[kind] where "r" is rounded to two decimal places, '
-        '"p" is rounded to four decimal places, "kind" is "linear", "nonlinear", or "none"'
-    )
-    found = computed(
-        "Is there a correlation between the fare paid and the age?", "Use Pearson's r and an alpha of 0.05.", form, path
-    )
-    assert (float(found["correlation_coefficient"]), float(found["p_value"])) == (round(r, 2), round(p, 4))
-    assert found["relationship_type"] == ("none" if p >= 0.05 else "linear" if abs(r) >= 0.5 else "nonlinear")
-
-
 def test_outliers_missing_values_and_normality_are_told(table):
     frame, path = table
     fare = frame["Fare Paid"]
@@ -541,16 +505,6 @@ def trips(table, tmp_path_factory):
     return home
 
 
-@pytest.mark.slow
-def test_the_pair_plays_in_the_real_sandbox_from_the_command_line(trips, tmp_path):
-    words = f"collect --benchmark simulations.dabench:benchmark --data {trips} --out played".split()
-    said = call(*words, *["--cheap", "scripted", "--strong", "scripted"], cwd=tmp_path)
-    assert said.returncode == 0, said.stderr
-    pairs = {pair[0].episode: pair for pair in read_pairs(tmp_path / "played")}
-    assert [pair[1].end.success for pair in pairs.values()] == [True, True]
-    assert pairs["1"][0].end.success is False
-
-
 def test_the_hasty_analyst_draws_as_it_says_and_the_same_again(trips):
     benchmark = DABench(trips)
     with benchmark.environment(benchmark.tasks()[0]) as environment:
@@ -565,32 +519,6 @@ def test_the_hasty_analyst_draws_as_it_says_and_the_same_again(trips):
     assert "df['fare paid']" in guessing.action
     said = [HastyAnalyst(seed).act(history) for seed in range(40)]
     assert {round(float(np.exp(-one.nll)), 2) for one in said} == {0.08, 0.92}
-
-
-def test_after_a_failed_call_the_hasty_analyst_repeats_it_or_looks(trips):
-    benchmark = DABench(trips)
-    with benchmark.environment(benchmark.tasks()[0]) as environment:
-        history = History(environment.reset())
-    guess = HastyAnalyst(haste=Haste(rambles=0, skips_look=1)).act(history)
-    failed = history.then(Step("cheap", guess, StepResult(Observation("[failed]\nKeyError", task=history.task))))
-    again, look = (HastyAnalyst(haste=Haste(rambles=0, repeats=share)).act(failed) for share in (1, 0))
-    assert again.action == guess.action
-    assert "df.columns" in look.action
-    taken_over = CarefulAnalyst().act(failed)
-    assert "df.columns" in taken_over.action
-
-
-def test_the_careful_analyst_computes_once_and_answers_what_it_has(trips):
-    benchmark = DABench(trips)
-    with benchmark.environment(benchmark.tasks()[0]) as environment:
-        history = History(environment.reset())
-    said = []
-    # What it computed prints nothing, as where no rule applies.
-    for seen in ('[ran]\n["Fare Paid", "Age", "Kind"]', "[ran]\n"):
-        said.append(CarefulAnalyst().act(history))
-        history = history.then(Step("strong", said[-1], StepResult(Observation(seen, task=history.task))))
-    assert "print('answer:mean_fare'" in said[1].action
-    assert CarefulAnalyst().act(history).action == "@mean_fare[unknown]"
 
 
 @pytest.fixture(scope="module")
@@ -610,13 +538,3 @@ def test_questions_are_dealt_once_and_alike_with_and_without_tables(few_tables, 
     for part in ("fit", "select", "test"):
         ids = [question.id for question in getattr(complete, part)]
         assert [question.id for question in getattr(splits, part)] == [one for one in ids if one != str(N)]
-
-
-def test_the_official_questions_are_dealt_as_in_the_paper():
-    home = os.environ.get("DABENCH_DATA")
-    if not home or not Path(home).is_dir():
-        pytest.skip("runs with DABENCH_DATA=<folder of DABench's files>")
-    splits = make_splits(home)
-    assert len(splits.all) + len(splits.missing) == 257
-    assert len({question.id for question in (*splits.all, *splits.missing)}) == 257
-    assert len(splits.test) <= 67

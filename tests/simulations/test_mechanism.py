@@ -9,14 +9,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from mechanism_peer import Peer
-from scipy.special import expit, logit
+from scipy.special import expit
 from sklearn.metrics import roc_auc_score
 
 from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileError
 from bayes_tacit.policies import World
 from bayes_tacit.router import Router, rules
 from bayes_tacit.router.rules import Chance
-from models.mechanism import RISK_ONLY, without_features
 from simulations.mechanism import (
     Calibration,
     Mechanism,
@@ -31,13 +30,10 @@ from simulations.mechanism import (
 from simulations.mechanism.calibrate import (
     HEADLINE,
     PAPER,
-    PERSISTENT,
     TOLERANCE,
     Ends,
     auc,
-    diagnostics,
     from_vector,
-    measure,
     to_vector,
 )
 from simulations.mechanism.draws import draw, replicate_seeds
@@ -117,37 +113,6 @@ def test_deferral_by_a_chance_is_the_plain_one_whatever_the_order_of_the_feature
         np.testing.assert_array_equal(played[:, position], [success, cheap + 3 * strong, cheap, strong])
 
 
-def test_step_deferral_is_what_a_task_by_task_loop_gives() -> None:
-    draws = draw(60, BASELINE.steps, seed=8)
-    threshold = 0.4
-    played = world_of(BASELINE, draws).single_steps(BY_RISK, np.array([threshold]))[:, 0]
-    for task in range(60):
-        state, correct, strong_next, calls = 0, 0, False, {"cheap": 0, "strong": 0}
-        z, v = draws.difficulty[task], draws.resistance[task]
-        for step in range(BASELINE.steps):
-            if correct == BASELINE.needed:
-                break
-            if strong_next:
-                calls["strong"] += 1
-                fall = BASELINE.difficulty_on_strong * z + BASELINE.resistance_on_strong * v
-                right = draws.act[task, step] < expit(logit(BASELINE.strong_correct[state]) - fall)
-                row = np.array(BASELINE.strong_moves[state])
-            else:
-                calls["cheap"] += 1
-                fall = BASELINE.difficulty_on_cheap * z
-                right = draws.act[task, step] < expit(logit(BASELINE.cheap_correct[state]) - fall)
-                tilt = BASELINE.difficulty_on_drift * z
-                row = np.array(BASELINE.cheap_moves[state]) * np.exp([-tilt, 0, tilt])
-            state = int(np.searchsorted(np.cumsum(row / row.sum())[:2], draws.move[task, step], side="right"))
-            correct += int(right)
-            share = BASELINE.risk_persistence
-            noise = np.sqrt(share) * draws.task_noise[task] + np.sqrt(1 - share) * draws.step_noise[task, step]
-            mean = BASELINE.risk_mean[state] + (0 if right else BASELINE.risk_of_error)
-            strong_next = not strong_next and max(0, mean + BASELINE.risk_noise * noise) >= threshold
-        expected = [correct == 8, calls["cheap"] + 3 * calls["strong"], calls["cheap"], calls["strong"]]
-        np.testing.assert_array_equal(played[:, task], expected)
-
-
 def test_a_mark_is_the_earliest_checkpoint_that_meets_the_rule() -> None:
     draws = draw(400, BASELINE.steps, seed=9)
     ours, peer = world_of(BASELINE, draws), Peer(BASELINE, draws)
@@ -184,20 +149,6 @@ def test_handing_off_at_once_is_pure_strong_and_never_is_pure_cheap(world: World
     assert not never.strong_calls.any()
     all_cheap = world.single_steps(BY_RISK, np.array([np.inf]))[:, 0]
     np.testing.assert_array_equal(all_cheap, [never.success, never.cost, never.cheap_calls, never.strong_calls])
-
-
-def test_step_deferral_that_defers_once_at_the_last_step_is_a_handoff_there(world: World) -> None:
-    """Two ways to decide the same, which share nothing but the tasks, get the same outcomes."""
-    risk = world.episodes.dataset["diagnostics"].values[:, :, 0]
-    n_steps, threshold = world.episodes.n_steps, 0.9
-    high = risk >= threshold
-    first = np.where(high.any(axis=1), high.argmax(axis=1), -1)
-    last = np.flatnonzero((n_steps == 10) & (first == 8))
-    assert len(last) > 10
-    deferred = world.single_steps(BY_RISK, np.array([threshold]))[:, 0, last]
-    permanent = world.counterfactuals.outcomes_at(np.where(np.isin(np.arange(len(world)), last), 9, -1))
-    np.testing.assert_array_equal(deferred[0], permanent.success[last])
-    np.testing.assert_array_equal(deferred[1], permanent.cost[last])
 
 
 @pytest.mark.parametrize("handoff", [0, 4, 10])
@@ -288,7 +239,7 @@ def test_a_world_survives_a_trip_between_processes(world: World) -> None:
     np.testing.assert_array_equal(there.single_steps(BY_RISK, thresholds), world.single_steps(BY_RISK, thresholds))
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_random_mechanisms_hold_the_pure_rates(seed: int) -> None:
     drawn = random_mechanism(seed)
     pure = simulate(drawn, 40_000, seed=seed).counterfactuals
@@ -296,21 +247,6 @@ def test_random_mechanisms_hold_the_pure_rates(seed: int) -> None:
         assert outcomes.success.mean() == pytest.approx(rate, abs=4 * np.sqrt(rate * (1 - rate) / 40_000))
     assert drawn == random_mechanism(seed)
     assert drawn != random_mechanism(seed + 100)
-
-
-def test_random_mechanisms_hold_other_rates_too() -> None:
-    drawn = random_mechanism(1, cheap_rate=0.2, strong_rate=0.6)
-    assert success_probability(drawn, "cheap") == pytest.approx(0.2, abs=1e-8)
-    assert success_probability(drawn, "strong") == pytest.approx(0.6, abs=1e-8)
-
-
-def test_a_fit_without_features_ends_at_its_optimum() -> None:
-    """On these episodes the decrease of the last steps is below the rounding of the objective."""
-    training = simulate_replicate(PERSISTENT, 7001, 0)["train"].episodes
-    with pytest.warns(match="zero inside its teacher window|without a window"):
-        fit = RISK_ONLY.fit(without_features(training))
-    assert fit.converged
-    assert max(one.iterations for one in fit.restarts) < 50
 
 
 def test_a_calibration_comes_back_from_its_file(tmp_path) -> None:
@@ -327,12 +263,8 @@ def test_a_calibration_comes_back_from_its_file(tmp_path) -> None:
         ({"strong_correct": (0.9, 0.8, 1.0)}, r"strong_correct\[2\] is 1.0"),
         ({"cheap_moves": ((0.5, 0.5, 0.1), (0, 1, 0), (0, 0, 1))}, r"cheap_moves\[0\] is .* sum to 1"),
         ({"strong_moves": 3}, "strong_moves is 3; expected three rows"),
-        ({"x1_correlation": 1.2}, "x1_correlation is 1.2; expected a number from 0 to 1"),
-        ({"risk_noise": float("nan")}, "risk_noise is nan"),
         ({"risk_mean": (0.0, -0.1, 1.0)}, r"risk_mean\[1\] is -0.1"),
         ({"needed": 11}, "needed is 11; expected at most 10"),
-        ({"steps": 2.5}, "steps is 2.5"),
-        ({"threshold_center": "low"}, "threshold_center is 'low'"),
     ],
 )
 def test_bad_parameters_are_named(change: dict, message: str) -> None:
@@ -412,36 +344,11 @@ def test_the_reference_is_the_best_fixed_handoff_where_nothing_can_be_seen() -> 
     assert found.success == pytest.approx(best_fixed(blind, 16.0), abs=0.02)
 
 
-def test_the_reference_refuses_a_cap_below_the_cost_of_cheap() -> None:
-    with pytest.raises(InvalidDataError, match=r"cap is 5\.0; expected above 9"):
-        optimal_reference(BASELINE, 5.0, n_train=500, n_test=500)
-
-
 def test_auc_is_that_of_scikit_learn(rng: np.random.Generator) -> None:
     scores, positive = rng.integers(0, 6, size=200).astype(float), rng.random(200) < 0.3
     assert auc(scores, positive) == pytest.approx(roc_auc_score(positive, scores), abs=1e-12)
     with pytest.raises(InvalidDataError, match="number of positive cases is 0"):
         auc(scores, np.zeros(200, dtype=bool))
-
-
-def test_checks_are_counts_over_tasks(test_world: World) -> None:
-    found = diagnostics(simulate(BASELINE, 2_000, seed=22).episodes, test_world)
-    episodes, table = test_world.episodes, test_world.counterfactuals.table()
-    marked, succeeded, only_strong = 0, 0, 0
-    windows = episodes.dataset["window_start"].values
-    for task, outcome in enumerate(episodes.outcomes):
-        only_strong += outcome == "01"
-        if not np.isnan(windows[task]):
-            marked += 1
-            succeeded += table[0, task, int(windows[task]) + 1]
-    assert found["ab01_with_candidate"] == pytest.approx(marked / only_strong)
-    assert found["success_after_marked_handoff"] == pytest.approx(succeeded / marked)
-    risk, failed = episodes.dataset["diagnostics"].values[:, :, 0], ~episodes.dataset["cheap_success"].values
-    total = [risk[task, :n].sum() for task, n in enumerate(episodes.n_steps)]
-    latest = [risk[task, n - 1] for task, n in enumerate(episodes.n_steps)]
-    assert found["auc_cumulative_risk"] == pytest.approx(roc_auc_score(failed, total))
-    assert found["auc_latest_risk"] == pytest.approx(roc_auc_score(failed, latest))
-    assert 0.5 < found["auc_task_features"] < found["auc_cumulative_risk"]
 
 
 def test_parameters_come_back_from_their_vector() -> None:
@@ -452,43 +359,13 @@ def test_parameters_come_back_from_their_vector() -> None:
     assert mechanism.threshold_center == pytest.approx(BASELINE.threshold_center)
 
 
-def test_the_committed_parameters_give_the_figures_that_are_written_beside_them() -> None:
-    """One replicate, within what a replicate scatters: five standard deviations of the paper's own intervals."""
-    committed = calibration()
-    ends = Ends(*(committed.provenance["ends"][name] for name in Ends.__dataclass_fields__))
-    found = measure(committed.mechanism, ends, calibrate.CHECK_SEED, 0)
-    written = committed.provenance["check_figures"]
-    assert set(found) == set(written) == set(PAPER)
-    for name, value in found.items():
-        assert value == pytest.approx(written[name], abs=0.03 if name.startswith("auc") else 2.5), name
-
-
 def test_the_committed_parameters_are_near_the_paper() -> None:
     written = calibration().provenance["check_figures"]
     near = {name: abs(written[name] - PAPER[name]) <= TOLERANCE[name] for name in PAPER}
     assert all(near.values()), near
 
 
-def test_a_search_goes_on_where_it_was_stopped(tmp_path, monkeypatch) -> None:
-    file = tmp_path / "search.jsonl"
-    asked = []
-
-    def figures(mechanism: Mechanism, ends: Ends, *place: int) -> dict[str, float]:
-        asked.append(place)
-        vector = to_vector(mechanism, ends)
-        return {name: PAPER[name] + TOLERANCE[name] * float(np.sin(vector).sum() + i) for i, name in enumerate(PAPER)}
-
-    monkeypatch.setattr(calibrate, "measure", figures)
-    whole = calibrate.search(calibrate.Measurements(tmp_path / "other.jsonl"), 1, 1, 5)
-    n = len(asked)
-    calibrate.search(calibrate.Measurements(file), 1, 0, 5)
-    asked.clear()
-    resumed = calibrate.search(calibrate.Measurements(file), 1, 1, 5)
-    np.testing.assert_array_equal(resumed, whole)
-    assert len(asked) == n - len(calibrate.STARTS) * calibrate.REPLICATES
-
-
-def test_a_search_finds_what_can_be_found(tmp_path, monkeypatch) -> None:
+def test_a_search_finds_what_can_be_found(monkeypatch) -> None:
     start = to_vector(*calibrate.STARTS[1])
     slopes = np.random.default_rng(3).normal(size=(len(PAPER), len(start)))
 
@@ -497,7 +374,6 @@ def test_a_search_finds_what_can_be_found(tmp_path, monkeypatch) -> None:
         return {name: PAPER[name] + TOLERANCE[name] * away[i] for i, name in enumerate(PAPER)}
 
     monkeypatch.setattr(calibrate, "measure", figures)
-    measured = calibrate.Measurements(tmp_path / "search.jsonl")
-    found = calibrate.search(measured, 1, 3, 48)
-    assert calibrate.score(measured.mean(start, 1, 1)) == pytest.approx(1.5)
-    assert calibrate.score(measured.mean(found, 1, 1)) < 0.2
+    found = calibrate.search(1, 3, 48)
+    assert calibrate.score(calibrate.mean_figures(start, 1, 1)) == pytest.approx(1.5)
+    assert calibrate.score(calibrate.mean_figures(found, 1, 1)) < 0.2
