@@ -33,6 +33,7 @@ lint: .venv/test.installed
 # `make test` tries a sample. Figures are printed at the end.
 attack: .venv/test.installed
 	timeout 1200 $(BIN)/python -m pytest --attack -n 2 --dist worksteal tests/attack tests/simulations/test_sandbox.py \
+	    tests/simulations/test_studies_run.py \
 	    tests/agents/test_endpoint.py tests/agents/test_playing_stopped.py tests/test_files.py tests/test_processes.py \
 	    tests/data/test_stores.py tests/cli/test_cli_processes.py::test_a_killed_command_leaves_no_file_or_a_whole_one
 
@@ -50,7 +51,7 @@ studies: .venv/test.installed
 
 # One replicate of every study, computed again; `make test` leaves out those that take long.
 test-studies: .venv/test.installed
-	$(BIN)/python -m pytest --study tests/simulations/test_studies_committed.py
+	$(BIN)/python -m pytest --study tests/simulations
 
 # Plays with a real language model on this machine: builds llama.cpp, which takes some minutes.
 test-llm: .venv/llm.installed

@@ -14,7 +14,7 @@ from rich.console import Console
 from bayes_tacit import validate
 from bayes_tacit.errors import InvalidDataError, TacitError
 from simulations.studies.run import RESULTS, run_study
-from simulations.studies.study import EXPERIMENTS, LOGS, STUDIES, load
+from simulations.studies.study import EXPERIMENTS, LOGS, STUDIES, Study, load
 
 BAD_INPUT, INTERRUPTED = 2, 130
 
@@ -58,31 +58,22 @@ def main(words: Sequence[str] | None = None) -> int:
 
 def _run(arguments: argparse.Namespace, console: Console) -> None:
     everything = arguments.study == "all"
-    studies = [load(name) for name in (STUDIES if everything else [arguments.study])]
     if everything and arguments.setting:
         raise InvalidDataError("no --setting when all studies are run", field="setting", value=arguments.setting)
-    for study in studies:
+    for study in [load(name) for name in (STUDIES if everything else [arguments.study])]:
         root = arguments.out or (RESULTS if everything else RESULTS / study.name)
-        folder = root / study.name if everything else root
-        written = run_study(
-            study,
-            folder,
-            replicates=arguments.replicates,
-            seed=arguments.seed,
-            only=arguments.setting,
-            jobs=arguments.jobs,
-            scheduler=arguments.scheduler,
-            fresh=arguments.fresh,
-            console=console,
-        )
-        console.print(
-            f"{study.name}: results in {folder}"
-            if written
-            else f"{study.name}: kept in {folder}; tables and figures are written once all settings are there"
-        )
+        _run_one(study, root / study.name if everything else root, arguments, console)
     if everything:
         _run_alfworld(arguments, console)
         _run_dabench(arguments, console)
+
+
+def _run_one(study: Study, folder: Path, arguments: argparse.Namespace, console: Console) -> None:
+    names = ("replicates", "seed", "jobs", "scheduler", "fresh")
+    options = {name: getattr(arguments, name) for name in names}
+    written = run_study(study, folder, only=arguments.setting, console=console, **options)
+    said = "results in" if written else "tables and figures are written once all settings are there; kept in"
+    console.print(f"{study.name}: {said} {folder}")
 
 
 def _run_alfworld(arguments: argparse.Namespace, console: Console) -> None:
@@ -129,24 +120,18 @@ def _path(text: str | None) -> Path | None:
 
 
 def _run_intercode(arguments: argparse.Namespace, console: Console) -> None:
-    from simulations.intercode import command
+    from simulations.intercode import few_shot, study
+    from simulations.intercode.logs import CHEAP, STRONG, Source
 
-    for name in ("scheduler", "kept"):
-        if getattr(arguments, name):
-            raise InvalidDataError(f"no --{name} with {arguments.study}", field=name, value=getattr(arguments, name))
-    command.run(
-        arguments.study,
-        arguments.data,
-        arguments.out,
-        cheap=arguments.cheap,
-        strong=arguments.strong,
-        replicates=arguments.replicates,
-        seed=arguments.seed,
-        only=arguments.setting,
-        jobs=arguments.jobs,
-        fresh=arguments.fresh,
-        console=console,
-    )
+    name = arguments.study
+    for option in ("scheduler", "kept"):
+        if getattr(arguments, option):
+            raise InvalidDataError(f"no --{option} with {name}", field=option, value=getattr(arguments, option))
+    if arguments.data is None:
+        raise InvalidDataError("the folder of InterCode's results", field="--data", value=None)
+    source = Source(arguments.data, arguments.cheap or CHEAP, arguments.strong or STRONG)
+    made = few_shot.study_of(source) if name == few_shot.NAME else study.study_of(source)
+    _run_one(made, arguments.out or RESULTS / name, arguments, console)
 
 
 def _run_pairs(arguments: argparse.Namespace, console: Console) -> None:

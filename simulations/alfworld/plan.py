@@ -1,9 +1,13 @@
-"""What an actor by rule knows, believes and plans."""
+"""What an actor by rule knows, believes and plans.
+
+`python -m simulations.alfworld.plan path/to/alfworld` writes the table of places that stands beside this file anew.
+"""
 
 from __future__ import annotations
 
 import json
 import re
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -12,7 +16,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from bayes_tacit.agents.protocols import History, Step
-from simulations.alfworld.games import Game
+from simulations.alfworld.games import Game, make_splits
 from simulations.alfworld.text import LAMPS, SURFACES, TOOL_OF_STATE, VERB_OF_STATE, Task, kind, read_scene, receptacles
 
 Reader = Callable[[int, str, tuple[str, ...]], Iterable[str]]
@@ -287,3 +291,8 @@ def _do_at(goals: list[str], belief: Belief, admissible: Admissible, is_it: Call
 def _nearest(places: list[str], belief: Belief) -> str:
     """Prefer where the player stands, then what is not known to be closed."""
     return min(places, key=lambda place: (place != belief.at, place in belief.closed))
+
+
+if __name__ == "__main__":
+    found = json.dumps(learn_places(make_splits(sys.argv[1]).knowledge).as_dict(), indent=1)
+    Path(__file__).with_name("places.json").write_text(found + "\n", encoding="utf-8")

@@ -12,8 +12,14 @@ import numpy as np
 import pandas as pd
 
 from bayes_tacit.review.style import policy_style
-from simulations.intercode.policies import CHOSEN, NO_MARKS, RECOMMENDED, TACIT
 from simulations.studies.tables import figure_file, fill, legend_beside, markdown_table
+
+TACIT, NO_MARKS, FORGETTING = "TACIT-Switch", "TACIT-Switch, no marks", "TACIT-Switch, memory and clock"
+RECOMMENDED = "recommended"
+"""What is recommended under each budget, from training and development tasks."""
+
+CHOSEN = "best on development"
+"""For each budget, whichever policy has the most success on the development tasks."""
 
 
 def as_text(which: np.ndarray) -> str:
@@ -83,8 +89,7 @@ class Tally:
 
     def _drawn(self, key: Key) -> np.ndarray:
         at = self.keys.index(key)
-        drawn: np.ndarray = (self.weights @ self.solved[at]) / (self.weights @ self.tested[at])
-        return drawn
+        return np.asarray((self.weights @ self.solved[at]) / (self.weights @ self.tested[at]))
 
 
 CHEAP, STRONG = "Pure Cheap", "Pure Strong"

@@ -4,32 +4,19 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from bayes_tacit import Episodes, MapFit, StepCost, World
+from bayes_tacit import Episodes, MapFit, StepCost, World, fit_map
 from bayes_tacit.errors import InvalidDataError, TacitError, TacitWarning
-from bayes_tacit.policies import FittedPolicy, Policy, PosteriorTacitSwitch, PureCheap, PureStrong
-from simulations.development_choice import choose_policy
-from simulations.intercode.logs import DATABASE, Source, load
-from simulations.intercode.page import as_text, summarize
-from simulations.intercode.policies import (
-    CHOSEN,
-    FITTING,
-    FORGETTING,
-    NO_MARKS,
-    RECOMMENDED,
-    TACIT,
-    beside,
-    fit_with_marks,
-    fit_with_memory,
-    recommendable,
-    tacit_switch,
-)
+from bayes_tacit.policies import FittedPolicy, Policy, PosteriorTacitSwitch, PureCheap, PureStrong, TacitSwitch
+from simulations.development_choice import choose_policy, families
+from simulations.intercode.logs import DATABASE, Source, load, unmarked
+from simulations.intercode.page import CHOSEN, FORGETTING, NO_MARKS, RECOMMENDED, TACIT, as_text, summarize
 from simulations.studies.study import Row, Setting, Study
 
 SHARES = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
@@ -53,6 +40,29 @@ RECOMMENDED_SPLITS = 20
 BINS = 10
 THIRD = 2
 """The checkpoint in whose middle of things q is looked at too."""
+
+FITTING: dict[str, Any] = {"restarts": 2, "unmarked": "outcome"}
+"""The paper's reading of the few tasks that the rule cannot mark: they count for their outcome alone."""
+
+
+def tacit_switch(name: str, estimator: Callable[[Episodes], MapFit]) -> TacitSwitch:
+    """Return TACIT-Switch with an estimator of its own; every handoff restarts the task, which logs can evaluate."""
+    return TacitSwitch(estimator=estimator, handoff="restart", name=name)
+
+
+def fit_with_marks(training: Episodes) -> MapFit:
+    """Fit as the paper does, with the marks of the rule."""
+    return fit_map(training, **FITTING)
+
+
+def fit_without_marks(training: Episodes) -> MapFit:
+    """Fit without a single mark: where only Strong succeeds the handoff was due by the end."""
+    return fit_map(unmarked(training), restarts=2, unmarked="due")
+
+
+def fit_with_memory(training: Episodes) -> MapFit:
+    """Fit with marks, with the memory that the likelihood prefers and a clock."""
+    return fit_map(training, **FITTING, memory="profile", clock=True)
 
 
 def study_of(source: Source) -> Study:
@@ -80,7 +90,7 @@ def study_of(source: Source) -> Study:
             "ratio": RATIO,
             "fitting": FITTING,
             "recommended": RECOMMENDED_SPLITS,
-            "families": [policy.name for policy in recommendable(_world(episodes, _cost({})))],
+            "families": [policy.name for policy in families(_world(episodes, _cost({})), FITTING)],
         },
         replicate=partial(replicate, source),
         summarize=summarize,
@@ -124,8 +134,8 @@ def replicate(source: Source, setting: Setting, number: int, seeds: np.random.Se
         if "sampling" in values:
             policies: Sequence[Policy] = estimates(training, number)
         else:
-            tried = recommendable(development)
-            policies = [*tried, *beside()]
+            tried = families(development, FITTING)
+            policies = [*tried, tacit_switch(NO_MARKS, fit_without_marks)]
             if "n" in values or "without" in values:
                 policies = [policy for policy in policies if policy.name in LEARNING]
         fitted, failures = _fit(policies, training)

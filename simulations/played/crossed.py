@@ -22,8 +22,7 @@ from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.decisions.selection import bootstrap
 from bayes_tacit.errors import InvalidDataError, TacitWarning
 from bayes_tacit.policies import Policy, World, compare
-from simulations.played.policies import TACIT
-from simulations.played.recommended import PURE, recommended
+from simulations.played.policies import PURE, TACIT, recommended
 from simulations.played.setup import Setup, single_steps
 from simulations.studies.tables import markdown_table
 

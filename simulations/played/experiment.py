@@ -24,7 +24,7 @@ from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.policies import Comparison, Policy, World, compare
 from simulations.development_choice import Chosen
 from simulations.played.needed import needed_handoffs
-from simulations.played.recommended import recommended
+from simulations.played.policies import recommended
 from simulations.played.setup import Setup
 
 PARTS = ("fit", "select", "test")

@@ -23,7 +23,7 @@ from simulations.played.crossed import Crossed, crossed_words
 from simulations.played.experiment import PARTS, Experiment
 from simulations.played.kept import write_kept
 from simulations.played.luck import CENTRAL, chosen_again
-from simulations.played.policies import DUE, POSTERIOR, TACIT
+from simulations.played.policies import DUE, POSTERIOR, PURE, TACIT
 from simulations.studies.storage import write_table
 from simulations.studies.tables import figure_file, fill, markdown_table
 from simulations.tuned import SearchedPolicy
@@ -147,8 +147,6 @@ def advice_table(advice: Chosen) -> str:
 
 CAPS = tuple(share / 100 for share in range(30, 101, 5))
 """Budgets on the development tasks, as shares of what Pure Strong costs there."""
-
-PURE = ("Pure Cheap", "Pure Strong")
 
 
 def curves(experiment: Experiment) -> pd.DataFrame:

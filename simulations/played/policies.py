@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import xarray as xr
@@ -16,6 +17,7 @@ from bayes_tacit.policies import (
     Count,
     EvoRoute,
     FirstAlarm,
+    FittedPolicy,
     Landmark,
     Policy,
     PosteriorTacitSwitch,
@@ -26,10 +28,12 @@ from bayes_tacit.policies import (
     TacitSwitch,
     TaskRouter,
     Trim,
+    World,
 )
 from bayes_tacit.policies.from_logs import BY_LIKELIHOOD
 from bayes_tacit.policies.tacit_switch import Grid
 from models.experiment import UNMARKED, Experiment
+from simulations.development_choice import FEWEST, Chosen, choose_policy
 from simulations.tuned import STARTED_AND_PACED, Learner, TunedDeferral, TunedSwitch
 
 ALARM = "First Alarm"
@@ -93,6 +97,17 @@ class Compared:
 def is_family(name: str) -> bool:
     """Check whether a recommendation is made from a policy too: from all but second readings of TACIT-Switch."""
     return name not in (DUE, BY_LIKELIHOOD) and ", posterior" not in name
+
+
+PURE = ("Pure Cheap", "Pure Strong")
+
+
+def recommended(fitted: Mapping[str, FittedPolicy], development: World, cap: float) -> Chosen | None:
+    """Recommend one of the fitted policies, tried from the simplest on; None with too few development tasks to say."""
+    if len(development) < FEWEST:
+        return None
+    names = (*PURE, *(name for name in fitted if name not in PURE))
+    return choose_policy(development, cap, [fitted[name] for name in names if is_family(name)])
 
 
 class SampledOnce:

@@ -144,8 +144,7 @@ class Population:
     @cached_property
     def axes(self) -> np.ndarray:
         """The axes of the Hessian at the target, one a row."""
-        found: np.ndarray = np.linalg.eigh(self.hessian())[1].T
-        return found
+        return np.asarray(np.linalg.eigh(self.hessian())[1].T)
 
     def hessian(self, shift: np.ndarray | None = None, count: int | None = None) -> np.ndarray:
         """Return the Hessian of the clean population's objective at a shift from the target, from `count` records."""
@@ -197,8 +196,7 @@ class Population:
 
         def sizes(point: np.ndarray, some: np.ndarray) -> np.ndarray:
             difference = hessians(point, wrong.take(some)) - hessians(point, clean.take(some))
-            found: np.ndarray = np.abs(np.linalg.eigvalsh(self.frame.T @ difference @ self.frame)).max(axis=1)
-            return found
+            return np.asarray(np.abs(np.linalg.eigvalsh(self.frame.T @ difference @ self.frame)).max(axis=1))
 
         return float(np.linalg.norm(change, axis=1).max()), self._largest(sizes, len(rows), radius)
 
@@ -208,8 +206,7 @@ class Population:
 
         def sizes(point: np.ndarray, some: np.ndarray) -> np.ndarray:
             slopes = score_gradients(point, design[some], totals[some]) @ self.frame
-            found: np.ndarray = np.linalg.norm(slopes, axis=2).max(axis=1)
-            return found
+            return np.asarray(np.linalg.norm(slopes, axis=2).max(axis=1))
 
         return self._largest(sizes, len(design), radius)
 
@@ -225,8 +222,7 @@ class Population:
 
         def slope(at: np.ndarray) -> np.ndarray:
             along = _lowest(mean_hessian(self.point(at), records, self.frame))[1]
-            steepest: np.ndarray = -self.frame.T @ _bend(self.point(at), self.frame @ along, records)
-            return steepest
+            return np.asarray(-self.frame.T @ _bend(self.point(at), self.frame @ along, records))
 
         return _climb(height, slope, shift, radius)[0]
 
@@ -256,14 +252,12 @@ def mean_hessian(point: np.ndarray, records: Records, frame: np.ndarray) -> np.n
     total = np.zeros((SIZE, SIZE))
     for start in range(0, count, BLOCK):
         total += hessians(point, records.take(np.arange(start, min(start + BLOCK, count)))).sum(axis=0)
-    mean: np.ndarray = frame.T @ (total / count) @ frame
-    return mean
+    return np.asarray(frame.T @ (total / count) @ frame)
 
 
 def whitening(hessian: np.ndarray) -> np.ndarray:
     """Return the frame in which a Hessian is the unit matrix."""
-    frame: np.ndarray = np.linalg.inv(np.linalg.cholesky(hessian)).T
-    return frame
+    return np.asarray(np.linalg.inv(np.linalg.cholesky(hessian)).T)
 
 
 def constants_of(population: Population, radius: float) -> Iterator[tuple[str, str, float]]:
@@ -315,19 +309,16 @@ def _climb(
 def _bend(point: np.ndarray, along: np.ndarray, records: Records) -> np.ndarray:
     """Return the gradient of the mean loss's second derivative along a vector, by differences of gradients."""
     means = [gradients(point + nudge * along, records).mean(axis=0) for nudge in (-0.01, 0.0, 0.01)]
-    bend: np.ndarray = means[0] - 2 * means[1] + means[2]
-    return bend
+    return np.asarray(means[0] - 2 * means[1] + means[2])
 
 
 def _directions(rng: np.random.Generator, count: int) -> np.ndarray:
     drawn = rng.normal(size=(count, SIZE))
-    unit: np.ndarray = drawn / np.linalg.norm(drawn, axis=1, keepdims=True)
-    return unit
+    return np.asarray(drawn / np.linalg.norm(drawn, axis=1, keepdims=True))
 
 
 def _unit(vector: np.ndarray) -> np.ndarray:
-    unit: np.ndarray = vector / max(float(np.linalg.norm(vector)), 1e-300)
-    return unit
+    return np.asarray(vector / max(float(np.linalg.norm(vector)), 1e-300))
 
 
 def _smallest(matrix: np.ndarray) -> float:
@@ -396,8 +387,7 @@ class LargeSample:
         for sign, blocks in ((1, self.clean), (-1, exchange.old), (1, exchange.new)):
             for records in blocks:
                 total += sign * _summed(point, records)
-        slope: np.ndarray = total / self.size
-        return slope
+        return np.asarray(total / self.size)
 
     def fit(self, exchange: Exchange, precision: float = 1e-7, steps: int = 30) -> np.ndarray:
         """Find the stationary point that Newton's method comes to from the target.
@@ -419,8 +409,7 @@ class LargeSample:
                 thin = records.take(np.arange(0, len(records.strong), stride))
                 if len(thin.strong):
                     total += sign * len(records.strong) * mean_hessian(point, thin, np.eye(SIZE))
-        hessian: np.ndarray = total / self.size
-        return hessian
+        return np.asarray(total / self.size)
 
 
 def _summed(point: np.ndarray, records: Records) -> np.ndarray:

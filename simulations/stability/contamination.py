@@ -153,15 +153,13 @@ def hessians(point: np.ndarray, records: Records) -> np.ndarray:
 def losses(point: np.ndarray, records: Records) -> np.ndarray:
     """Return the negative log-likelihood of each record."""
     sign = np.where(records.strong, 1.0, -1.0)
-    value: np.ndarray = -special.log_expit(sign * (records.design @ point[GAMMA])) - _log_mass(point, records)
-    return value
+    return np.asarray(-special.log_expit(sign * (records.design @ point[GAMMA])) - _log_mass(point, records))
 
 
 def scores(point: np.ndarray, design: np.ndarray, totals: np.ndarray) -> np.ndarray:
     """Return q of every record and step; `totals` is (record, step, 2)."""
     z = _standardized(point, design[:, None, :], totals)
-    q: np.ndarray = special.expit(design @ point[GAMMA])[:, None] * special.ndtr(z)
-    return q
+    return np.asarray(special.expit(design @ point[GAMMA])[:, None] * special.ndtr(z))
 
 
 def score_gradients(point: np.ndarray, design: np.ndarray, totals: np.ndarray) -> np.ndarray:
@@ -177,20 +175,17 @@ def score_gradients(point: np.ndarray, design: np.ndarray, totals: np.ndarray) -
 def _standardized(point: np.ndarray, design: np.ndarray, totals: np.ndarray) -> np.ndarray:
     w = special.expit(point[ETA])
     risk = totals @ np.array([w, 1 - w])
-    z: np.ndarray = (np.log(risk) - design @ point[BETA]) / np.exp(point[LOG_S])
-    return z
+    return np.asarray((np.log(risk) - design @ point[BETA]) / np.exp(point[LOG_S]))
 
 
 def _density(z: np.ndarray) -> np.ndarray:
-    density: np.ndarray = np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi)
-    return density
+    return np.asarray(np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi))
 
 
 def _pull(point: np.ndarray, totals: np.ndarray) -> np.ndarray:
     """Return the derivative of log R in eta."""
     w = special.expit(point[ETA])
-    pull: np.ndarray = w * (1 - w) * (totals[..., 0] - totals[..., 1]) / (totals @ np.array([w, 1 - w]))
-    return pull
+    return np.asarray(w * (1 - w) * (totals[..., 0] - totals[..., 1]) / (totals @ np.array([w, 1 - w])))
 
 
 def _jacobian(point: np.ndarray, design: np.ndarray, totals: np.ndarray, z: np.ndarray) -> np.ndarray:
@@ -228,8 +223,7 @@ def _log_mass(point: np.ndarray, records: Records) -> np.ndarray:
         right = lower + upper > 0
     low, high = np.where(right, -upper, lower), np.where(right, -lower, upper)
     top, bottom = special.log_ndtr(high), special.log_ndtr(low)
-    mass: np.ndarray = top + np.log1p(-np.exp(bottom - top))
-    return mass
+    return np.asarray(top + np.log1p(-np.exp(bottom - top)))
 
 
 def _derivatives(point: np.ndarray, records: Records, *, hessians: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -385,11 +379,9 @@ def farthest_direction(sample: Sample, frame: np.ndarray, rate: float = AIMED_RA
     def step(along: np.ndarray) -> np.ndarray:
         pushes = changes @ (along / np.linalg.norm(along))
         chosen = np.argsort(-pushes.max(axis=1), kind="stable")[:count]
-        together: np.ndarray = changes[chosen, pushes.argmax(axis=1)[chosen]].sum(axis=0)
-        return together
+        return np.asarray(changes[chosen, pushes.argmax(axis=1)[chosen]].sum(axis=0))
 
     found = max((step(sign * row) for row in frame for sign in (-1, 1)), key=lambda moved: float(np.linalg.norm(moved)))
     for _ in range(20):
         found = step(found)
-    direction: np.ndarray = frame @ (found / np.linalg.norm(found))
-    return direction
+    return np.asarray(frame @ (found / np.linalg.norm(found)))

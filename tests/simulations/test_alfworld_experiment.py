@@ -67,8 +67,7 @@ from simulations.played.experiment import check_played
 from simulations.played.kept import chosen_again
 from simulations.played.needed import needed_handoffs
 from simulations.played.page import Story, advice_table, write_results
-from simulations.played.policies import BY_LIKELIHOOD, DUE, POSTERIOR, TACIT, is_family
-from simulations.played.recommended import recommended
+from simulations.played.policies import BY_LIKELIHOOD, DUE, POSTERIOR, TACIT, is_family, recommended
 from simulations.studies.tables import OTHER_TABLES
 from simulations.tuned import TunedSwitch, learned_from
 

@@ -80,6 +80,7 @@ def plain(benchmark, task, decide):
     return history.steps[-1].result.success, cheap, strong
 
 
+@pytest.mark.study
 def test_every_policy_was_played_as_a_plain_loop_plays_it(ran, data):
     benchmark, table = DABench(data), ran.episodes.set_index(["policy", "episode"])
     episodes, settings = ran.test.episodes, ran.comparison.choices
@@ -148,6 +149,7 @@ def untimed(path):
     return content
 
 
+@pytest.mark.study
 def test_recorded_transcripts_are_replayed_and_give_the_same_rollouts(ran, data, written, tmp_path):
     folder = written[1] / "rollouts"
     players = replaying(0, folder, folder, make_splits(data).all)
@@ -168,6 +170,7 @@ def test_recorded_transcripts_are_replayed_and_give_the_same_rollouts(ran, data,
     assert set(first.played) == {policy.name for policy in few}
 
 
+@pytest.mark.study
 def test_marks_are_where_a_diagnostic_tells_something(ran):
     training = ran.training
     assert 0 < training.has_window.sum() <= (training.outcomes == "01").sum()
@@ -180,6 +183,7 @@ def test_marks_are_where_a_diagnostic_tells_something(ran):
         assert not diagnostics[row, training.n_steps[row] - 1].any()
 
 
+@pytest.mark.study
 def test_the_page_says_what_was_played(ran, written):
     out, _ = written
     page = (out / "README.md").read_text()
@@ -224,6 +228,7 @@ def test_bad_input_is_told_in_one_line(data, tmp_path, capsys, monkeypatch):
     assert "dabench: left out" in capsys.readouterr().err
 
 
+@pytest.mark.study
 def test_decisions_are_at_proposals_and_rollouts_of_another_pair_are_refused(data, written, tmp_path):
     setup = dabench_setup(data, tmp_path, analysts(1))
     # A handoff discards a proposal, which is one of the twelve calls.

@@ -1,8 +1,6 @@
 """The committed results: one replicate of each study, computed again, gives the committed numbers.
 
-A replicate of a study that samples takes half a minute, most of it to compile its own model, and one in which policies
-are tuned at many budgets or on many mechanisms nearly as long: `make test-studies` computes these, `make test` the
-others, with tuned policies among them. That pages are what the tables give is tested of all.
+Most replicates take ten seconds or more, some half a minute: `make test-studies` computes these, `make test` a few.
 """
 
 from pathlib import Path
@@ -16,7 +14,8 @@ from simulations.studies.study import STUDIES, load
 
 RESULTS = Path(__file__).parents[2] / "simulations" / "results"
 COMMITTED = [name for name in STUDIES if (RESULTS / name / TABLE).exists()]
-LONG = ("calibrations", "curves", "groups", "random", "sbc", "sbc_extensions", "small_samples")
+SHORT = ("choosing", "claim", "noise", "optimizer", "recovery", "stability")
+SLOW_TO_DRAW = ("sbc", "sbc_extensions")
 
 
 def test_every_study_has_committed_results():
@@ -30,7 +29,7 @@ def test_the_design_is_that_of_the_committed_results(name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.study if name in LONG else ()) for name in COMMITTED]
+    "name", [pytest.param(name, marks=() if name in SHORT else pytest.mark.study) for name in COMMITTED]
 )
 def test_one_replicate_computed_again_is_as_committed(name):
     study = load(name)
@@ -67,7 +66,9 @@ def test_the_page_says_what_made_it_and_shows_every_figure(name):
         assert sorted(numbers) == list(range(study.count(position, replicates)))
 
 
-@pytest.mark.parametrize("name", COMMITTED)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.study if name in SLOW_TO_DRAW else ()) for name in COMMITTED]
+)
 def test_the_page_is_what_the_table_gives(name, tmp_path):
     body = load(name).summarize(read_table(RESULTS / name / TABLE), tmp_path)
     assert body.strip() in (RESULTS / name / PAGE).read_text(encoding="utf-8")

@@ -195,7 +195,7 @@ def test_every_replicate_has_seeds_of_its_own_unless_settings_are_paired():
     assert tuple(toy().seeds(1, 3, 11).generate_state(4)) == tuple(expected)
 
 
-@pytest.mark.slow  # It starts processes in a thread of its own, where it cannot be left out.
+@pytest.mark.study
 def test_a_dask_cluster_of_two_workers_gives_the_same_numbers(tmp_path, uninterrupted, monkeypatch):
     from distributed import LocalCluster
 
@@ -218,6 +218,7 @@ def wait_for_lines(path, count, process):
         time.sleep(0.02)
 
 
+@pytest.mark.attack
 def test_a_killed_study_goes_on_and_ends_with_the_same_bytes(tmp_path, uninterrupted):
     kept = tmp_path / "replicates-5.jsonl"
     process = command(*SMALL, "--jobs", 2, "--out", tmp_path)
@@ -234,6 +235,7 @@ def test_a_killed_study_goes_on_and_ends_with_the_same_bytes(tmp_path, uninterru
     assert kept.read_bytes().count(b"\n") == 1 + 28
 
 
+@pytest.mark.attack
 def test_an_interrupted_study_says_how_to_go_on(tmp_path):
     process = command("recovery", "--replicates", 300, "--seed", 5, "--out", tmp_path)
     wait_for_lines(tmp_path / "replicates-5.jsonl", 3, process)
@@ -443,7 +445,7 @@ def test_a_page_whose_tables_are_not_those_that_it_was_written_for_says_so(monke
     monkeypatch.setattr(tables, "PAGES", tmp_path)
     written = {"first": "| a |", "second": "| b |"}
     (tmp_path / "toy.md").write_text(
-        f"<!-- {tables.digest(written)} -->\nIt rises.\n\n{{{{ first }}}}\n\n{{{{ second }}}}\n"
+        f"<!-- sentences for tables {tables.digest(written)} -->\nIt rises.\n\n{{{{ first }}}}\n\n{{{{ second }}}}\n"
     )
     assert tables.fill("toy", **written) == "It rises.\n\n| a |\n\n| b |\n"
     other = tables.fill("toy", first="| a |", second="| c |")
