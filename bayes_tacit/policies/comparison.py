@@ -84,6 +84,7 @@ def compare(
 
     Examples
     --------
+    >>> import numpy as np
     >>> from bayes_tacit import Counterfactuals, StepCost, load_example
     >>> from bayes_tacit.policies import PureCheap, PureStrong, TacitSwitch, TaskRouter
     >>> cost = StepCost(cheap=1, strong=3)
