@@ -22,7 +22,7 @@ that is from the average over all tasks is another question, which more episodes
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
@@ -39,9 +39,9 @@ from bayes_tacit.decisions.selection import (
     SAME,
     Candidates,
     as_scores,
+    check_scores,
     choose,
     first_handoffs,
-    n_checkpoints,
     why_no_handoff,
 )
 from bayes_tacit.errors import InvalidDataError
@@ -71,7 +71,7 @@ ASSUMPTIONS: dict[Assumption, str] = {
 
 
 @dataclass(frozen=True)
-class Logged:
+class _Log:
     """What the log says of each episode; the last checkpoint of the window is NaN where there is none."""
 
     cheap_success: np.ndarray
@@ -80,71 +80,29 @@ class Logged:
     window_end: np.ndarray
     strong_steps: np.ndarray | None
 
-
-@dataclass(frozen=True)
-class Reach:
-    """The least and the most that is possible, by episode."""
-
-    success_low: np.ndarray
-    success_high: np.ndarray
-    strong_calls_low: np.ndarray
-    strong_calls_high: np.ndarray
-    cheap_calls: np.ndarray
-
-
-def certain_reach(logged: Logged, handoff: np.ndarray, step_budget: int | None, *, discards_proposal: bool) -> Reach:
-    """Bound the outcome of handing off at a step of each episode, without assumptions."""
-    never = _is_never(logged, handoff)
-    from_start = handoff == 0
-    success = np.where(never, logged.cheap_success, logged.strong_success).astype(float)
-    known = never | from_start
-    least = np.where(never, 0.0, 1.0)
-    most = np.where(never, 0.0, np.inf if step_budget is None else step_budget - handoff)
-    if logged.strong_steps is not None:
-        least, most = (np.where(from_start, logged.strong_steps, calls) for calls in (least, most))
-    return Reach(
-        success_low=np.where(known, success, 0.0),
-        success_high=np.where(known, success, 1.0),
-        strong_calls_low=least,
-        strong_calls_high=most,
-        cheap_calls=np.where(never, logged.n_steps, handoff + discards_proposal).astype(float),
-    )
-
-
-def narrowed_reach(reach: Reach, logged: Logged, handoff: np.ndarray, assumptions: Iterable[Assumption]) -> Reach:
-    """Narrow what is certain by what is assumed."""
-    cheap, strong = logged.cheap_success, logged.strong_success
-    unknown = ~_is_never(logged, handoff) & (handoff > 0)
-    low, high, most = reach.success_low, reach.success_high, reach.strong_calls_high
-    for name in assumptions:
-        if name == "window":
-            # A mark at t means that Strong acts from t + 1 on, under either timing; no window compares as false.
-            low = np.where(unknown & ~cheap & strong & (handoff <= logged.window_end + 1), 1.0, low)
-        elif name == "both_succeed":
-            low = np.where(unknown & cheap & strong, 1.0, low)
-        elif name == "both_fail":
-            high = np.where(unknown & ~cheap & ~strong, 0.0, high)
-        elif logged.strong_steps is not None:
-            most = np.where(unknown, np.minimum(most, logged.strong_steps), most)
-    return replace(reach, success_low=low, success_high=high, strong_calls_high=most)
-
-
-def as_assumptions(given: Iterable[Assumption] | None, *, with_lengths: bool) -> tuple[Assumption, ...]:
-    """Return the assumptions to make: those that were named, or all for which the log has what they need."""
-    known = get_args(Assumption)
-    if given is None:
-        return tuple(name for name in known if with_lengths or name != "strong_length")
-    if isinstance(given, str):
-        raise InvalidDataError("a list of names", field="assumptions", value=given)
-    wanted = tuple(dict.fromkeys(validate.choice("assumption", name, known) for name in given))
-    if "strong_length" in wanted and not with_lengths:
-        expected = "strong_steps, the lengths of Strong's rollouts, for the assumption 'strong_length'"
-        raise InvalidDataError(expected, field="strong_steps", value=None)
-    return wanted
-
-
-def _is_never(logged: Logged, handoff: np.ndarray) -> np.ndarray:
-    return (handoff == NEVER) | (handoff >= logged.n_steps)
+    def reach(self, handoff: np.ndarray, budget: int | None, assumed: Iterable[str], timing: Timing) -> np.ndarray:
+        """Return the least and the most success and Strong calls, and Cheap's calls, of a handoff: (5, episode)."""
+        cheap, strong, own = self.cheap_success, self.strong_success, self.strong_steps
+        never = (handoff == NEVER) | (handoff >= self.n_steps)
+        success = np.where(never, cheap, strong).astype(float)
+        known = never | (handoff == 0)
+        low, high = np.where(known, success, 0.0), np.where(known, success, 1.0)
+        least = np.where(never, 0.0, 1.0)
+        most = np.where(never, 0.0, np.inf if budget is None else budget - handoff)
+        if own is not None:
+            least, most = (np.where(~never & known, own, calls) for calls in (least, most))
+        for name in assumed:
+            if name == "window":
+                # A mark at t means that Strong acts from t + 1 on, under either timing; no window compares as false.
+                low = np.where(~known & ~cheap & strong & (handoff <= self.window_end + 1), 1.0, low)
+            elif name == "both_succeed":
+                low = np.where(~known & cheap & strong, 1.0, low)
+            elif name == "both_fail":
+                high = np.where(~known & ~cheap & ~strong, 0.0, high)
+            elif own is not None:
+                most = np.where(~known, np.minimum(most, own), most)
+        calls = np.where(never, self.n_steps, handoff + discards_proposal(timing)).astype(float)
+        return np.stack([low, high, least, most, calls])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -239,18 +197,19 @@ def bounds_from_logs(
     2    0.4         0.50          0.50      3.50       4.25
     """
     values, logged = as_scores(scores), _logged(episodes, strong_steps)
-    _check_match(scores, values, episodes)
+    ids = scores["episode"].values if isinstance(scores, xr.DataArray) and "episode" in scores.coords else None
+    check_scores(values, episodes.ids, episodes.n_steps, ids)
     budget = _budget(step_budget, episodes, logged)
-    assumed = as_assumptions(assumptions, with_lengths=logged.strong_steps is not None)
+    assumed = _assumptions(assumptions, with_lengths=logged.strong_steps is not None)
     candidates = candidates if isinstance(candidates, Candidates) else Candidates(np.asarray(candidates))
-    certain, narrowed = [], []
-    for handoff in first_handoffs(values, candidates.alpha, timing):
-        reach = certain_reach(logged, handoff, budget, discards_proposal=discards_proposal(timing))
-        certain.append(_row(reach, cost))
-        narrowed.append(_row(narrowed_reach(reach, logged, handoff, assumed), cost))
+    handoffs = first_handoffs(values, candidates.alpha, timing)
+    certain, narrowed = (
+        pd.DataFrame([_row(logged.reach(handoff, budget, names, timing), cost) for handoff in handoffs])
+        for names in ((), assumed)
+    )
     return Bounds(
-        certain=pd.DataFrame({"alpha": candidates.alpha, **pd.DataFrame(certain)}),
-        narrowed=pd.DataFrame({"alpha": candidates.alpha, **pd.DataFrame(narrowed)}),
+        certain=pd.DataFrame({"alpha": candidates.alpha, **certain}),
+        narrowed=pd.DataFrame({"alpha": candidates.alpha, **narrowed}),
         assumptions={name: ASSUMPTIONS[name] for name in assumed},
         cheap_success=float(logged.cheap_success.mean()),
         cheap_cost=float(cost_of_calls(cost, logged.n_steps, 0).mean()),
@@ -261,30 +220,43 @@ def bounds_from_logs(
     )
 
 
-def _strong_cost(logged: Logged, cost: CostModel, steps: int | None) -> float:
+def _strong_cost(logged: _Log, cost: CostModel, steps: int | None) -> float:
     """Return the mean cost of Strong's own rollouts, of so many steps each where their lengths are not known."""
     calls = np.full(len(logged.n_steps), steps) if logged.strong_steps is None else logged.strong_steps
     return float(cost_of_calls(cost, 0, calls).mean())
 
 
-def _row(reach: Reach, cost: CostModel) -> dict[str, float]:
-    bounded = np.isfinite(reach.strong_calls_high).all()
-    highest = cost_of_calls(cost, reach.cheap_calls, reach.strong_calls_high).mean() if bounded else np.inf
+def _row(reach: np.ndarray, cost: CostModel) -> dict[str, float]:
+    low, high, least, most, cheap = reach
     return {
-        "success_low": float(reach.success_low.mean()),
-        "success_high": float(reach.success_high.mean()),
-        "cost_low": float(cost_of_calls(cost, reach.cheap_calls, reach.strong_calls_low).mean()),
-        "cost_high": float(highest),
-        "intervention_rate": float((reach.strong_calls_low > 0).mean()),
-        "known": float((reach.success_low == reach.success_high).mean()),
+        "success_low": float(low.mean()),
+        "success_high": float(high.mean()),
+        "cost_low": float(cost_of_calls(cost, cheap, least).mean()),
+        "cost_high": float(cost_of_calls(cost, cheap, most).mean()) if np.isfinite(most).all() else np.inf,
+        "intervention_rate": float((least > 0).mean()),
+        "known": float((low == high).mean()),
     }
 
 
-def _logged(episodes: Episodes, strong_steps: str | None) -> Logged:
+def _assumptions(given: Iterable[Assumption] | None, *, with_lengths: bool) -> tuple[Assumption, ...]:
+    """Return the assumptions to make: those that were named, or all for which the log has what they need."""
+    known = get_args(Assumption)
+    if given is None:
+        return tuple(name for name in known if with_lengths or name != "strong_length")
+    if isinstance(given, str):
+        raise InvalidDataError("a list of names", field="assumptions", value=given)
+    wanted = tuple(dict.fromkeys(validate.choice("assumption", name, known) for name in given))
+    if "strong_length" in wanted and not with_lengths:
+        expected = "strong_steps, the lengths of Strong's rollouts, for the assumption 'strong_length'"
+        raise InvalidDataError(expected, field="strong_steps", value=None)
+    return wanted
+
+
+def _logged(episodes: Episodes, strong_steps: str | None) -> _Log:
     if not isinstance(episodes, Episodes):
         raise InvalidDataError("Episodes", field="episodes", value=episodes)
     dataset = episodes.require_pairs("what bounds from logs say").dataset
-    return Logged(
+    return _Log(
         cheap_success=dataset["cheap_success"].values,
         strong_success=dataset["strong_success"].values,
         n_steps=episodes.n_steps,
@@ -311,7 +283,7 @@ def _lengths(episodes: Episodes, name: str) -> np.ndarray:
     return lengths
 
 
-def _budget(step_budget: int | None, episodes: Episodes, logged: Logged) -> int | None:
+def _budget(step_budget: int | None, episodes: Episodes, logged: _Log) -> int | None:
     if step_budget is None:
         if logged.strong_steps is None:
             raise InvalidDataError(
@@ -328,28 +300,6 @@ def _budget(step_budget: int | None, episodes: Episodes, logged: Logged) -> int 
     return budget
 
 
-def _check_match(scores: object, values: np.ndarray, episodes: Episodes) -> None:
-    if len(values) != len(episodes):
-        expected = f"{len(episodes)}, as there are episodes"
-        raise InvalidDataError(expected, field="number of episodes in scores", value=len(values))
-    if isinstance(scores, xr.DataArray) and "episode" in scores.coords:
-        ids = scores["episode"].values
-        if not np.array_equal(ids, episodes.ids):
-            first = int(np.argmax(ids != episodes.ids))
-            expected = f"{plain(episodes.ids[first])!r}, as in the episodes"
-            raise InvalidDataError(expected, field=f"episode {first} of the scores", value=plain(ids[first]))
-    lengths = n_checkpoints(values)
-    differs = lengths != episodes.n_steps
-    if differs.any():
-        first = int(differs.argmax())
-        raise InvalidDataError(
-            f"{episodes.n_steps[first]}, its n_steps",
-            episode=plain(episodes.ids[first]),
-            field="number of scores",
-            value=int(lengths[first]),
-        )
-
-
 Using = Literal["narrowed", "certain"]
 
 SHOWN_NO_BETTER = "these bounds do not show that handing off at this alpha is better"
@@ -359,18 +309,7 @@ SHOWN_NO_BETTER = "these bounds do not show that handing off at this alpha is be
 class Suggestion:
     """A threshold that logs alone can defend, and how.
 
-    Attributes
-    ----------
-    alpha
-        The threshold.
-    bounds
-        Its row of the table.
-    cap
-        The budget.
-    beats_cheap
-        Whether its lowest possible success is above that of Pure Cheap.
-    reasons
-        Why this one, in sentences.
+    `bounds` is its row of the table, `beats_cheap` whether its lowest possible success is above that of Pure Cheap.
     """
 
     alpha: float
@@ -400,24 +339,6 @@ def suggest_alpha(bounds: Bounds, cap: float, *, using: Using = "narrowed") -> S
     using
         "narrowed", with the assumptions, or "certain", without them. Without assumptions a handoff between two actions
         has no success that is certain, so the suggestion is to hand off as little as the candidates allow.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from bayes_tacit import Episodes, StepCost, bounds_from_logs
-    >>> tasks = pd.DataFrame({
-    ...     "episode": ["a", "b", "c", "d"], "cheap_success": [0, 0, 1, 0], "strong_success": [1, 1, 1, 0],
-    ...     "window_start": [0, 0, None, None], "window_end": [1, 1, None, None],
-    ... })
-    >>> steps = pd.DataFrame({"episode": [*"aaabbbcccddd"], "step": [0, 1, 2] * 4, "stalled": 1.0})
-    >>> episodes = Episodes.from_frames(tasks, steps)
-    >>> q = [[0.2, 0.4, 0.6], [0.1, 0.3, 0.5], [0.1, 0.2, 0.2], [0.1, 0.3, 0.3]]
-    >>> bounds = bounds_from_logs(q, episodes, [0.2, 0.3, 0.4], "post_action", cost=StepCost(1, 3), step_budget=4)
-    >>> suggestion = suggest_alpha(bounds, cap=7)
-    >>> suggestion.alpha
-    0.3
-    >>> print(suggestion.reasons[1])
-    It hands off 75.0% of the 4 logged episodes. Success is between 75.0% and 75.0%, cost between 4.5 and 6.75.
     """
     validate.choice("using", using, ("narrowed", "certain"))
     table = bounds.narrowed if using == "narrowed" else bounds.certain
@@ -445,13 +366,7 @@ def suggest_alpha(bounds: Bounds, cap: float, *, using: Using = "narrowed") -> S
 
 
 def described(row: Mapping[str, float] | pd.Series) -> str:
-    """Say between which bounds success and cost lie.
-
-    Examples
-    --------
-    >>> described({"success_low": 0.5, "success_high": 0.75, "cost_low": 4, "cost_high": np.inf})
-    'success is between 50.0% and 75.0%, cost at least 4'
-    """
+    """Say between which bounds success and cost lie."""
     return (
         f"success is between {row['success_low']:.1%} and {row['success_high']:.1%}, cost "
         f"{_range(row['cost_low'], row['cost_high'])}"

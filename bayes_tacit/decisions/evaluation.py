@@ -18,7 +18,7 @@ from bayes_tacit.data.counterfactuals import Counterfactuals
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.data.layout import plain
 from bayes_tacit.data.timing import HANDOFFS, NEVER, Handoff, Timing, discards_proposal, handoff_steps
-from bayes_tacit.decisions.selection import SAME, Candidates, as_scores, n_checkpoints
+from bayes_tacit.decisions.selection import SAME, Candidates, as_scores, check_scores
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.router import Router
 from bayes_tacit.router.rule import Scores, reached_from, start_reached_from
@@ -331,7 +331,7 @@ def operating_points(
         ids = scores["episode"].values
         counterfactuals = counterfactuals if np.array_equal(ids, counterfactuals.ids) else counterfactuals.select(ids)
     values = as_scores(scores)
-    _check_lengths(values, counterfactuals)
+    check_scores(values, counterfactuals.ids, counterfactuals.n_steps)
     # The longest rollouts may not be among these.
     values = values[:, : int(counterfactuals.n_steps.max())]
     candidates = candidates if isinstance(candidates, Candidates) else Candidates(np.asarray(candidates))
@@ -433,22 +433,6 @@ def _sums(
         put_in, taken_out = (np.bincount(edge[at], value, minlength=len(alpha) + 1) for edge in (begin, end))
         out[row] = np.cumsum(put_in - taken_out)[:-1]
     return out
-
-
-def _check_lengths(scores: np.ndarray, counterfactuals: Counterfactuals) -> None:
-    if len(scores) != len(counterfactuals):
-        expected = f"{len(counterfactuals)}, as there are counterfactuals"
-        raise InvalidDataError(expected, field="number of episodes in scores", value=len(scores))
-    lengths = n_checkpoints(scores)
-    differs = lengths != counterfactuals.n_steps
-    if differs.any():
-        first = int(differs.argmax())
-        raise InvalidDataError(
-            f"{counterfactuals.n_steps[first]}, the length of its Cheap rollout in the counterfactuals",
-            episode=plain(counterfactuals.ids[first]),
-            field="number of scores",
-            value=int(lengths[first]),
-        )
 
 
 def _in_place(counterfactuals: Counterfactuals, episodes: Episodes) -> bool:

@@ -17,6 +17,7 @@ import xarray as xr
 
 from bayes_tacit import validate
 from bayes_tacit.data.costs import Outcomes
+from bayes_tacit.data.layout import plain
 from bayes_tacit.data.timing import NEVER, Timing, handoff_steps, usable_checkpoints
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.router.rule import reached_from
@@ -90,6 +91,23 @@ def as_scores(scores: npt.ArrayLike | xr.DataArray) -> np.ndarray:
 def n_checkpoints(scores: np.ndarray) -> np.ndarray:
     """Count the checkpoints of each episode: those before its scores are NaN."""
     return np.count_nonzero(~np.isnan(scores), axis=1)
+
+
+def check_scores(values: np.ndarray, ids: np.ndarray, n_steps: np.ndarray, named: np.ndarray | None = None) -> None:
+    """Check that scores are those of some episodes: as many, of the same ids where they have any, and as long."""
+    if len(values) != len(ids):
+        raise InvalidDataError(
+            f"{len(ids)}, as there are episodes", field="number of episodes in scores", value=len(values)
+        )
+    if named is not None and not np.array_equal(named, ids):
+        first = int(np.argmax(named != ids))
+        expected = f"{plain(ids[first])!r}, as in the episodes"
+        raise InvalidDataError(expected, field=f"episode {first} of the scores", value=plain(named[first]))
+    lengths = n_checkpoints(values)
+    if (lengths != n_steps).any():
+        first = int((lengths != n_steps).argmax())
+        expected, value = f"{n_steps[first]}, its n_steps", int(lengths[first])
+        raise InvalidDataError(expected, episode=plain(ids[first]), field="number of scores", value=value)
 
 
 TENTHS = tuple(tenth / 10 for tenth in range(11))

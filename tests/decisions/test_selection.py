@@ -308,7 +308,7 @@ def test_scores_that_do_not_fit_the_counterfactuals_are_refused():
     with pytest.raises(InvalidDataError, match="number of episodes in scores is 29; expected 30"):
         run(world.scores[1:])
     with pytest.raises(
-        InvalidDataError, match=r"episode 'task-\d+': number of scores is .*length of its Cheap rollout"
+        InvalidDataError, match=r"episode 'task-\d+': number of scores is .*its n_steps"
     ):
         run(world.scores[::-1])
     with pytest.raises(InvalidDataError, match="episode 'x': episode is 'x'; expected an id of these 30"):
