@@ -307,9 +307,7 @@ def test_scores_that_do_not_fit_the_counterfactuals_are_refused():
     run = lambda scores: operating_points(scores, world.counterfactuals, [0.5], "post_action")  # noqa: E731
     with pytest.raises(InvalidDataError, match="number of episodes in scores is 29; expected 30"):
         run(world.scores[1:])
-    with pytest.raises(
-        InvalidDataError, match=r"episode 'task-\d+': number of scores is .*its n_steps"
-    ):
+    with pytest.raises(InvalidDataError, match=r"episode 'task-\d+': number of scores is .*its n_steps"):
         run(world.scores[::-1])
     with pytest.raises(InvalidDataError, match="episode 'x': episode is 'x'; expected an id of these 30"):
         run(xr.DataArray(world.scores[:1], dims=("episode", "step"), coords={"episode": ["x"]}))
