@@ -11,15 +11,13 @@ from typing import Annotated
 import typer
 
 from bayes_tacit.cli import (
-    collect,
     data,
     decide,
     estimate,
-    evaluate,
     logs,
     monitor,
+    playing,
     recommend,
-    replay,
     route,
     serve,
     teach,
@@ -68,14 +66,14 @@ for command in (
     estimate.check,
     decide.select,
     recommend.recommend,
-    replay.replay,
+    logs.replay,
     route.route,
     serve.serve,
     monitor.monitor,
     monitor.compare_routers,
-    collect.collect,
+    playing.collect,
     teach.teach,
-    evaluate.evaluate,
+    playing.evaluate,
 ):
     app.command()(command)
 app.command("import")(logs.import_)

@@ -6,9 +6,10 @@ import json
 import math
 import os
 import re
+import shlex
 import sys
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
@@ -33,6 +34,7 @@ Data = Annotated[Path, typer.Argument(help="Episodes: .jsonl, .parquet, .nc or .
 Fitted = Annotated[
     Path, typer.Argument(help="A fit (.json, from fit) or a posterior (.nc or .zarr, from sample).", show_default=False)
 ]
+RouterFile = Annotated[Path, typer.Argument(help="A router, .json, from recommend or select.", show_default=False)]
 Seed = Annotated[int, typer.Option(help="Makes the result repeatable.")]
 AnySeed = Annotated[int, typer.Option("--seed", help="Accepted by every command; nothing here is random.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing output.")]
@@ -78,14 +80,21 @@ BAD_INPUT = 2
 """Exit code where the input was not what it must be; nothing was written."""
 
 
-def show(text: object, content: Mapping[str, object], *, as_json: bool) -> None:
-    """Print for a person, or one JSON object for a machine."""
+def show(text: object, content: Mapping[str, object], *, as_json: bool, then: Sequence[object] = ()) -> None:
+    """Print for a person, with the command to go on with as the last line; or one JSON object for a machine."""
     if as_json:
         sys.stdout.write(json.dumps(_plain(content), allow_nan=False) + "\n")
         return
-    if isinstance(text, str):
-        text = shown(text)
-    Console(highlight=False, markup=False, soft_wrap=True).print(text)
+    console = Console(highlight=False, markup=False, soft_wrap=True)
+    console.print(shown(text) if isinstance(text, str) else text)
+    if then:
+        words = (shlex.quote(str(word)) if isinstance(word, Path) else word for word in then)
+        console.print(f"next: bayes-tacit {' '.join(map(str, words))}")
+
+
+def listed(given: str | None) -> list[str] | None:
+    """Return the names that an option lists with commas between them; None for no option."""
+    return None if given is None else [name.strip() for name in given.split(",")]
 
 
 def shown(text: str) -> str:

@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
+from dataclasses import dataclass, field
 from io import BufferedReader
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Any, cast
@@ -13,11 +14,14 @@ from typing import IO, TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from bayes_tacit import validate
-from bayes_tacit.cli.common import BAD_INPUT, AnySeed, told_at_once
+from bayes_tacit.cli.common import BAD_INPUT, AnySeed, RouterFile, told_at_once
+from bayes_tacit.cli.logs import Action
 from bayes_tacit.errors import FileFormatError, InvalidDataError, TacitError
 from bayes_tacit.files import parse_json
 
 if TYPE_CHECKING:
+    import re
+
     from bayes_tacit.logs.reader import Conversation
     from bayes_tacit.router import Decision, DecisionLog, HandoffState, Router
 
@@ -38,12 +42,13 @@ LONGEST = 2**20
 
 
 def route(
-    router: Annotated[Path, typer.Argument(help="A router, .json, from select.", show_default=False)],
+    router: RouterFile,
     shadow: Annotated[bool, typer.Option("--shadow", help="Decide and record, but never hand off.")] = False,
     log: Annotated[Path | None, typer.Option(help="Append every decision to this file, .jsonl.")] = None,
     strict: Annotated[
         bool, typer.Option("--strict", help="Stop at the first bad line instead of answering it.")
     ] = False,
+    action: Action = None,
     _seed: AnySeed = 0,
     _as_json: Annotated[
         bool, typer.Option("--json", help="Accepted by every command; answers are JSON anyway.")
@@ -53,13 +58,15 @@ def route(
 
     `{"episode": "a", "features": {...}}` begins an episode, and is answered by a decision if the router has a start;
     `{"episode": "a", "diagnostics": {...}}` is a checkpoint and is answered by the decision, whose `call` says who acts
-    next; `{"episode": "a", "end": true}` ends it, and is answered by a decision if the policy judges the whole of it. A
-    bad line is answered by
-    `{"error": ...}` and changes nothing; the exit code is 2 then. No answer waits for the next line, nor for the log:
-    where that cannot be written, such as on a full disk, it says so once and answers on; the exit code is 2 then, too.
+    next; with `"last": true` beside it the task is over with this step, and nothing is handed off any more.
+    `{"episode": "a", "end": true}` ends it, and is answered by a decision if the policy judges the whole of it. A bad
+    line is answered by `{"error": ...}` and changes nothing; the exit code is 2 then. No answer waits for the next
+    line, nor for the log: where that cannot be written, such as on a full disk, it says so once and answers on; the
+    exit code is 2 then, too.
 
     In place of both there may be `messages`: first those before the first turn (with `tools` and more `features` beside
-    them), then each turn with what was answered to it, from which signs and words are read.
+    them), then each turn with what was answered to it, from which signs and words are read (with signals of your own
+    as `diagnostics` beside them).
 
     Example: `my-agent | bayes-tacit route router.json`
     """
@@ -67,9 +74,8 @@ def route(
 
     loaded = Router.load(router)
     with told_at_once(), nullcontext() if log is None else DecisionLog(log, keep_going=True) as decisions:
-        failed = answer(
-            loaded, cast("BufferedReader", sys.stdin.buffer), sys.stdout, shadow=shadow, log=decisions, strict=strict
-        )
+        stdin = cast("BufferedReader", sys.stdin.buffer)
+        failed = answer(loaded, stdin, sys.stdout, shadow=shadow, log=decisions, strict=strict, action=action)
     if failed or (decisions is not None and decisions.failure is not None):
         raise typer.Exit(BAD_INPUT)
 
@@ -82,11 +88,12 @@ def answer(
     shadow: bool = False,
     log: DecisionLog | None = None,
     strict: bool = False,
+    action: str | None = None,
 ) -> bool:
-    """Answer every line; say whether any was bad."""
-    states: dict[object, HandoffState] = {}
-    talks: dict[object, Conversation] = {}
-    usual = _Usual(router)
+    """Answer every line; return whether any was bad."""
+    from bayes_tacit.logs.messages import pattern_of
+
+    desk = _Desk(router, shadow, log, pattern_of(action))
     failed = False
     number = 0
     for lines in _available(requests):
@@ -96,14 +103,14 @@ def answer(
             if not line.strip():
                 continue
             try:
-                reply = _answer(router, states, line, shadow, log, usual, talks)
+                reply = desk.answer(line)
             except TacitError as error:
                 failed = True
                 if strict:
                     _send(out, replies)
                     raise FileFormatError(f"line {number}: {error}") from error
-                reply = _encode({"line": number, "error": str(error)})
-            replies.append(reply)
+                reply = {"line": number, "error": str(error)}
+            replies.append(_encode(reply))
         _send(out, replies)
     return failed
 
@@ -127,100 +134,108 @@ def _send(out: IO[str], replies: list[str]) -> None:
         out.flush()
 
 
-def _answer(
-    router: Router,
-    states: dict[object, HandoffState],
-    line: bytes,
-    shadow: bool,
-    log: DecisionLog | None,
-    usual: _Usual,
-    talks: dict[object, Conversation],
-) -> str:
-    message = _parse(line)
-    episode = validate.episode_id("episode", message.get("episode"))
-    if "messages" in message:
-        message = _spoken(router, talks, message, begun=episode in states)
-    asked = sorted(message.keys() - {"episode"})
-    if len(asked) != 1 or asked[0] not in ("features", "diagnostics", "end"):
-        raise InvalidDataError(
-            "one of features, diagnostics and end, or messages", episode=episode, field="keys", value=asked
-        )
-    if "end" in message and message["end"] is not True:
-        raise InvalidDataError("true", episode=episode, field="end", value=message["end"])
-    if "diagnostics" in message:
-        state = states.get(episode)
+@dataclass
+class _Desk:
+    """The episodes that are going on, and the answer to each line."""
+
+    router: Router
+    shadow: bool
+    log: DecisionLog | None
+    action: re.Pattern[str] | None
+    states: dict[object, HandoffState] = field(default_factory=dict)
+    talks: dict[object, Conversation] = field(default_factory=dict)
+    over: set[object] = field(default_factory=set)
+    warned: set[tuple[str, str]] = field(default_factory=set)
+
+    def answer(self, line: bytes) -> dict[str, object]:
+        """Return the answer to a line."""
+        message = _parse(line)
+        episode = validate.episode_id("episode", message.get("episode"))
+        state = self.states.get(episode)
+        if "messages" in message:
+            message = self._read(message, begun=state is not None)
+        beside = {"episode", "last"} if "diagnostics" in message else {"episode"}
+        kinds = sorted(message.keys() - beside)
+        if len(kinds) != 1 or kinds[0] not in ("features", "diagnostics", "end"):
+            expected = "one of features, diagnostics and end, or messages"
+            raise InvalidDataError(expected, episode=episode, field="keys", value=kinds)
+        for name in ("end", "last"):
+            if name in message and message[name] is not True:
+                raise InvalidDataError("true", episode=episode, field=name, value=message[name])
+        given: Any = message.get(kinds[0])
+        if kinds[0] == "features":
+            return self._begin(episode, given)
         if state is None:
             raise InvalidDataError("an episode that was begun with features", episode=episode)
-        decision = state.observe(message["diagnostics"])  # type: ignore[arg-type]
-        usual.look("diagnostics", message["diagnostics"])
-        return _encode({"episode": episode, **decision._asdict(), "reason": decision.reason})
-    if "end" in message:
-        state = states.pop(episode, None)
-        talks.pop(episode, None)
-        if state is None:
-            raise InvalidDataError("an episode that was begun with features", episode=episode)
-        closing = state.finish()
-        return _encode({"episode": episode, "ended": True, "handoff_step": state.handoff_step, **_told(closing)})
-    if episode in states:
-        raise InvalidDataError("an episode that was not begun before, or was ended", episode=episode)
-    most = most_open(router)
-    if len(states) >= most:
-        raise InvalidDataError(f"at most {most:,} episodes that have not ended", episode=episode)
-    state = states[episode] = router.start(message["features"], shadow=shadow, episode=episode, log=log)  # type: ignore[arg-type]
-    usual.look("features", message["features"])
-    return _encode({"episode": episode, "started": True, **_told(state.opening)})
+        if kinds[0] == "end":
+            del self.states[episode]
+            self.talks.pop(episode, None)
+            closing, step = state.finish(), state.handoff_step
+            if episode in self.over:
+                self.over.remove(episode)
+                step = None if closing is None and step == state.step - 1 else step
+            return {"episode": episode, "ended": True, "handoff_step": step, **_told(closing)}
+        decision = state.observe(given)
+        self._look("diagnostics", given)
+        if "last" in message:
+            # After the last step there is nothing to hand over; a proposal that is discarded was no last step.
+            self.over.add(episode)
+            decision = decision._replace(call="cheap", handoff=False)
+        return {"episode": episode, **_told(decision)}
 
+    def _begin(self, episode: str | int, features: Any) -> dict[str, object]:  # noqa: ANN401  checked by the router
+        if episode in self.states:
+            raise InvalidDataError("an episode that was not begun before, or was ended", episode=episode)
+        most = most_open(self.router)
+        if len(self.states) >= most:
+            raise InvalidDataError(f"at most {most:,} episodes that have not ended", episode=episode)
+        state = self.router.start(features, shadow=self.shadow, episode=episode, log=self.log)
+        self.states[episode] = state
+        self._look("features", features)
+        return {"episode": episode, "started": True, **_told(state.opening)}
 
-def _spoken(
-    router: Router, talks: dict[object, Conversation], message: dict[str, object], *, begun: bool
-) -> dict[str, object]:
-    """Return a line with messages as one with features, or with diagnostics where the episode was begun."""
-    from bayes_tacit.logs.reader import Conversation
+    def _read(self, message: dict[str, object], *, begun: bool) -> dict[str, object]:
+        """Return a line with messages as one with features, or with diagnostics where the episode was begun."""
+        from bayes_tacit.logs.reader import Conversation
 
-    episode, given = message["episode"], message["messages"]
-    more = sorted(message.keys() - ({"episode", "messages"} if begun else {"episode", "messages", "features", "tools"}))
-    if more or not isinstance(given, list):
-        expected = "a list of messages, and before the first step features and tools beside it"
-        raise InvalidDataError(expected, episode=str(episode), field="messages", value=more or given)
-    if begun:
-        if episode not in talks:
-            raise InvalidDataError(
-                "diagnostics, as the episode was begun with features", field="messages", value=len(given)
-            )
-        return {"episode": episode, "diagnostics": talks[episode].step(given)}
-    tools: Any = message.get("tools")
-    talk = talks[episode] = Conversation(given, router.reader, tools)
-    features = message.get("features") or {}
-    if not isinstance(features, dict):
-        raise InvalidDataError("an object of numbers", field="features", value=features)
-    return {"episode": episode, "features": {**talk.features(), **features}}
+        episode, given = message["episode"], message["messages"]
+        kind = "diagnostics" if begun else "features"
+        more = sorted(message.keys() - {"episode", "messages", kind, *(("last",) if begun else ("tools",))})
+        if more or not isinstance(given, list):
+            expected = "a list of messages, and before the first step features and tools beside it"
+            raise InvalidDataError(expected, episode=str(episode), field="messages", value=more or given)
+        own = message.get(kind) or {}
+        if not isinstance(own, dict):
+            raise InvalidDataError("an object of numbers", field=kind, value=own)
+        if begun:
+            if episode not in self.talks:
+                expected = "diagnostics, as the episode was begun with features"
+                raise InvalidDataError(expected, field="messages", value=len(given))
+            last = {"last": message["last"]} if "last" in message else {}
+            return {"episode": episode, "diagnostics": {**self.talks[episode].step(given), **own}, **last}
+        tools: Any = message.get("tools")
+        talk = self.talks[episode] = Conversation(given, self.router.reader, tools, self.action)
+        return {"episode": episode, "features": {**talk.features(), **own}}
+
+    def _look(self, kind: str, given: object) -> None:
+        """Say once of each feature and diagnostic that it is outside the range of training."""
+        if self.router.ranges is None or not isinstance(given, dict):
+            return
+        for name in self.router.ranges.outside(kind, given):
+            if (kind, name) not in self.warned:
+                self.warned.add((kind, name))
+                lowest, *_, highest = getattr(self.router.ranges, kind)[name]
+                said = f"{kind}[{name!r}] is {given[name]:g}; in training it was from {lowest:g} to {highest:g}"
+                typer.echo(f"warning: {said} (said once)", err=True)
 
 
 def most_open(router: Router) -> int:
-    """Tell how many episodes of a router may be open at a time."""
+    """Return how many episodes of a router may be open at a time."""
     return max(1, min(MOST_OPEN, OPEN_BYTES // (EPISODE_BYTES + NUMBER_BYTES * router.rule.width)))
 
 
 def _told(decision: Decision | None) -> dict[str, object]:
     return {} if decision is None else {**decision._asdict(), "reason": decision.reason}
-
-
-class _Usual:
-    """Says once of each feature and diagnostic that it is outside the range of training."""
-
-    def __init__(self, router: Router) -> None:
-        self._ranges = router.ranges
-        self._told: set[tuple[str, str]] = set()
-
-    def look(self, kind: str, given: object) -> None:
-        if self._ranges is None or not isinstance(given, dict):
-            return
-        for name in self._ranges.outside(kind, given):
-            if (kind, name) not in self._told:
-                self._told.add((kind, name))
-                lowest, *_, highest = getattr(self._ranges, kind)[name]
-                said = f"{kind}[{name!r}] is {given[name]:g}; in training it was from {lowest:g} to {highest:g}"
-                typer.echo(f"warning: {said} (said once)", err=True)
 
 
 def _parse(line: bytes) -> dict[str, object]:

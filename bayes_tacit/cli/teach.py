@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from bayes_tacit import validate
-from bayes_tacit.cli.common import CHECK_FAILED, AsJson, Force, Seed, about, new_file, read_episodes, show, told
+from bayes_tacit.cli.common import CHECK_FAILED, AsJson, Force, Seed, about, listed, new_file, read_episodes, show, told
 from bayes_tacit.errors import InvalidDataError, MissingFileError
 
 if TYPE_CHECKING:
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from bayes_tacit.data.episodes import Episodes
 
     Pairs = list[tuple[Transcript, Transcript]]
+
+FEW, MOST = 0.1, 0.8
+"""Shares of episodes that a rule marks too few of, and of marks that go on to the end of a rollout."""
 
 EPISODES = (".jsonl", ".parquet", ".nc", ".zarr")
 """Suffixes of episodes; a folder of transcripts has none of them."""
@@ -67,7 +70,7 @@ def teach(
     Example: `bayes-tacit teach rollouts --model deepseek --base-url https://example.org/v1 --key-variable KEY
     --keep marks --out episodes.jsonl`
     """
-    from bayes_tacit.agents.marks import with_marks
+    from bayes_tacit.agents.marks import read_marks, with_marks
     from bayes_tacit.keys import shown_address
 
     target = new_file(out, force=force)
@@ -76,21 +79,18 @@ def teach(
     if len(chosen) != 1:
         raise InvalidDataError("one of --marks, --counterfactuals, --model and --rule", field="teachers", value=chosen)
     if (model is None) != (base_url is None) or (model is None) != (keep is None):
-        raise InvalidDataError(
-            "--model, --base-url and --keep together",
-            field="options of the model",
-            value=(model, shown_address(base_url), keep),
-        )
+        value = (model, shown_address(base_url), keep)
+        raise InvalidDataError("--model, --base-url and --keep together", field="options of the model", value=value)
     failed: list[str] = []
+    notes: list[str] = []
     with told():
         before, pairs = _read(
-            rollouts, cheap_log, strong_log, format, shown=chosen[0] in ("--counterfactuals", "--model")
+            rollouts, cheap_log, strong_log, format, shown=chosen[0][2:] in ("counterfactuals", "model")
         )
         if marks is not None:
-            found = _human(marks)
+            found = read_marks(marks)
         elif rule is not None:
-            validate.whole("--rule", rule, 1)
-            found = _unproductive(before, rule, diagnostics)
+            found, notes = _unproductive(before, rule, listed(diagnostics))
         elif counterfactuals is not None:
             found = _by_rule(pairs, counterfactuals, stalled)
         else:
@@ -102,11 +102,14 @@ def teach(
             episodes = with_marks(before, found, cast("MarkEvidence", evidence))
     episodes.write(target)
     due = int((episodes.outcomes == "01").sum())
-    text = f"{len(episodes)} episodes, {due} with AB = 01, {len(found)} of them marked; written to {out}"
-    if failed:
-        text += f"\nno usable mark for {', '.join(failed)}"
-    facts = {"episodes": len(episodes), "due": due, "marked": len(found), "failed": failed, "written": str(out)}
-    show(text, facts, as_json=as_json)
+    lines = [f"{len(episodes)} episodes, {due} with AB = 01, {len(found)} of them marked; written to {out}"]
+    lines += [f"no usable mark for {', '.join(failed)}"] if failed else []
+    lines += [f"note: {note}" for note in notes]
+    facts = {"episodes": len(episodes), "due": due, "marked": len(found), "failed": failed, "notes": notes}
+    then = ("recommend", out, "--handoff restart --cap 50% --out router.json")
+    if "strong_steps" not in episodes.dataset:
+        then = ("fit", out, "--out fit.json")
+    show("\n".join(lines), {**facts, "written": str(out)}, as_json=as_json, then=then)
     if failed:
         raise typer.Exit(CHECK_FAILED)
 
@@ -135,17 +138,44 @@ def _read(
     return episodes, pairs_from_logs(episodes, cheap_log, strong_log, format=form)
 
 
-def _unproductive(episodes: Episodes, n_steps: int, diagnostics: str | None) -> dict[str, Mark]:
+def _unproductive(episodes: Episodes, n_steps: int, diagnostics: list[str] | None) -> tuple[dict[str, Mark], list[str]]:
+    """Mark by rule; where that is next to nothing, or up to the end of everything, return what would do better."""
     from bayes_tacit.agents.marks import mark_unproductive
 
-    names = None if diagnostics is None else [name.strip() for name in diagnostics.split(",")]
-    return mark_unproductive(episodes, n_steps, diagnostics=names)
+    validate.whole("--rule", n_steps, 1)
 
+    def marked(steps: int) -> dict[str, Mark]:
+        return mark_unproductive(episodes, steps, diagnostics=diagnostics)
 
-def _human(path: Path) -> dict[str, Mark]:
-    from bayes_tacit.agents.marks import read_marks
+    found, notes = marked(n_steps), []
+    due = int((episodes.outcomes == "01").sum())
+    if due and len(found) < FEW * due:
+        less = next((steps for steps in range(n_steps - 1, 0, -1) if len(marked(steps)) >= FEW * due), None)
+        notes.append(
+            f"the rule marks {len(found)} of {due} episodes, too few to learn from; "
+            + (
+                f"--rule {less} marks {len(marked(less))}"
+                if less
+                else "these signs say little here: choose others with --diagnostics, ask a model or people, or go on "
+                "without marks (recommend needs none)"
+            )
+        )
+    lengths = dict(zip(map(str, episodes.ids.tolist()), episodes.n_steps.tolist(), strict=True))
 
-    return read_marks(path)
+    def open_ended(marks: dict[str, Mark]) -> int:
+        return sum(mark.end == lengths[name] - 1 for name, mark in marks.items())
+
+    if found and open_ended(found) > MOST * len(found):
+        others = ((steps, marked(steps)) for steps in range(1, 2 * n_steps + 2))
+        better = [
+            steps for steps, marks in others if FEW * due <= len(marks) and open_ended(marks) <= MOST * len(marks)
+        ]
+        notes.append(
+            f"{open_ended(found)} of {len(found)} marks go on to the end of the rollout, and say little of when: "
+            "--evidence one_step takes the first step of each"
+            + (f", and --rule {better[-1]} ends more of them before" if better else "")
+        )
+    return found, notes
 
 
 def _by_rule(pairs: Pairs, path: Path, stalled: int) -> dict[str, Mark]:

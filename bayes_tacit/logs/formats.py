@@ -50,12 +50,15 @@ _MARKS = ("trajectory_format", "traj", "epoch", "format", "turn_history")  # of 
 
 
 def is_plain(content: object) -> bool:
-    """Return whether a document is a rollout as it is, by its task and its messages."""
-    return (
-        isinstance(content, dict)
-        and {"task", "messages"} <= content.keys()
-        and ("success" in content or "score" in content)
-    )
+    """Return whether a document is a rollout as it is, by its keys, with messages as OpenAI has them."""
+    if not isinstance(content, dict) or not {"task", "messages"} <= content.keys():
+        return False
+    messages = content["messages"]
+    told = [one for one in messages if isinstance(one, dict)] if isinstance(messages, list) else []
+    calls = next((one["tool_calls"] for one in told if one.get("tool_calls")), None)
+    call = calls[0] if isinstance(calls, list) else None
+    flat = isinstance(call, dict) and "name" in call and "function" not in call
+    return ("success" in content or "score" in content) and not flat and not ("from" in told[0] if told else False)
 
 
 def _is_generic(content: object) -> bool:

@@ -177,6 +177,14 @@ def spelled_out(messages: Sequence[Message], action: re.Pattern[str] | None = No
     return plain if found else messages
 
 
+def pattern_of(action: str | None) -> re.Pattern[str] | None:
+    """Return the expression for actions, compiled; None for none."""
+    try:
+        return None if action is None else re.compile(action, re.DOTALL | re.MULTILINE)
+    except re.error as error:
+        raise InvalidDataError(f"a regular expression ({error})", field="--action", value=action) from None
+
+
 def _tool_parts(message: Message) -> list[Mapping[str, Any]]:
     """Return the calls and answers that are parts of a content, as Anthropic's messages have them."""
     content = message.get("content")

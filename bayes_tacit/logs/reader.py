@@ -435,6 +435,8 @@ class Conversation:
         Reads the words; None for the signs alone.
     tools
         Names of the tools that were offered.
+    action
+        How a text-only agent writes its actions, as for `import_logs`.
 
     Examples
     --------
@@ -446,9 +448,13 @@ class Conversation:
     """
 
     def __init__(
-        self, messages: Sequence[Message], reader: Reader | None = None, tools: Iterable[str] | None = None
+        self,
+        messages: Sequence[Message],
+        reader: Reader | None = None,
+        tools: Iterable[str] | None = None,
+        action: re.Pattern[str] | None = None,
     ) -> None:
-        self._extractor, self._reader = StepExtractor(tools), reader
+        self._extractor, self._reader, self._action = StepExtractor(tools), reader, action
         self._extractor.extend(messages)
         if self._extractor.n_steps:
             raise InvalidDataError("none before the first step", field="turns of the assistant", value=1)
@@ -460,7 +466,7 @@ class Conversation:
 
     def step(self, messages: Sequence[Message]) -> dict[str, float]:
         """Take one turn of the assistant with what was answered to it, and return the diagnostics of the step."""
-        messages = spelled_out(messages)
+        messages = spelled_out(messages, self._action)
         _, turns = texts_of(messages)
         if len(turns) != 1 or messages[0].get("role") != "assistant":
             expected = "one turn of the assistant, and what was answered to it"

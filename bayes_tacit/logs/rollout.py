@@ -16,7 +16,7 @@ from bayes_tacit import validate
 from bayes_tacit.data.costs import Price
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.logs.extractor import FLAGS, IDLE, LONGEST_MESSAGE, UNCERTAINTY, StepExtractor
-from bayes_tacit.logs.messages import Message, spelled_out, text_of
+from bayes_tacit.logs.messages import Message, pattern_of, spelled_out, text_of
 from bayes_tacit.logs.reader import Script
 
 Rollout = Mapping[str, Any]
@@ -89,7 +89,7 @@ class Reading:
     @cached_property
     def pattern(self) -> re.Pattern[str] | None:
         """The expression for actions, compiled."""
-        return None if self.action is None else re.compile(self.action, re.DOTALL | re.MULTILINE)
+        return pattern_of(self.action)
 
 
 class Row(NamedTuple):

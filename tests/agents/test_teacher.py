@@ -332,7 +332,7 @@ def test_the_command_takes_human_marks(folder, run):
     write(folder / "marks.csv", "episode,window_start,window_end,recommended\na,1,3,2\n")
     code, out, _ = run("rollouts", "--marks", "marks.csv", "--out", "e.jsonl", "--evidence", "one_step", "--json")
     assert code == 0
-    assert json.loads(out) == {"episodes": 2, "due": 1, "marked": 1, "failed": [], "written": "e.jsonl"}
+    assert json.loads(out) == {"episodes": 2, "due": 1, "marked": 1, "failed": [], "notes": [], "written": "e.jsonl"}
     episodes = Episodes.read(folder / "e.jsonl")
     expected = episodes_from_transcripts(read_pairs(folder / "rollouts"), {"a": (2, 2)})
     assert episodes.identical(expected)

@@ -142,6 +142,18 @@ def test_route_runs_a_policy_that_judges_the_finished_episode(tmp_path):
     assert replay(tmp_path / "log.jsonl", Router.load(tmp_path / "router.json")).agrees
 
 
+def test_after_the_last_step_route_hands_nothing_off(example_folder):
+    """As the accounting has it: a restart after Cheap's last step is none."""
+    begin = {"episode": "a", "features": {"entities": 12, "subgoals": 3, "needs_tool": 1}}
+    bad = {"episode": "a", "diagnostics": {"repeat": 9, "uncertainty": 9, "stalled": 9, "invalid": 9}}
+    for last, ended in (({}, 0), ({"last": True}, None)):
+        stdin = "\n".join(map(json.dumps, [begin, {**bad, **last}, {"episode": "a", "end": True}]))
+        done = run("route", "router.json", cwd=example_folder, stdin=stdin)
+        _, step, end = map(json.loads, done.stdout.splitlines())
+        assert (step["call"], step["handoff"]) == (("cheap", False) if last else ("strong", True))
+        assert end["handoff_step"] == ended
+
+
 def test_route_answers_on_where_its_log_cannot_be_written(example_folder):
     """Every write to /dev/full fails as on a full disk."""
     begin = {"episode": "a", "features": {"entities": 12, "subgoals": 3, "needs_tool": 1}}
