@@ -180,7 +180,8 @@ class _Desk:
         if "last" in message:
             # After the last step there is nothing to hand over; a proposal that is discarded was no last step.
             self.over.add(episode)
-            decision = decision._replace(call="cheap", handoff=False)
+            nothing = {"handoff": False, "handoff_step": None, "call": "cheap", "reason": "the task is over"}
+            return {"episode": episode, **_told(decision), **nothing}
         return {"episode": episode, **_told(decision)}
 
     def _begin(self, episode: str | int, features: Any) -> dict[str, object]:  # noqa: ANN401  checked by the router
