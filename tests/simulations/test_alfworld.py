@@ -21,7 +21,6 @@ from simulations.alfworld import (
     DESCRIPTORS,
     DIAGNOSTICS,
     FEATURES,
-    KITCHEN,
     KITCHEN_TASKS,
     AlfworldEnvironment,
     AlfworldExtractor,
@@ -32,7 +31,7 @@ from simulations.alfworld import (
     write_kitchen,
     write_kitchens,
 )
-from simulations.alfworld.text import read_scene, read_task, receptacles, task_of
+from simulations.alfworld.text import read_scene
 
 DATA = os.environ.get("ALFWORLD_DATA")
 official = pytest.mark.skipif(
@@ -163,29 +162,6 @@ def test_a_branch_from_a_known_path_is_what_a_fresh_environment_plays(game):
         assert "clean" in fresh.step("examine mug 1").observation.text
 
 
-def test_two_games_at_once_do_not_disturb_each_other(tmp_path):
-    (tmp_path / "a").mkdir()
-    (tmp_path / "b").mkdir()
-    one = AlfworldEnvironment(write_kitchen(tmp_path / "a"))
-    other = AlfworldEnvironment(write_kitchen(tmp_path / "b", kitchen={**KITCHEN, "Shelf_1": ("Knife_2",)}))
-    with one, other:
-        one.reset()
-        other.reset()
-        assert "nothing" in one.step("go to shelf 1").observation.text
-        assert "a knife" in other.step("go to shelf 1").observation.text
-        assert "nothing" in one.step("examine shelf 1").observation.text
-
-
-def test_a_closed_game_begins_again(game):
-    environment = AlfworldEnvironment(game)
-    first = environment.reset()
-    environment.close()
-    with pytest.raises(InvalidDataError, match="reset"):
-        environment.step("look")
-    assert environment.reset() == first
-    environment.close()
-
-
 def test_opening_a_game_keeps_the_command_line(game):
     before = list(sys.argv)
     with AlfworldEnvironment(game) as environment:
@@ -243,22 +219,6 @@ def test_every_task_of_the_kitchen_can_be_won(tmp_path, task):
     assert played.end.actions <= 25
 
 
-def test_kitchens_lie_in_a_folder_as_official_games_do(tmp_path):
-    games = write_kitchens(tmp_path, "own", 12, seed=3)
-    assert list_games("own", tmp_path) == games
-    tasks = {task for task in KITCHEN_TASKS if any(task in game.path.read_text() for game in games)}
-    assert tasks == {task for task in KITCHEN_TASKS if "desklamp" not in task}
-    again = write_kitchens(tmp_path / "again", "own", 12, seed=3)
-    other = write_kitchens(tmp_path / "other", "own", 12, seed=4)
-    assert [game.path.read_text() for game in again] == [game.path.read_text() for game in games]
-    assert all(one.path.read_text() != game.path.read_text() for one, game in zip(other, games, strict=True))
-
-
-def test_more_than_a_hundred_kitchens_are_in_order(tmp_path):
-    games = write_kitchens(tmp_path, "own", 101)
-    assert sorted(games) == games
-
-
 def test_what_makes_no_kitchen_is_told_and_nothing_written(tmp_path):
     with pytest.raises(InvalidDataError, match=r"task is 'fly\.'; expected 'put a mug in shelf\.' or"):
         write_kitchen(tmp_path / "new", "fly.")
@@ -311,18 +271,6 @@ def test_features_and_descriptors_are_those_read_by_hand(task, features, descrip
     assert {name for name, value in described.items() if value} == descriptors
 
 
-def test_a_task_in_other_words_is_refused_with_those_words():
-    with pytest.raises(InvalidDataError, match="paint the fence"):
-        read_task("paint the fence.")
-    with pytest.raises(InvalidDataError, match="Your task is to"):
-        task_of("You are in a room.")
-
-
-def test_the_task_is_no_part_of_the_room():
-    text = f"{ROOM}\n\nYour task is to: put a mug 1 in shelf."
-    assert receptacles(text) == ("fridge 1", "drawer 2", "drawer 1", "shelf 1")
-
-
 def test_a_scene_is_read_in_both_wordings():
     opened = "You open the fridge 1. The fridge 1 is open. In it, you see a egg 2, and a mug 1."
     assert read_scene(opened).contents == (("fridge 1", ("egg 2", "mug 1")),)
@@ -365,12 +313,6 @@ def test_diagnostics_are_those_worked_out_by_hand():
         history = history.then(Step("cheap", proposal, result))
 
 
-def test_an_unchanged_observation_with_a_reward_is_no_stall():
-    history = History(first("put a mug in shelf."))
-    same = StepResult(Observation(history.observation.text, ADMISSIBLE), reward=1.0)
-    assert AlfworldExtractor().diagnostics(history, Proposal("look"), same)["unchanged_observation"] == 0
-
-
 def test_at_an_unexecuted_proposal_only_the_action_counts():
     history = History(first("put a mug in shelf."))
     result = StepResult(Observation(EMPTY_SHELF, ADMISSIBLE))
@@ -379,12 +321,6 @@ def test_at_an_unexecuted_proposal_only_the_action_counts():
     assert tuple(again.values()) == (1, 0, 0.5, 0, 0)
     other = AlfworldExtractor().diagnostics(history, Proposal("sing"), None)
     assert tuple(other.values()) == (0, 0, 0, 1, 0)
-
-
-@pytest.mark.parametrize("nll", [-0.1, math.nan])
-def test_a_likelihood_above_one_is_refused(nll):
-    with pytest.raises(InvalidDataError, match="nll"):
-        AlfworldExtractor().diagnostics(History(first("put a mug in shelf.")), Proposal("look", nll=nll), None)
 
 
 steps = st.builds(
@@ -418,20 +354,3 @@ def test_nothing_is_wrong_where_every_action_is_new_and_answered(order):
         result = StepResult(Observation(f"Something new, the {at}th.", ADMISSIBLE))
         assert not any(AlfworldExtractor().diagnostics(history, proposal, result).values())
         history = history.then(Step("cheap", proposal, result))
-
-
-@given(st.lists(st.sampled_from("abc"), min_size=1, max_size=14))
-def test_a_cycle_is_what_a_plain_search_for_repeated_blocks_finds(letters):
-    observation = Observation("x", tuple("abc"))
-    history = History(
-        first("put a mug in shelf."),
-        tuple(Step("cheap", Proposal(letter), StepResult(observation)) for letter in letters[:-1]),
-    )
-    word = "".join(letters)
-    expected = any(
-        word.endswith(block * 2)
-        for block in (word[-2:], word[-3:])
-        if len(word) >= 2 * len(block) and len(set(block)) > 1
-    )
-    found = AlfworldExtractor().diagnostics(history, Proposal(letters[-1]), StepResult(observation))
-    assert found["short_cycle"] == float(expected)

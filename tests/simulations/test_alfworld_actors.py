@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bayes_tacit.agents import Budget, History, Observation, Proposal, Step, StepResult, run_episode
+from bayes_tacit.agents import History, Observation, Proposal, Step, StepResult, run_episode
 from bayes_tacit.agents.protocols import ActorError
 from bayes_tacit.errors import EvidenceError, FileFormatError, InvalidDataError
 from bayes_tacit.router import handoff_at, pure
@@ -114,18 +114,6 @@ def test_what_stands_at_the_same_spot_is_examined_not_walked_to(actor):
     history = History(replace(first, task="look at book under the desklamp."))
     history = history.then(Step("cheap", Proposal("go to drawer 1"), StepResult(there)))
     assert actor.act(history).action == "examine desk 1"
-
-
-def test_confusion_shows_in_the_diagnostics_and_not_without_it(kitchen):
-    errors = replace(FLAWLESS, loses_composure=1.0, recovers=0.0, repeats=0.5, garbles=0.5, rambles=0.0)
-    confused = play(kitchen, CheapActor(1, errors), "cheap", budget=Budget(30))
-    shown = Counter()
-    for step in confused.steps:
-        shown.update({name: value for name, value in (step.diagnostics or {}).items() if value})
-    assert shown["invalid_action"] > 5
-    assert shown["repeated_action"] > 5
-    calm = play(kitchen, CheapActor(1, FLAWLESS), "cheap")
-    assert not any((step.diagnostics or {})["invalid_action"] for step in calm.steps)
 
 
 def test_a_step_of_strong_ends_the_confusion_of_cheap(kitchen):

@@ -15,7 +15,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from small_dabench import ABSENT, N, write_questions
-from toy_world import threshold_router
 
 from bayes_tacit.agents import (
     Budget,
@@ -31,7 +30,6 @@ from bayes_tacit.errors import FileFormatError
 from bayes_tacit.router import pure
 from models.dabench import DABENCH
 from simulations.dabench import (
-    DABench,
     DABenchExtractor,
     Question,
     ToolEnvironment,
@@ -41,7 +39,7 @@ from simulations.dabench import (
     read_questions,
     read_reply,
 )
-from simulations.dabench.analyst import MARK, Haste, HastyAnalyst, compute, read_task, wanted
+from simulations.dabench.analyst import MARK, compute, read_task, wanted
 from simulations.dabench.benchmark import FAILED, NOT_UNDERSTOOD, RAN
 from simulations.dabench.questions import make_splits
 
@@ -194,13 +192,6 @@ def test_semantic_mismatch_of_a_call_is_a_column_or_file_that_is_not_there(text,
     assert found["semantic_mismatch"] == mismatch
 
 
-def test_columns_that_earlier_code_made_are_known(extractor):
-    past = history(GOOD[0], (code("df['ratio'] = 1"), RAN, ""))
-    assert extractor.diagnostics(past, Proposal(code("df['ratio']")), None)["semantic_mismatch"] == 0
-    failed = history(GOOD[0], (code("df['ratio'] = 1/0"), FAILED, ""))
-    assert extractor.diagnostics(failed, Proposal(code("df['ratio']")), None)["semantic_mismatch"] == 1
-
-
 def test_semantic_mismatch_of_an_answer_is_what_was_asked_about_and_never_used(extractor):
     # The question names "height" in quotes and Group by its capital; "width" it does not name.
     assert diagnose(extractor, history(), ANSWER) == {"semantic_mismatch": 1.0}
@@ -324,15 +315,6 @@ def test_nothing_that_an_agent_sees_holds_the_label(question, folder):
     assert question.question in shown[1]["content"]
 
 
-def test_a_bad_proposal_is_discarded_and_strong_answers(question, folder):
-    router = threshold_router(1, "proposal")
-    router = replace(router, diagnostic_names=("protocol_violation",), feature_names=("answer_arity",))
-    played = play(question, folder, "hm", router=router, strong=Scripted(ANSWER))
-    assert [(step.agent, step.executed) for step in played.steps] == [("cheap", False), ("strong", True)]
-    assert played.end.success
-    assert len(played.history()) == 1
-
-
 def test_proposals_make_episodes(question, folder):
     cheap = play(question, folder, "hm", "@mean[1]")
     strong = run_episode(
@@ -386,18 +368,6 @@ def test_the_published_questions_have_features_and_labels_that_check():
             features = DABenchExtractor(question, home, descriptors=True).features(Observation(""))
             assert 0 < features["answer_arity"] <= 1
             assert features["operation_breadth"] >= 1
-
-
-def test_a_table_that_leads_to_the_labels_is_refused(tmp_path):
-    (tmp_path / "da-dev-tables").mkdir()
-    labels = tmp_path / "da-dev-labels.jsonl"
-    labels.write_text("{}")
-    (tmp_path / "da-dev-tables" / "a.csv").symlink_to(labels)
-    (tmp_path / "da-dev-tables" / "b.csv").hardlink_to(labels)
-    for name in ("a.csv", "b.csv"):
-        question = Question("1", "?", "", "", (), name, "easy", {"x": "1"})
-        with pytest.raises(FileFormatError, match=f"{name} leads to .*expected a table within"):
-            ToolEnvironment(question, tmp_path)
 
 
 COLUMNS = ["Fare Paid", "Age", "Kind"]
@@ -503,22 +473,6 @@ def trips(table, tmp_path_factory):
     for name, rows in (("questions", questions), ("labels", labels)):
         (home / f"da-dev-{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     return home
-
-
-def test_the_hasty_analyst_draws_as_it_says_and_the_same_again(trips):
-    benchmark = DABench(trips)
-    with benchmark.environment(benchmark.tasks()[0]) as environment:
-        history = History(environment.reset())
-    rambling = HastyAnalyst(haste=Haste(rambles=1))
-    assert rambling.act(history) == rambling.act(history)
-    assert rambling.act(history).nll == 0
-    assert "```" not in rambling.act(history).action
-    looking = HastyAnalyst(haste=Haste(rambles=0, skips_look=0)).act(history)
-    assert "df.columns" in looking.action
-    guessing = HastyAnalyst(haste=Haste(rambles=0, skips_look=1)).act(history)
-    assert "df['fare paid']" in guessing.action
-    said = [HastyAnalyst(seed).act(history) for seed in range(40)]
-    assert {round(float(np.exp(-one.nll)), 2) for one in said} == {0.08, 0.92}
 
 
 @pytest.fixture(scope="module")

@@ -329,6 +329,7 @@ def with_hindsight(world: World, cap: float) -> float:
     return min((success - price * cost).max(axis=1).mean() + price * cap for price in np.geomspace(1e-3, 1, 60))
 
 
+@pytest.mark.study
 def test_the_reference_lies_between_fixed_handoffs_and_hindsight(test_world: World) -> None:
     (found,) = optimal_reference(BASELINE, 16.0, n_train=N, n_test=N, seed=2).itertuples()
     assert found.cost == pytest.approx(16.0, abs=0.3)
@@ -336,6 +337,7 @@ def test_the_reference_lies_between_fixed_handoffs_and_hindsight(test_world: Wor
     assert found.success < with_hindsight(test_world, 16.0) + 3 * np.sqrt(0.25 / N)
 
 
+@pytest.mark.study
 def test_the_reference_is_the_best_fixed_handoff_where_nothing_can_be_seen() -> None:
     blind = replace(
         with_feature_information(BASELINE, 0.0), risk_mean=(1.0, 1.0, 1.0), risk_of_error=0.0, risk_persistence=0.0

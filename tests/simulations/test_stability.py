@@ -32,13 +32,11 @@ from simulations.stability.contamination import (
     hessians,
     losses,
     mark_changes,
-    possible_marks,
     score_gradients,
     scores,
 )
 from simulations.studies.stability import target_of, with_outcomes
-from simulations.studies.stability_tables import bias, failures, power, record_factor, rounded, size_power
-from simulations.studies.stability_tables import cell as cell_of
+from simulations.studies.stability_tables import bias, failures, power, rounded, size_power
 
 NUDGES = 1e-5 * np.eye(SIZE)
 
@@ -112,29 +110,6 @@ def test_the_worst_marks_push_farthest_and_all_the_same_way(contamination):
     assert (np.diff(pushed) <= 0).all()
 
 
-def test_marks_that_push_the_same_way_do_more_harm_than_an_unsigned_choice(white):
-    sample, frame = white
-    weakest = np.linalg.eigh(Population(sample).hessian())[1][:, 0]
-    count = round(AIMED_RATE * len(sample.timed))
-    direction = farthest_direction(sample, frame)
-    aligned = Contamination.draw(sample, direction, np.random.default_rng(5)).mark("worst", AIMED_RATE)
-    unsigned = sample.mark.copy()
-    pushes = np.abs(mark_changes(sample) @ weakest)
-    strongest = np.argsort(-pushes.max(axis=1))[:count]
-    unsigned[sample.timed[strongest]] = pushes.argmax(axis=1)[strongest]
-    steps, errors = [], []
-    for mark in (aligned, unsigned):
-        assert (mark != sample.mark).sum() == count
-        changed = gradients(TARGET, Records.of(sample, mark, mark)) - gradients(
-            TARGET, Records.of(sample, sample.mark, sample.mark)
-        )
-        steps.append(np.linalg.norm(changed.sum(axis=0) @ frame))
-        fit = fit_map(sample.episodes(mark), ridge=0.0, restarts=1, unmarked="outcome")
-        errors.append(np.linalg.norm(np.linalg.solve(frame, target_of(fit) - TARGET)))
-    assert steps[0] > 1.1 * steps[1]
-    assert errors[0] > 1.1 * errors[1]
-
-
 def test_no_other_direction_makes_a_longer_first_step_than_the_farthest(white):
     sample, frame = white
     changes = mark_changes(sample) @ frame
@@ -150,7 +125,7 @@ def test_no_other_direction_makes_a_longer_first_step_than_the_farthest(white):
     assert step(found) >= max(step(v / np.linalg.norm(v)) for v in drawn)
 
 
-@pytest.mark.parametrize("kind", ["clean", "worst", WRONG_OUTCOMES])
+@pytest.mark.parametrize("kind", ["worst"])
 def test_a_large_sample_is_fitted_as_the_library_fits_it(kind, white):
     direction, seeds = np.linalg.solve(white[1].T, np.eye(SIZE)[4]), np.random.SeedSequence(7)
     large = LargeSample.draw(3_000, {"worst": (0.05,), WRONG_OUTCOMES: (0.2,)}, direction, seeds)
@@ -212,7 +187,7 @@ def test_mu_is_the_lowest_curvature_that_another_search_finds(population):
     assert population.curvature(RADIUS) == pytest.approx(-extreme(bend, rough[:3]), rel=1e-3)
 
 
-@pytest.mark.parametrize("kind", ["neighbour", "anywhere", "too late"])
+@pytest.mark.parametrize("kind", ["neighbour"])
 def test_influences_are_the_largest_over_every_record_and_wrong_mark(population, kind):
     sample, frame = population.sample, population.frame
     pairs = np.array(list(wrong_marks(sample, kind)))
@@ -234,13 +209,6 @@ def test_influences_are_the_largest_over_every_record_and_wrong_mark(population,
     tops = np.argsort(-seen.max(axis=0))[:2]
     found = max(extreme(lambda shift, at=at: sizes(shift, [at])[0], directions(1, seed=5)) for at in tops)
     assert 0.999 * found <= curvature <= 1.03 * found
-
-
-def test_the_worst_marks_may_be_any(population):
-    for found, expected in zip(
-        *(possible_marks(population.sample, kind) for kind in ("worst", "anywhere")), strict=True
-    ):
-        np.testing.assert_array_equal(found, expected)
 
 
 def test_the_slope_of_q_is_the_largest_over_tasks_steps_and_the_ball(population):
@@ -293,13 +261,6 @@ def test_the_tasks_needed_are_where_the_condition_begins_to_hold(constants):
     assert not constants.holds("", 0.999 * needed, 0.0)
     assert constants.holds("", 1.001 * needed, 0.0)
     assert constants.bound("", constants.tasks_below(0.02), 0.0) == pytest.approx(0.02)
-
-
-@pytest.mark.parametrize(("kind", "records"), [("far", 0.4 / 4 / 500), ("near", 0.4 * 0.15 / 2 / 100)])
-def test_the_share_that_may_be_wrong_is_of_the_marks_and_meets_both_conditions(constants, kind, records):
-    assert constants.wrong_allowed(kind) == pytest.approx(records / 0.25)
-    for share, holds in ((0.999 * records, True), (1.001 * records, False)):
-        assert constants.holds(kind, 1e18, share) is holds
 
 
 def test_the_bound_is_the_papers():
@@ -359,7 +320,3 @@ def test_wrong_outcomes_are_shown_with_the_tasks_from_which_the_bound_is_below_t
     words = failures(grid, large, CONSTANTS)
     assert f"| 40% | 0.400 | 0.400 | 0.400 | {rounded(CONSTANTS.tasks_needed)} |" in words
     assert f"| 0.020 | {rounded(CONSTANTS.tasks_below(0.02))} |" in words
-
-
-def test_the_slack_of_wrong_marks_is_their_term_over_what_they_change(grid):
-    assert record_factor(cell_of(grid, "worst", 8_000), CONSTANTS) == pytest.approx(100 * 0.025 / 0.05)

@@ -22,11 +22,8 @@ from simulations.model_based import TRUTH, outcome_proportions, quietly, simulat
 from simulations.studies import curves, mechanism, random_mechanisms, sensitivity, small_samples
 from simulations.studies.contest import (
     ABLATIONS,
-    ALARM,
     ALL,
     ANALOGUES,
-    BEYOND,
-    PAPERS,
     TACIT,
     contest,
     draw_worlds,
@@ -34,7 +31,7 @@ from simulations.studies.contest import (
     policy_rows,
 )
 from simulations.studies.noise import Corruption
-from simulations.studies.recovery import TRUE_PARAMETERS, held_out_error, parameter_rmse, raw_parameters, replicate
+from simulations.studies.recovery import TRUE_PARAMETERS, held_out_error, raw_parameters, replicate
 from simulations.studies.study import Setting
 
 OTHER = replace(TRUTH, gamma=(0.9, -0.2, 0.4), beta=(0.5, 0.3, -0.2), gamma0=-0.4, beta0=0.7, s=0.8, horizon=6)
@@ -103,20 +100,6 @@ def test_marks_come_as_often_by_each_step_as_the_true_score_says(rng):
     assert (np.abs((marked - q).mean(axis=0)) < 4 * spread).all()
 
 
-def test_exactly_the_rescued_tasks_have_a_mark_of_one_step(rng):
-    episodes = simulate(TRUTH, 5000, rng)
-    assert (episodes.has_window == (episodes.outcomes == "01")).all()
-    start, end = (episodes.dataset[name].values[episodes.has_window] for name in ("window_start", "window_end"))
-    assert (start == end).all()
-
-
-def test_risk_of_a_step_has_the_moments_of_its_gamma_law(rng):
-    risk = simulate(TRUTH, 20_000, rng).dataset["diagnostics"].values
-    spread = np.sqrt(TRUTH.shape) * TRUTH.scale
-    assert risk.mean() == pytest.approx(TRUTH.shape * TRUTH.scale, abs=4 * spread / np.sqrt(risk.size))
-    assert risk.std() == pytest.approx(spread, rel=0.01)
-
-
 @pytest.fixture(scope="module")
 def fitted():
     """A fit on features far from standardized."""
@@ -139,17 +122,6 @@ def test_raw_parameters_give_the_same_scores_on_raw_features(fitted):
         s=raw["s"],
     )
     np.testing.assert_allclose(true_scores(truth, episodes), handoff_score(fit, episodes).values, rtol=1e-9)
-
-
-def test_held_out_error_is_the_root_of_the_mean_square_over_tasks_and_steps(fitted):
-    fit, episodes = fitted
-    difference = (handoff_score(fit, episodes) - true_scores(TRUTH, episodes)).to_series()
-    assert held_out_error(fit, episodes) == pytest.approx(np.sqrt(sum(d * d for d in difference) / len(difference)))
-
-
-def test_parameter_rmse_is_over_replicates():
-    rows = pd.DataFrame({f"error_{name}": [3.0, -4.0] for name in TRUE_PARAMETERS})
-    assert parameter_rmse(rows).to_dict() == pytest.approx(dict.fromkeys(TRUE_PARAMETERS, np.sqrt(12.5)))
 
 
 def test_errors_of_a_large_sample_are_within_a_few_standard_errors():
@@ -213,29 +185,11 @@ def test_only_one_step_marks_move_and_those_first_in_order():
     np.testing.assert_array_equal(windows(moved), [[2, 1, 2, NAN, 1], [2, 2, 2, NAN, 1]])
 
 
-def test_a_single_step_leaves_a_mark_nowhere_to_go():
-    moved = corruption([0, 1], [True, False]).move_marks(episodes(["01", "01"], [0, 0], horizon=1), 1.0)
-    assert windows(moved) == [[0, 0]] * 2
-
-
 def test_flipped_outcomes_keep_no_mark_and_gain_none():
     made = episodes(["00", "01", "10", "11"], [NAN, 2, NAN, NAN])
     flipped = corruption(range(4), [True] * 4).flip_outcomes(made, 1.0)
     assert flipped.outcomes.tolist() == ["01", "00", "11", "10"]
     assert not flipped.has_window.any()
-
-
-def test_unflipped_episodes_stay_as_they_are():
-    made = episodes(["00", "01", "10", "11"], [NAN, 2, NAN, NAN])
-    flipped = corruption([3, 2, 1, 0], [True] * 4).flip_outcomes(made, 0.5)
-    assert flipped.outcomes.tolist() == ["00", "01", "11", "10"]
-    np.testing.assert_array_equal(windows(flipped), [[NAN, 2, NAN, NAN]] * 2)
-
-
-def test_no_rate_no_corruption(rng):
-    made = simulate(TRUTH, 300, rng)
-    drawn = Corruption.draw(300, rng)
-    assert drawn.flip_outcomes(drawn.move_marks(made, 0.0), 0.0).identical(made)
 
 
 @pytest.mark.parametrize("rate", [0.05, 0.2])
@@ -255,13 +209,6 @@ def test_the_share_is_exact_and_a_higher_rate_adds_to_a_lower_one(rng, rate):
     assert outcomes.sum() == rate * 4000
     assert (more_marks[marks]).all()
     assert (more_outcomes[outcomes]).all()
-
-
-def test_marks_move_both_ways_equally_often(rng):
-    made = episodes(["01"] * 4000, [1] * 4000)
-    start = np.array(windows(Corruption.draw(4000, rng).move_marks(made, 1.0))[0])
-    assert set(start) == {0.0, 2.0}
-    assert (start == 2).mean() == pytest.approx(0.5, abs=4 * 0.5 / np.sqrt(4000))
 
 
 SMALL = {"train": 600, "development": 300, "test": 400}
@@ -293,14 +240,6 @@ def test_a_fixed_prefix_is_what_a_router_with_that_prefix_alone_gives(worlds, re
         alone = contest([PrefixRouter(prefixes=(k,))], worlds).table.iloc[0]
         assert rows[f"Prefix router, K = {k}"]["success"] == alone["success"]
         assert rows[f"Prefix router, K = {k}"]["cost"] == alone["cost"]
-
-
-def test_first_alarm_is_compared_but_is_no_policy_of_the_papers():
-    assert ALARM in BEYOND
-    assert set(ALL) == {*PAPERS, *BEYOND}
-    assert not {policy.name for policy in BEYOND} & set(mechanism.PAPERS_NAMES.values())
-    for study in (mechanism, random_mechanisms, curves, sensitivity):
-        assert ALARM.name in study.STUDY.parameters["policies"]
 
 
 def test_analogues_have_rows_and_can_be_recommended(worlds):
@@ -350,16 +289,6 @@ def test_what_an_alarm_gives_away_is_counted_by_hand(worlds):
     assert found["elsewhere_with_alarm"] == pytest.approx(np.mean([alarm for alarm, off in seen if not off]))
 
 
-def test_the_gain_over_first_alarm_is_paired_by_replicate():
-    rows = [
-        {"setting": "baseline", "policy": policy, "replicate": number, "success": value, "cap": 16.0}
-        for policy, values in ((ALARM.name, {2: 0.6, 1: 0.5}), (TACIT.name, {1: 0.7, 2: 0.7}))
-        for number, value in values.items()
-    ]
-    table = pd.DataFrame(rows)
-    assert sensitivity._over_alarm(table, "baseline").sort_index().tolist() == pytest.approx([20, 10])
-
-
 def test_both_axes_leave_the_outcomes_of_both_actors_alone():
     """A replicate has the same seeds in every setting, and what is varied is only what a learner sees."""
     study = sensitivity.STUDY
@@ -375,14 +304,6 @@ def test_both_axes_leave_the_outcomes_of_both_actors_alone():
     for table, dataset in seen[1:]:
         np.testing.assert_array_equal(table, seen[0][0])
         assert not dataset[["features", "diagnostics"]].identical(seen[0][1][["features", "diagnostics"]])
-
-
-def test_axes_have_the_baseline_and_rising_information():
-    for axis in sensitivity.AXES:
-        names = sensitivity._along(axis)
-        assert len(names) == 5
-        assert names.count(sensitivity.BASELINE) == 1
-        assert set(names) <= {setting.name for setting in sensitivity.STUDY.settings}
 
 
 def test_rescues_are_counted_by_hand(worlds):

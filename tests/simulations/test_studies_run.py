@@ -19,10 +19,10 @@ from toy_study import FAILING, broken_replicate, counting_replicate, failing_rep
 from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingDependencyError
 from simulations.__main__ import main
 from simulations.studies import tables
-from simulations.studies.run import SchedulerError, StudyError, run_study
+from simulations.studies.run import StudyError, run_study
 from simulations.studies.storage import TABLE, Kept, read_identity, read_table
 from simulations.studies.study import STUDIES, Setting, load
-from simulations.studies.tables import BY_CONSTRUCTION, Comparison, Tolerance, comparison_table, mean_and_half_width
+from simulations.studies.tables import Comparison, Tolerance, comparison_table, mean_and_half_width
 
 KEPT = "replicates-11.jsonl"
 
@@ -108,15 +108,6 @@ def test_a_damaged_file_is_refused_and_left_as_it_is(finished, damage):
     assert kept.read_bytes() == damaged
 
 
-def test_committed_results_are_not_replaced_by_fewer_replicates(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(
-        InvalidDataError, match=r"replicates is 1; expected at least \d+, as the committed results have"
-    ):
-        run_study(toy(), replicates=1)
-    assert not list(tmp_path.iterdir())
-
-
 def test_fresh_starts_over(finished, tmp_path):
     run_study(toy(), finished, seed=12, fresh=True)
     run_study(toy(), tmp_path / "twelve", seed=12)
@@ -132,19 +123,6 @@ def test_a_table_that_does_not_say_what_made_it_is_refused(finished):
     (finished / TABLE).write_bytes(b"PAR1 nonsense")
     with pytest.raises(FileFormatError, match="not a readable Parquet file"):
         run_study(toy(), finished)
-
-
-def test_a_failing_summary_leaves_the_old_results(finished):
-    before = files(finished)
-
-    def summarize(table, folder):
-        (folder / "figure.png").write_bytes(b"half")
-        raise RuntimeError(f"{len(table)} rows")
-
-    with pytest.raises(RuntimeError, match="24 rows"):
-        run_study(toy(summarize=summarize), finished, replicates=8)
-    assert files(finished) == before
-    assert len(Kept(finished, toy(), 11).done) == 12
 
 
 ROOT = Path(__file__).parents[2]
@@ -272,30 +250,6 @@ def test_chosen_settings_are_kept_and_the_results_written_once_all_are_there(tmp
     assert files(tmp_path / "parts") == files(tmp_path / "whole")
 
 
-def test_replicates_are_not_held_in_memory(tmp_path):
-    """What a replicate returned is gone from memory by the time that a later one is computed."""
-
-    class Row(dict):
-        alive = 0
-
-        def __init__(self, *args):
-            super().__init__(*args)
-            Row.alive += 1
-
-        def __del__(self):
-            Row.alive -= 1
-
-    most = []
-
-    def replicate(setting, number, seeds):  # noqa: ARG001
-        most.append(Row.alive)
-        return [Row({"mean": float(number)})]
-
-    run_study(toy(replicate=replicate), tmp_path, replicates=40)
-    assert len(most) == 60
-    assert max(most) <= 2
-
-
 BAD = [
     (["nosuch"], "study is 'nosuch'; expected one of recovery, noise, "),
     (["recovery", "--setting", "n=7"], "setting is 'n=7'; expected one of n=500, n=2000, n=8000"),
@@ -345,14 +299,6 @@ def test_without_dask_the_extra_is_named(tmp_path, monkeypatch):
         run_study(toy(), tmp_path, scheduler="tcp://127.0.0.1:8786")
 
 
-def test_a_scheduler_that_does_not_answer_loses_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr("simulations.studies.run.CONNECT_SECONDS", 0.3)
-    run_study(toy(), tmp_path, replicates=2)
-    with pytest.raises(SchedulerError, match="no Dask scheduler answers"):
-        run_study(toy(), tmp_path, scheduler="tcp://127.0.0.1:9")
-    assert len(Kept(tmp_path, toy(), 11).done) == 3
-
-
 def test_list_and_help_have_a_sentence_for_every_study(capsys):
     assert main(["--list"]) == 0
     listed = capsys.readouterr().out
@@ -378,26 +324,11 @@ def test_studies_can_be_told_apart_and_their_designs_written_down():
             study.position(study.cheapest)
 
 
-def test_an_unknown_study_is_refused():
-    with pytest.raises(InvalidDataError, match="expected one of recovery"):
-        load("nosuch")
-
-
 def test_half_width_is_that_of_the_t_interval(rng):
     values = rng.normal(size=17)
     mean, half = mean_and_half_width(values)
     low, high = stats.t.interval(0.95, 16, loc=np.mean(values), scale=stats.sem(values))
     assert (mean - half, mean + half) == pytest.approx((low, high))
-
-
-def test_one_replicate_has_no_half_width():
-    assert mean_and_half_width([2.0]) == (2.0, None)
-
-
-@pytest.mark.parametrize("values", [[], [1.0, np.nan], [np.inf]])
-def test_values_that_are_not_finite_are_refused(values):
-    with pytest.raises(InvalidDataError, match="finite numbers"):
-        mean_and_half_width(values)
 
 
 def test_table_says_what_is_within_and_what_is_outside():
@@ -418,22 +349,6 @@ def test_what_the_paper_does_not_have_is_shown_and_not_counted():
     )
     assert "| ours alone | not in the paper | 50.50 ± 6.35 |  | not compared |" in text
     assert text.endswith("1 of 1 within 0.7 of the paper, a tolerance of ours.")
-
-
-def test_what_was_fitted_has_no_verdict_and_is_not_counted():
-    fitted = Comparison("fitted", 50.0, [50.0, 50.0], basis=BY_CONSTRUCTION)
-    text = comparison_table([fitted, Comparison("near", 50.0, [50.0, 50.0])], Tolerance(0.7), 2)
-    assert "| fitted | 50.00 | 50.00 ± 0.00 | +0.00 | by construction |" in text
-    assert text.endswith("1 of 1 within 0.7 of the paper, a tolerance of ours.")
-    assert "of the paper" not in comparison_table([fitted], Tolerance(0.7), 2)
-
-
-def test_relative_tolerance_is_a_share_of_the_papers_number():
-    text = comparison_table(
-        [Comparison("error", 0.02, [0.0219]), Comparison("other", 0.02, [0.0175])], Tolerance(0.1, relative=True), 4
-    )
-    assert "| error | 0.0200 | 0.0219 | +0.0019 (+9.5%) | within 10% |" in text
-    assert "| other | 0.0200 | 0.0175 | -0.0025 (-12.5%) | **outside** 10% |" in text
 
 
 @pytest.mark.parametrize(("difference", "within"), [(0.7, True), (-0.7, True), (0.701, False), (-0.701, False)])
