@@ -106,6 +106,7 @@ def test_evaluate_plays_a_router_beside_the_pure_policies(collected, data):
     assert f"router             {successes:>4}/2" in output
 
 
+@pytest.mark.study
 def test_collect_with_a_model_behind_an_endpoint(data, tmp_path):
     words = on_kitchens("collect", data, "--first 1 --actions 3 --json")
     with ProtocolServer(says("look")) as server:
