@@ -49,9 +49,9 @@ studies: .venv/test.installed
 	$(BIN)/python -m simulations all --jobs 2
 	$(MAKE) test-studies
 
-# One replicate of every study, computed again; `make test` leaves out those that take long.
-test-studies: .venv/test.installed
-	$(BIN)/python -m pytest --study tests/simulations
+# One replicate of every study, computed again, and every notebook; `make test` leaves out those that take long.
+test-studies: .venv/test.installed .venv/docs.installed
+	$(BIN)/python -m pytest --study tests/simulations tests/repository/test_notebooks.py
 
 # Plays with a real language model on this machine: builds llama.cpp, which takes some minutes.
 test-llm: .venv/llm.installed

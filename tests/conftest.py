@@ -36,16 +36,19 @@ TIERS = {"attack": "try every attack, and print figures", "study": "compute repl
 """Marks whose tests run only with the option of that name; `record_property("figure", line)` is a line of figures."""
 
 LONGEST_FILES = (
-    "test_notebooks.py",
-    "test_studies_committed.py",
     "test_posterior.py",
-    "test_readme.py",
+    "test_checks.py",
     "test_reporting.py",
-    "test_comparison.py",
-    "test_formats.py",
+    "test_notebooks.py",
+    "test_cli.py",
+    "test_studies_models.py",
+    "test_studies_committed.py",
+    "test_alfworld.py",
     "test_street.py",
-    "test_stores.py",
-    "test_extending.py",
+    "test_comparison.py",
+    "test_models.py",
+    "test_wheel.py",
+    "test_endpoint_faults.py",
 )
 """From about twenty CPU seconds on, the longest first."""
 

@@ -44,7 +44,6 @@ from bayes_tacit.data.validation import (
 )
 from bayes_tacit.errors import InvalidDataError, TacitWarning
 from bayes_tacit.files import as_path
-from bayes_tacit.html import render
 from bayes_tacit.validate import number, whole
 
 if TYPE_CHECKING:
@@ -339,6 +338,8 @@ class Episodes:
         return "\n".join([f"<{title}>", *(f"  {label + ':':<{width}}{text}" for label, text in rows)])
 
     def _repr_html_(self) -> str:
+        from bayes_tacit.html import render
+
         title, rows = self._lines()
         return render("plain_table.html", header=[title, ""], rows=rows)
 

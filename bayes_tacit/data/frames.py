@@ -26,6 +26,7 @@ from bayes_tacit.data.layout import (
     column_values,
     padding,
     plain,
+    refuse,
     strong_counts,
 )
 from bayes_tacit.errors import InvalidDataError
@@ -245,33 +246,22 @@ def _locate(ids: Array, steps: pd.DataFrame, without: Array) -> tuple[Array, Arr
     """
     step_ids = as_ids(column_values(steps["episode"]), "steps['episode']")
     index = pd.Index(ids)
-    if not index.is_unique:
-        first = plain(ids[index.duplicated().argmax()])
-        raise InvalidDataError("ids that do not repeat", episode=first, field="tasks['episode']", value=first)
+    refuse(index.duplicated(), "ids that do not repeat", "tasks['episode']", ids, ids)
     rows = index.get_indexer(pd.Index(step_ids))
     if (rows < 0).any():
-        stranger = plain(step_ids[(rows < 0).argmax()])
         expected = "an episode of the tasks table"
         if ids.dtype != step_ids.dtype:
             kinds = ["text" if array.dtype.kind == "O" else "whole numbers" for array in (ids, step_ids)]
             expected += f", whose ids are {kinds[0]}; those of the steps are {kinds[1]}"
-        raise InvalidDataError(expected, episode=stranger, field="steps['episode']", value=stranger)
+        refuse(rows < 0, expected, "steps['episode']", step_ids, step_ids)
 
     expected = "a whole number counted from 0"
-    numbers = as_numbers(
-        column_values(steps["step"]), lambda row: {"episode": plain(step_ids[row]), "field": "step"}, expected
-    )
-    wrong = np.flatnonzero(~((numbers >= 0) & (numbers == np.floor(numbers)) & np.isfinite(numbers)))
-    if wrong.size:
-        row = wrong[0]
-        value = plain(steps["step"].iloc[row])
-        raise InvalidDataError(expected, episode=plain(step_ids[row]), field="step", value=value)
-
+    values = column_values(steps["step"])
+    numbers = as_numbers(values, lambda row: {"episode": plain(step_ids[row]), "field": "step"}, expected)
+    whole = (numbers >= 0) & (numbers == np.floor(numbers)) & np.isfinite(numbers)
+    refuse(~whole, expected, "step", step_ids, steps["step"].array)
     counts = np.bincount(rows, minlength=len(ids))
-    empty = (counts == 0) & ~without
-    if empty.any():
-        expected = "at least one row in the steps table"
-        raise InvalidDataError(expected, episode=plain(ids[empty.argmax()]), field="n_steps", value=0)
+    refuse((counts == 0) & ~without, "at least one row in the steps table", "n_steps", ids, 0)
     in_order = (rows[1:] >= rows[:-1]).all() and (numbers[1:] > numbers[:-1])[rows[1:] == rows[:-1]].all()
     order = slice(None) if in_order else np.lexsort((numbers, rows))
     counted = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)

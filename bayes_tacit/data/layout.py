@@ -170,7 +170,7 @@ def refuse(
     """
     if wrong.any():
         at = np.unravel_index(int(wrong.argmax()), wrong.shape)
-        value = values[at] if isinstance(values, np.ndarray) else values
+        value = values[at if len(at) > 1 else at[0]] if hasattr(values, "shape") else values
         said = expected if isinstance(expected, str) else expected(int(at[0]))
         where = f"{along} {at[1]}" if len(at) > 1 else None
         raise InvalidDataError(said, episode=plain(ids[at[0]]), field=field, value=plain(value), where=where)

@@ -10,7 +10,6 @@ import xarray as xr
 
 from bayes_tacit.data.layout import Array, blocks, carried_variables, cheap_played, plain, refuse, strong_counts
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.html import render
 
 
 def check_episodes(dataset: xr.Dataset) -> tuple[str, ...]:
@@ -207,6 +206,8 @@ class EpisodesSummary:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
+        from bayes_tacit.html import render
+
         return render("summary.html", title=self._title(), tables=self._tables(), notes=self.notes)
 
     def _title(self) -> str:

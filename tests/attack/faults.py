@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Literal
-from urllib.parse import quote, quote_plus
+from urllib.parse import quote
 
 from attack.junk import inside, paths, replaced
 
@@ -142,12 +142,10 @@ STARTS = {
 TRICKLES = {
     "headers": (b"HTTP/1.1 200 OK\r\n", b"X-More: 1\r\n"),
     "header": (b"HTTP/1.1 200 OK\r\nX-More: ", b"x"),
-    "status": (b"HTTP/1.1 200 ", b"O"),
     "body": (LARGE, b" "),
     "body without an end": (OPEN_END, b" "),
     "chunks": (CHUNKED, b"1\r\n \r\n"),
     "size of a chunk": (CHUNKED, b"0"),
-    "words on a chunk": (CHUNKED + b"5;", b"x"),
     "trailer": (CHUNKED + b"0\r\n", b"X-More: 1\r\n"),
     "packed body": (PACKED, b"\0"),
     "empty lines": (b"", b"\r\n"),
@@ -257,30 +255,18 @@ def _coding() -> dict[str, Fault]:
         "a bomb": packed(bomb, "gzip"),
         "a bomb in a bomb": packed(lambda: gzip.compress(bomb()), "gzip, gzip"),
         "a bomb in a bomb, said once": packed(lambda: gzip.compress(bomb()), "gzip"),
-        "three times": packed(lambda: gzip.compress(gzip.compress(bomb())), "gzip, gzip, gzip"),
         "a deflated bomb": packed(lambda: zlib.compress(bytes(2**28), 9), "deflate"),
-        "a raw deflated bomb": packed(lambda: raw_deflate(bytes(2**27)), "deflate"),
-        "a bomb under another name": packed(bomb, "x-gzip"),
         "a bomb as an error": Fault(lambda line: line.send(headed(bomb(), "500 No", Content_Encoding="gzip"))),
-        "a bomb that is not said": packed(bomb, "identity"),
         "a bomb after an answer": packed(lambda: gzip.compress(BODY) + bomb(), "gzip", "either"),
         "br": packed(BODY, "br"),
-        "zstd": packed(BODY, "zstd"),
-        "compress": packed(BODY, "compress"),
         "nonsense": packed(BODY, "nonsense"),
         "a long name": packed(BODY, "x" * 50_000),
-        "two names": packed(gzip.compress(BODY), "identity, gzip"),
         "packed once": packed(gzip.compress(BODY), "gzip", "answered"),
-        "packed once, in capitals": packed(gzip.compress(BODY), "GZIP", "answered"),
         "deflated once": packed(zlib.compress(BODY), "deflate", "answered"),
         "cut short": packed(gzip.compress(BODY)[:-12], "gzip"),
         "a wrong sum": packed(gzip.compress(BODY)[:-8] + b"\0" * 8, "gzip", "either"),
-        "more after it": packed(gzip.compress(BODY) + b"x" * 999, "gzip", "answered"),
-        "two parts": packed(gzip.compress(BODY[:9]) + gzip.compress(BODY[9:]), "gzip", "either"),
         "a long name in it": packed(named, "gzip", "either"),
         "not packed": packed(BODY, "gzip"),
-        "not deflated": packed(BODY, "deflate"),
-        "empty": packed(b"", "gzip"),
     }
 
 
@@ -334,36 +320,22 @@ def _types() -> dict[str, Fault]:
 
 NUMBERS = {
     "400 digits": "9" * 400,
-    "400 digits below zero": "-" + "9" * 400,
     "5,000 digits": "9" * 5000,
-    "a million digits": "9" * 10**6,
     "1e400": "1e400",
-    "-1e400": "-1e400",
     "1e-400": "1e-400",
-    "an exponent of 400 digits": "1e" + "9" * 400,
     "400 digits after the point": "0." + "1" * 400,
     "NaN": "NaN",
     "Infinity": "Infinity",
-    "-Infinity": "-Infinity",
-    "minus zero": "-0.0",
-    "a half": "0.5",
 }
 TEXT = json.dumps(GOOD)
 BODIES = {
     "nothing": b"",
-    "space": b" " * 999,
-    "a word": b"right",
     "a page": b"<html><body>busy</body></html>",
     "a stream": b'data: {"choices": [{"delta": {"content": "right"}}]}\n\ndata: [DONE]\n\n',
-    "a call": b"callback(" + TEXT.encode() + b")",
-    "two documents": TEXT.encode() * 2,
-    "half a document": TEXT.encode()[:-9],
     "a mark at the start": b"\xef\xbb\xbf" + TEXT.encode(),
     "UTF-16": TEXT.encode("utf-16"),
-    "UTF-32": TEXT.encode("utf-32"),
     "Latin-1": '{"choices": [{"message": {"content": "é"}}]}'.encode("latin-1"),
     "bytes": bytes(range(256)) * 99,
-    "zeros": bytes(10**6),
     "a nest of lists": b"[" * 500_000,
     "a nest of objects": b'{"a":' * 300_000,
     "a nest in the answer": TEXT.replace('"right"', "[" * 100_000 + "]" * 100_000, 1).encode(),
@@ -373,15 +345,10 @@ BODIES = {
         '"prompt_tokens"', ",".join(f'"n{n}": 1' for n in range(100_000)) + ', "p"'
     ).encode(),
     "a count with a long name": TEXT.replace("prompt_tokens", "n" * 10**6).encode(),
-    "a text of a million": completion("x" * 10**6),
-    "strokes": completion("\\" * 500_000),
     "a text of two million": completion("x" * 2 * 10**6),
     "a hundred thousand choices": json.dumps({"choices": GOOD["choices"] * 10_000}).encode(),
     "control letters": completion("".join(map(chr, range(32))) + "\x1b[2J\x1b]0;x\x07\x7f\x9b"),
-    "marks of direction": completion("\u202e\u2066right\u200b\ufeff"),
     "many tokens": completion("right", {"content": [{"token": "r", "logprob": -1.0}] * 30_000}),
-    "a long token": completion("right", {"content": [{"token": "r" * 10**6, "logprob": -1.0}]}),
-    "tokens without text": completion("right", {"content": [{"token": "", "logprob": -1.0}] * 9_999}),
 }  # fmt: skip
 
 
@@ -397,21 +364,15 @@ WRITTEN = {
     "as it is": KEY,
     "in JSON": json.dumps(KEY)[1:-1],
     "in JSON in JSON": json.dumps(json.dumps(KEY))[3:-3],
-    "in JSON with strokes": KEY.replace("/", "\\/").replace('"', '\\"'),
     "in numbers of JSON": "".join(f"\\u{ord(letter):04x}" for letter in KEY),
-    "in numbers of JSON, capitals": "".join(f"\\u{ord(letter):04X}" for letter in KEY),
     "in numbers of Python": "".join(f"\\x{ord(letter):02x}" for letter in KEY),
     "in HTML": html.escape(KEY),
     "in numbers of HTML": "".join(f"&#{ord(letter)};" for letter in KEY),
-    "in other numbers of HTML": "".join(f"&#x{ord(letter):x};" for letter in KEY),
     "in an address": quote(KEY, safe=""),
-    "in a form": quote_plus(KEY),
     "in an address twice": quote(quote(KEY, safe=""), safe=""),
     "in numbers of an address": "".join(f"%{ord(letter):02x}" for letter in KEY),
     "in capitals": KEY.upper(),
-    "twice": KEY + KEY,
     "its beginning": KEY[:17] + "...",
-    "its end": "..." + KEY[-17:],
     "its middle": KEY[9:27],
     "with a word": f"Bearer {KEY}",
 }
@@ -439,7 +400,6 @@ def _echoing() -> dict[str, Fault]:
         "in tokens": sends(headed(completion("right", {"content": split})), "answered"),
         "as one token": sends(headed(completion("right", {"content": [{"token": KEY, "logprob": -1}]})), "answered"),
         "as a count": sends(headed(completion("right", usage={KEY: 1})), "answered"),
-        "as the action": sends(headed(completion(f"Action: {KEY}")), "answered"),
         "as the content's type": sends(headed(completion({KEY: KEY}))),
         "as a header": sends(headed(completion(), X_Key=KEY), "answered"),
         "as the reason": sends(headed(b"{}", f"403 {KEY}")),
@@ -447,20 +407,15 @@ def _echoing() -> dict[str, Fault]:
         "as the encoding, late": sends(headed(completion(), Content_Encoding="x" * 30 + KEY)),
         "as the length": sends(headed(completion(), Content_Length=KEY)),
         "as the status": sends(f"HTTP/1.1 {KEY}\r\n\r\n".encode()),
-        "as the version": sends(f"HTTP/{KEY} 200 OK\r\n\r\n".encode()),
-        "as a bad header": sends(f"HTTP/1.1 200 OK\r\n{KEY}\r\n\r\n".encode()),
         "as a chunk": sends(f"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{KEY}\r\n".encode()),
         "as a transfer": sends(headed(completion(), Transfer_Encoding=KEY), "either"),
         "as a wish to wait": sends(headed(b"{}", "429 Slow", Retry_After=KEY)),
         "as a way elsewhere": sends(headed(b"", "302 Moved", Location=f"/{KEY}")),
-        "as a way elsewhere that is none": sends(headed(b"", "302 Moved", Location=f"http://[{KEY}")),
-        "as a cookie": sends(headed(completion(), Set_Cookie=f"k={KEY}"), "answered"),
         "as the type": sends(headed(completion(), Content_Type=f"application/json; charset={KEY}"), "answered"),
         "packed": sends(headed(gzip.compress(KEY.encode()), "401 No", Content_Encoding="gzip")),
         "a hundred times": sends(headed(f"{KEY} ".encode() * 100, "401 No")),
         "a thousand times, in numbers": sends(headed(WRITTEN["in numbers of JSON"].encode() * 1000, "401 No")),
         "a hundred times in an answer": sends(headed(completion(KEY * 100)), "answered"),
-        "with surrogates": sends(headed(completion(f"\ud800{KEY}\ud800")), "answered"),
     }
     return found
 

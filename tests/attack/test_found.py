@@ -8,13 +8,12 @@ import re
 
 import numpy as np
 import pytest
-import zarr
 from attack.cases import command
 from command_line import call
 from conversations import rollout
 from routers import random_router
 
-from bayes_tacit import Counterfactuals, Episodes, Router, fit_map, load_example, sample_posterior
+from bayes_tacit import Counterfactuals, Episodes, Router, fit_map, load_example
 from bayes_tacit.cli import route
 from bayes_tacit.decisions.selection import fixed_grid
 from bayes_tacit.errors import ConvergenceError, FileFormatError, InvalidDataError, TacitError
@@ -145,20 +144,6 @@ def test_commands_name_the_file_and_the_column_that_no_number_carries(tmp_path, 
     assert [entry.name for entry in tmp_path.iterdir()] == ["e.jsonl"]
 
 
-def test_a_folder_that_is_not_ours_is_noticed_before_anything_is_sampled(folder):
-    store = zarr.create_array(folder / "foreign.zarr", shape=(2,), dtype="f8")
-    words = ("sample", "episodes.jsonl", "--out", "foreign.zarr", "--force", "--draws", "0")
-    done = call(*words, cwd=folder)
-    assert (done.returncode, done.stderr.count("foreign.zarr")) == (2, 1)
-    assert store.shape == (2,)
-
-
-def test_select_reads_its_data_also_where_alpha_is_given(folder):
-    done = call("select", "fit.json", "missing.jsonl", "--alpha", "0.3", "--out", "r2.json", cwd=folder)
-    assert done.returncode == 2
-    assert "missing.jsonl" in done.stderr
-
-
 def test_escape_codes_of_ids_are_shown_and_not_sent(folder, tmp_path):
     episodes = [json.loads(line) for line in (folder / "episodes.jsonl").read_text().splitlines()[:3]]
     text = "\n".join(json.dumps(each | {"episode": f"\x1b[31m{i}\x1b]0;x\x07"}) for i, each in enumerate(episodes))
@@ -206,13 +191,6 @@ def test_windows_without_mass_are_dropped_as_the_note_says(without_signs):
     assert "pass --zero-mass drop_window to keep only that Strong succeeded" in refused
 
 
-def test_sample_says_which_option_would_help(without_signs):
-    ended = command("sample", "none.jsonl", "--out", "p.nc", "--draws", "10")(without_signs)
-    assert ended.kind == "refused"
-    assert "--zero-mass drop_window" in ended.said
-    assert "zero_mass=" not in ended.said
-
-
 def test_windows_at_the_first_step_are_told_for_what_they_are(without_signs):
     ended = command("fit", "first.jsonl", "--out", "f.json", "--restarts", "1")(without_signs)
     assert ended.kind == "refused"
@@ -233,11 +211,3 @@ def test_a_sampler_that_stops_names_the_column_that_is_out_of_size():
         "the sampler stopped (All initialization points failed); expected diagnostics of about the size of 1: "
         "the largest of 'repeat' is 1e-200; scale it"
     )
-
-
-@pytest.mark.attack
-def test_scales_that_the_sampler_does_not_carry_are_one_line():
-    dataset = shrunk(1.0).dataset.copy(deep=True)
-    dataset["diagnostics"] = dataset["diagnostics"] * 1e-200
-    with pytest.raises(ConvergenceError, match=r"^the sampler stopped \(.*\); expected .*e-20[01]; scale it$"):
-        sample_posterior(Episodes(dataset), draws=10, tune=10, chains=1, progress=False)

@@ -19,6 +19,9 @@ MACHINE_PATH = re.compile(r"(?<![\w.])/(home|root|tmp|work|usr|opt|var|Users|pri
 WARNING = re.compile(r"\b\w*Warning\b|\bDeprecated\b|Traceback", re.IGNORECASE)
 """Bytes of all notebooks."""
 
+LONG = ("07_memory_and_recommendation", "08_from_logs_to_a_router")
+"""What takes a minute even in the short setting runs with the studies."""
+
 every_notebook = pytest.mark.parametrize("path", notebook_run.paths(), ids=lambda path: path.stem)
 
 
@@ -28,7 +31,11 @@ def kernel() -> Iterator[NotebookClient]:
         yield client
 
 
-@every_notebook
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, marks=[pytest.mark.study] * (path.stem in LONG)) for path in notebook_run.paths()],
+    ids=lambda path: path.stem,
+)
 def test_runs_from_top_to_bottom_in_the_short_setting(path: Path, kernel: NotebookClient) -> None:
     committed = notebook_run.read(path)
     done = notebook_run.run(committed, kernel)
