@@ -54,14 +54,18 @@ class InvalidDataError(TacitError, ValueError):
         what = "" if field is None else f"{field} is {short(value)}; "
         super().__init__(f"{place}: {what}expected {expected}" if place else f"{what}expected {expected}")
 
+    @property
+    def details(self) -> dict[str, Any]:
+        """All but what was expected."""
+        return {"episode": self.episode, "field": self.field, "value": self.value, "where": self.where}
+
+    def at(self, where: str, episode: object = None) -> InvalidDataError:
+        """Return the same error at another place, and of an episode if it names none."""
+        named = episode if self.episode is None else self.episode
+        return InvalidDataError(self.expected, **self.details | {"where": where, "episode": named})
+
     def __reduce__(self) -> tuple[object, ...]:
-        details: dict[str, Any] = {
-            "episode": self.episode,
-            "field": self.field,
-            "value": self.value,
-            "where": self.where,
-        }
-        return partial(type(self), **details), (self.expected,)
+        return partial(type(self), **self.details), (self.expected,)
 
 
 class FileFormatError(TacitError, ValueError):

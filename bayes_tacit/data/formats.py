@@ -417,9 +417,7 @@ def reading(file: Path) -> Iterator[None]:
         yield
     except InvalidDataError as error:
         where = ", ".join(filter(None, [error.where, _place(file, error)]))
-        raise InvalidDataError(
-            error.expected, episode=error.episode, field=error.field, value=error.value, where=where
-        ) from error
+        raise error.at(where) from error
     except (TacitError, Warning, MemoryError):
         raise
     except Exception as error:

@@ -278,7 +278,10 @@ class Router:
         log
             Where to write every decision from here on.
         """
-        state = HandoffState.restored(self, snapshot)
+        try:
+            state = HandoffState.restored(self, snapshot)
+        except InvalidDataError as error:
+            raise error.at("snapshot") from None
         if log is not None:
             log.restored(state)
             state.log = log

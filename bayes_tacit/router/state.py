@@ -113,25 +113,8 @@ class Decision(NamedTuple):
 class Fields:
     """Reads numbers that are given by name or in order; names that nobody asks for are left out.
 
-    Parameters
-    ----------
-    kind
-        What they are, in messages.
-    names
-        Their names, in order.
-    nonnegative
-        Whether a number below zero is refused.
-    design
-        Makes features of raw values, where a formula or groups say how; what are features already, by name, is taken.
-
-    Examples
-    --------
-    >>> fields = Fields("diagnostics", ("repeat", "invalid"), nonnegative=True)
-    >>> fields.read({"invalid": 1, "repeat": 0.5, "other": 3})
-    (0.5, 1.0)
-    >>> fields.read({"invalid": 1, "repeat": -0.5})
-    Traceback (most recent call last):
-    bayes_tacit.errors.InvalidDataError: diagnostics['repeat'] is -0.5; expected a finite number >= 0
+    A design makes features of raw values, where a formula or groups say how; what are features already, by name, is
+    taken.
     """
 
     def __init__(self, kind: str, names: tuple[str, ...], *, nonnegative: bool, design: Design | None = None) -> None:
@@ -275,10 +258,9 @@ class HandoffState:
                     expected = "diagnostics whose sum over the episode is finite"
                     raise InvalidDataError(expected, field=f"{name} so far", value=float(array[~np.isfinite(array)][0]))
         except InvalidDataError as error:
-            raise InvalidDataError(
-                error.expected, episode=self.episode, field=error.field, value=error.value, where=f"step {self.step}"
-            ) from None
-        alpha = router.alpha_at(self.step) if self._own is None else _finite(self._own)
+            raise error.at(f"step {self.step}", self.episode) from None
+        own = self._own
+        alpha = router.alpha_at(self.step) if own is None else None if own == math.inf else own
         decision, crossed = self._decide(self.step, float(score[0]), alpha, state, self.handoff_step)
         if self.log is not None:
             self.log.observed(self.episode, router.diagnostics.by_name(values), decision)
@@ -373,15 +355,6 @@ class HandoffState:
     @classmethod
     def restored(cls, router: Router, snapshot: object) -> HandoffState:
         """Go on where a snapshot was taken, checking all of it."""
-        try:
-            return cls._restored(router, snapshot)
-        except InvalidDataError as error:
-            raise InvalidDataError(
-                error.expected, episode=error.episode, field=error.field, value=error.value, where="snapshot"
-            ) from None
-
-    @classmethod
-    def _restored(cls, router: Router, snapshot: object) -> HandoffState:
         content = validate.record("", snapshot, KEYS)
         validate.choice("format", content["format"], (FORMAT,))
         if type(content["schema_version"]) is not int or content["schema_version"] != SCHEMA_VERSION:
@@ -434,7 +407,3 @@ def _checksum(content: Mapping[str, object]) -> str:
 
 def _facts(facts: Mapping[str, np.ndarray]) -> dict[str, float]:
     return {name: float(values[0]) for name, values in facts.items()}
-
-
-def _finite(threshold: float) -> float | None:
-    return None if threshold == math.inf else threshold
