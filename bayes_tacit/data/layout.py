@@ -161,7 +161,7 @@ def refuse(
     expected: str | Callable[[int], str],
     field: str,
     ids: Array,
-    values: object = MISSING,
+    values: Any = MISSING,  # noqa: ANN401  an array, or one value for all
     along: str = "step",
 ) -> None:
     """Refuse the first episode at which something is wrong, with its value if they are given as `wrong` is.
