@@ -41,31 +41,23 @@ if TYPE_CHECKING:
 
 __all__ = ["MapFit", "ProfilePoint", "Restart", "fit_map"]
 
-TOLERANCE = 1e-9
-"""Largest gradient component that Newton's method aims for."""
+TOLERANCE = 1e-9  # largest gradient component that Newton's method aims for
 
 CONVERGED = 1e-7
 """Largest gradient component of an accepted optimum; rounding can keep a large data set above `TOLERANCE`."""
 
-GRID = tuple(tenth / 10 for tenth in range(11))
-"""Memories that a profile tries first, the paper's among them."""
-
-FINE = 0.005
-"""The search between them stops at this distance."""
+GRID = tuple(tenth / 10 for tenth in range(11))  # memories that a profile tries first, the paper's among them
+FINE = 0.005  # the search between them stops at this distance
 
 GOLDEN = (math.sqrt(5) - 1) / 2
 
-FLAT = 1e-7
-"""Curvature below which a coefficient of a standardized feature is running off to infinity."""
+FLAT = 1e-7  # curvature below which a coefficient of a standardized feature is running off to infinity
 
 NEARLY = 1e-2
 """By how little a combination of standardized features may differ between tasks where they determine each other."""
 
-VANISHING = 1e-3
-"""One over a scale of log kappa that no unit of a diagnostic explains."""
-
-PERFECT = 0.01
-"""Nats that the evidence must leave to be explained."""
+VANISHING = 1e-3  # one over a scale of log kappa that no unit of a diagnostic explains
+PERFECT = 0.01  # nats that the evidence must leave to be explained
 
 
 def fit_map(

@@ -28,8 +28,7 @@ from bayes_tacit.validate import sums_to_one
 FORMAT = "bayes_tacit.map_fit"
 SCHEMA_VERSION = 1
 
-FAINT = 0.5
-"""Share of a prior's variance that is left where the data hardly tell a rate."""
+FAINT = 0.5  # share of a prior's variance that is left where the data hardly tell a rate
 
 LIMIT = float(special.chdtri(1, 0.05)) / 2
 """Nats by which a log-likelihood may be below its maximum inside a 95% interval of one parameter."""

@@ -24,29 +24,17 @@ from bayes_tacit.model.families import NUMPY
 from bayes_tacit.model.likelihood import Bounds, log_bounds, log_mass
 from bayes_tacit.model.strata import RATES
 
-FLATTEST = 1e-12
-"""One over the largest scale of log kappa that is considered; beyond it powers overflow."""
-
-BOUNDARY = 1e-6
-"""A weight of a scaled diagnostic below this lies on the boundary of the simplex."""
-
-ENOUGH = 1000
-"""Timed episodes that are enough to come close to the optimum of a large data set."""
-
-PIECE = 1 << 16
-"""Rows whose derivatives are taken at a time: what is held between data and sums stays small."""
+FLATTEST = 1e-12  # one over the largest scale of log kappa that is considered; beyond it powers overflow
+BOUNDARY = 1e-6  # a weight of a scaled diagnostic below this lies on the boundary of the simplex
+ENOUGH = 1000  # timed episodes that are enough to come close to the optimum of a large data set
+PIECE = 1 << 13  # rows whose derivatives are taken at a time: what is held stays in a processor's cache
 
 LONGEST_STEP = 4.0
 """No component moves further in one step: all parameters here are logits, log ratios or standardized effects."""
 
-STEP = 1e-5
-"""Step of central differences: of gradients under a prior, and of parameters."""
-
-LOADING = 1e-6
-"""A parameter that moves more than this along a flat direction has no standard error."""
-
-QUICK = "FAST_COMPILE"
-"""A fit under a prior takes some hundred evaluations; compiling them well would take longer."""
+STEP = 1e-5  # step of central differences: of gradients under a prior, and of parameters
+LOADING = 1e-6  # a parameter that moves more than this along a flat direction has no standard error
+QUICK = "FAST_COMPILE"  # a fit under a prior takes some hundred evaluations; compiling them well would take longer
 
 
 class Derivatives(NamedTuple):
@@ -79,8 +67,7 @@ class NewtonResult:
         return float(np.abs(self.derivatives.gradient).max(initial=0.0))
 
 
-Newton = Callable[[Objective, np.ndarray], NewtonResult]
-"""`minimize_newton` with its settings."""
+Newton = Callable[[Objective, np.ndarray], NewtonResult]  # `minimize_newton` with its settings
 
 
 def minimize_newton(objective: Objective, start: np.ndarray, *, tolerance: float, max_iterations: int) -> NewtonResult:

@@ -40,11 +40,8 @@ from bayes_tacit.progress import watched
 if TYPE_CHECKING:
     import pymc as pm
 
-NAMED = ("feature", "diagnostic", "group")
-"""Dims of parameters whose names come from the data."""
-
-MOST_DRAWS, MOST_CHAINS = 1_000_000, 1_000
-"""More would not fit into the memory of any machine at hand."""
+NAMED = ("feature", "diagnostic", "group")  # dims of parameters whose names come from the data
+MOST_DRAWS, MOST_CHAINS = 1_000_000, 1_000  # more would not fit into the memory of any machine at hand
 
 
 def sample_posterior(

@@ -19,8 +19,7 @@ LARGEST_RHAT = 1.01
 SMALLEST_ESS_PER_CHAIN = 100
 SMALLEST_BFMI = 0.3
 LARGEST_SATURATED_SHARE = 0.01
-FEWEST_DRAWS = 4
-"""With fewer draws a chain, R-hat and effective sample sizes are not defined."""
+FEWEST_DRAWS = 4  # with fewer draws a chain, R-hat and effective sample sizes are not defined
 
 
 @dataclass(frozen=True, repr=False)

@@ -322,8 +322,7 @@ def _observe_threshold(
 
 # The array namespace of PyTensor, in which families and the likelihood state the graph.
 
-SQRT_2 = np.float64(np.sqrt(2.0))
-"""A float64 constant: `pt.sqrt(2.0)` would be single precision."""
+SQRT_2 = np.float64(np.sqrt(2.0))  # a float64 constant: `pt.sqrt(2.0)` would be single precision
 
 
 def _log_ndtr(z: TensorVariable) -> TensorVariable:

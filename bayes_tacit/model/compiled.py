@@ -29,16 +29,12 @@ compiled: Callable[..., Any] = numba.njit(error_model="numpy", nogil=True)
 summing: Callable[..., Any] = numba.njit(error_model="numpy", nogil=True, fastmath={"reassoc"})
 compiled_and_kept: Callable[..., Any] = numba.njit(error_model="numpy", nogil=True, cache=True)
 
-FAMILIES = ("lognormal", "loglogistic", "weibull")
-"""The families that are compiled, by their numbers in the loop."""
+FAMILIES = ("lognormal", "loglogistic", "weibull")  # the families that are compiled, by their numbers in the loop
 
 LOGNORMAL, LOGLOGISTIC = 0, 1
 
-FACTORS = 500
-"""How many numbers from 1 to 2 are multiplied before the logarithm is taken."""
-
-HEADER = 20
-"""How many numbers of the data say how many there are, and what the prior is."""
+FACTORS = 500  # how many numbers from 1 to 2 are multiplied before the logarithm is taken
+HEADER = 20  # how many numbers of the data say how many there are, and what the prior is
 
 
 def compiles(evidence: Evidence, prior: Prior) -> bool:

@@ -59,8 +59,7 @@ class Standardization:
         return (features - self.mean) / self.scale
 
 
-STRICT = {"strict": True, "extra": "forbid"}
-"""How pydantic reads a design."""
+STRICT = {"strict": True, "extra": "forbid"}  # how pydantic reads a design
 
 Function = Literal["identity", "log", "log1p", "sqrt", "exp"]
 

@@ -277,8 +277,7 @@ class Evidence:
         raise EvidenceError(f"{found}; pass zero_mass='drop_window' to keep only that Strong succeeded{way_out}")
 
 
-BLOCK_BYTES = 1 << 20
-"""Size of the block of diagnostics that is summed at a time: it stays in the processor's cache."""
+BLOCK_BYTES = 1 << 20  # size of the block of diagnostics that is summed at a time: it stays in the processor's cache
 
 ROUNDING = 1e-12
 """A peak that rises by less than this part of itself has not risen: the difference is one of rounding."""
@@ -615,6 +614,8 @@ def _blocks(episodes: Episodes, rows: np.ndarray) -> Iterator[tuple[np.ndarray, 
     for chunk in blocks(dataset) if diagnostics.chunks is not None else [slice(0, len(episodes))]:
         inside = np.flatnonzero((rows >= chunk.start) & (rows < chunk.stop))
         values = diagnostics[chunk].values
+        if diagnostics.chunks is not None:
+            _refuse_range("diagnostics", dataset["diagnostic"].values, values)
         for first in range(0, len(inside), most):
             block = inside[first : first + most]
             yield block, values[rows[block] - chunk.start]
@@ -662,29 +663,32 @@ def final_sums(episodes: Episodes, evidence: Evidence, memory: float = 1.0) -> n
     return _bounding_sums(episodes, evidence.timed, n_steps, n_steps, clock, evidence.weights, memory)[0]
 
 
-LARGEST = 1e250
-"""Beyond it, and below its inverse, squares and sums of products leave what double precision holds."""
+LARGEST = 1e250  # beyond it, and below its inverse, squares and sums of products leave what double precision holds
 
 
 def check_range(episodes: Episodes) -> None:
-    """Refuse columns whose sums and squares double precision cannot carry; to scale them is the user's to do."""
-    core = episodes.dataset[["features", "diagnostics"]]
-    for kind, dim in (("features", "feature"), ("diagnostics", "diagnostic")):
-        largest = np.zeros(core.sizes[dim])
-        for block in blocks(core):
-            values = core[kind].isel(episode=block).values
-            highest = lowest = values
-            # One axis after the other: over both at once, NumPy's inner loop is as short as the last axis.
-            while highest.ndim > 1:
-                highest, lowest = np.fmax.reduce(highest, axis=0), np.fmin.reduce(lowest, axis=0)
-            largest = np.fmax(largest, np.fmax(highest, -lowest))
-        for name, value in zip(core[dim].values.tolist(), largest.tolist(), strict=True):
-            if value > LARGEST or (kind == "diagnostics" and 0 < value < 1 / LARGEST):
-                raise InvalidDataError(
-                    f"a column whose largest value is 0 or from {1 / LARGEST:g} to {LARGEST:g}; scale it",
-                    field=f"{kind}[{name!r}]",
-                    value=value,
-                )
+    """Refuse columns whose sums and squares double precision cannot carry; to scale them is the user's to do.
+
+    Diagnostics that stay on disk are checked where they are read to be summed.
+    """
+    dataset = episodes.dataset
+    _refuse_range("features", dataset["feature"].values, dataset["features"].values)
+    if dataset["diagnostics"].chunks is None:
+        _refuse_range("diagnostics", dataset["diagnostic"].values, dataset["diagnostics"].values)
+
+
+def _refuse_range(kind: str, names: np.ndarray, values: np.ndarray) -> None:
+    highest = lowest = values
+    # One axis after the other: over both at once, NumPy's inner loop is as short as the last axis.
+    while highest.ndim > 1:
+        highest, lowest = np.fmax.reduce(highest, axis=0), np.fmin.reduce(lowest, axis=0)
+    for name, value in zip(names.tolist(), np.fmax(highest, -lowest).tolist(), strict=True):
+        if value > LARGEST or (kind == "diagnostics" and 0 < value < 1 / LARGEST):
+            raise InvalidDataError(
+                f"a column whose largest value is 0 or from {1 / LARGEST:g} to {LARGEST:g}; scale it",
+                field=f"{kind}[{name!r}]",
+                value=value,
+            )
 
 
 LEAST_SPREAD = 0.25

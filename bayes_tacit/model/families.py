@@ -20,8 +20,7 @@ from scipy import special
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.validate import text, whole
 
-Array = Any
-"""A NumPy array or a PyTensor variable, as the namespace has them."""
+Array = Any  # a NumPy array or a PyTensor variable, as the namespace has them
 
 
 @dataclass(frozen=True)
@@ -238,11 +237,8 @@ LOGLOGISTIC = Family(
 # smallest extreme value, e^(z - e^z): more thresholds lie far below the typical one than far above it. exp(location) is
 # the threshold that 63% of the tasks have crossed.
 
-FARTHEST = 300.0
-"""Beyond it exp(z) goes on along its tangent: its square would leave what double precision holds."""
-
-TINY = 1e-4
-"""Below it log(1 - exp(-x)) is log x - x/2 + x^2/24, with an error below 1e-18."""
+FARTHEST = 300.0  # beyond it exp(z) goes on along its tangent: its square would leave what double precision holds
+TINY = 1e-4  # below it log(1 - exp(-x)) is log x - x/2 + x^2/24, with an error below 1e-18
 
 
 def _hazard(z: Array, xp: SimpleNamespace) -> Array:
@@ -283,8 +279,7 @@ WEIBULL = Family(
 # Log-gamma: log kappa is the logarithm of a gamma variable, between the log-normal and the Weibull. The formulas are in
 # y = log g, before z is scaled.
 
-TERMS = 64
-"""Terms of the series of the lower tail: up to g = k + 1 for k <= 30 what is left out is below 1e-16."""
+TERMS = 64  # terms of the series of the lower tail: up to g = k + 1 for k <= 30 what is left out is below 1e-16
 
 LARGEST_SHAPE = 30
 
@@ -389,8 +384,5 @@ def log_gamma(shape: int, name: str | None = None) -> Family:
 
 LOGGAMMA = log_gamma(4, "loggamma")
 
-OWN = {family.name: family for family in (LOGNORMAL, LOGLOGISTIC, WEIBULL, LOGGAMMA)}
-"""The library's own families."""
-
-FAMILIES = dict(OWN)
-"""Every family by its name, registered ones included."""
+OWN = {family.name: family for family in (LOGNORMAL, LOGLOGISTIC, WEIBULL, LOGGAMMA)}  # the library's own families
+FAMILIES = dict(OWN)  # every family by its name, registered ones included

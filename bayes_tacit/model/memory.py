@@ -29,14 +29,12 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-LEARNED: Final = "learned"
-"""In place of a number: the memory is a parameter."""
+LEARNED: Final = "learned"  # in place of a number: the memory is a parameter
 
 Memory = float | Literal["learned", "profile"]
 """A memory from 0 to 1; "learned" makes it a parameter that is sampled, "profile" the one of the highest likelihood."""
 
-CLOCK = "clock"
-"""Name of the diagnostic that is 1 at every step."""
+CLOCK = "clock"  # name of the diagnostic that is 1 at every step
 
 
 def peaks(diagnostics: np.ndarray, memory: float | np.ndarray) -> np.ndarray:
@@ -76,8 +74,7 @@ def with_clock(diagnostics: np.ndarray) -> np.ndarray:
     return np.concatenate([diagnostics, np.ones((*diagnostics.shape[:-1], 1))], axis=-1)
 
 
-NODES = 48
-"""How many memories a `PeakGrid` has."""
+NODES = 48  # how many memories a `PeakGrid` has
 
 
 @dataclass(frozen=True)

@@ -254,8 +254,7 @@ location_spread=0.5, scale_slope=0.3)
         raise InvalidDataError("a parameter of the model", field="name of the site", value=site.name)
 
 
-OWN: tuple[type[Prior], ...] = (RidgePrior, PaperPrior, WeaklyInformativePrior)
-"""The library's own priors."""
+OWN: tuple[type[Prior], ...] = (RidgePrior, PaperPrior, WeaklyInformativePrior)  # the library's own priors
 
 PRIORS: dict[str, type[Prior]] = {kind.__name__: kind for kind in OWN}
 """Every prior by the name of its class, registered ones included."""

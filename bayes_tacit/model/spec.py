@@ -34,8 +34,7 @@ Spread = Literal["same", "features"]
 JSON = {"features": "design", "weights": "weights", "noise": "noise"}
 """Fields that are attributes of a posterior as JSON, and under which names."""
 
-COORDINATE = "setting"
-"""Coordinate of `constant_data` that holds the settings as JSON in a trace that PyMC made."""
+COORDINATE = "setting"  # coordinate of `constant_data` that holds the settings as JSON in a trace that PyMC made
 
 
 @dataclass(frozen=True, repr=False)

@@ -18,8 +18,7 @@ from bayes_tacit.scores.score import summarized
 
 Kind = Literal["equal_tailed", "highest_density"]
 
-TAIL_DRAWS = 5
-"""Draws expected beyond each end of an interval; with fewer, its ends are mostly noise."""
+TAIL_DRAWS = 5  # draws expected beyond each end of an interval; with fewer, its ends are mostly noise
 
 
 def credible_band(

@@ -22,8 +22,7 @@ from scipy import special
 from bayes_tacit.model.families import Family
 from bayes_tacit.model.memory import peaks, rates, with_clock
 
-PARAMETERS = ("w", "gamma0", "gamma", "beta0", "beta", "s")
-"""Names of the parameters that have draws."""
+PARAMETERS = ("w", "gamma0", "gamma", "beta0", "beta", "s")  # names of the parameters that have draws
 
 
 @dataclass(frozen=True)

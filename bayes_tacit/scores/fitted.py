@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from bayes_tacit.data.episodes import Episodes
     from bayes_tacit.estimates.map_fit import MapFit
 
-DRAWS = 1000
-"""Draws of a posterior that a router keeps at most, unless asked otherwise."""
+DRAWS = 1000  # draws of a posterior that a router keeps at most, unless asked otherwise
 
 
 def provenance(
@@ -206,8 +205,7 @@ def _own(array: np.ndarray) -> np.ndarray:
 
 SOURCE = "as sample_posterior and MapFit.to_datatree give it"
 
-NEW_GROUPS = 0
-"""Seed of the draws of new groups: the same for all who read a posterior."""
+NEW_GROUPS = 0  # seed of the draws of new groups: the same for all who read a posterior
 
 
 def as_draws(estimate: MapFit | xr.DataTree | Fitted) -> Fitted:

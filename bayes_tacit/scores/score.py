@@ -20,23 +20,15 @@ from bayes_tacit.estimates.map_fit import MapFit
 from bayes_tacit.scores.core import Draws, score
 from bayes_tacit.scores.fitted import DRAWS, Fitted, as_draws, sample_coords
 
-RESULT_LIMIT = 2 << 30
-"""Bytes of the largest result that is computed into memory."""
-
-CHUNK_LIMIT = 128 << 20
-"""Bytes of the largest chunk that Dask computes at a time."""
-
-BLOCK = 1 << 16
-"""Numbers computed at a time: half a megabyte, which stays in a processor's cache."""
-
-GROUP = 1 << 19
-"""Numbers held at a time where all draws of a checkpoint are needed together."""
+RESULT_LIMIT = 2 << 30  # bytes of the largest result that is computed into memory
+CHUNK_LIMIT = 128 << 20  # bytes of the largest chunk that Dask computes at a time
+BLOCK = 1 << 16  # numbers computed at a time: half a megabyte, which stays in a processor's cache
+GROUP = 1 << 19  # numbers held at a time where all draws of a checkpoint are needed together
 
 ENOUGH = 1 << 19
 """Scores from which on it pays to load compiled code and to work in threads; they differ in their last digit then."""
 
-Kernel = Callable[..., np.ndarray]
-"""Takes draws and rows of the inputs; gives an array (episode, ..., draw)."""
+Kernel = Callable[..., np.ndarray]  # takes draws and rows of the inputs; gives an array (episode, ..., draw)
 
 
 def handoff_score(fit_or_tree: MapFit | xr.DataTree, episodes: Episodes) -> xr.DataArray:

@@ -47,7 +47,7 @@ def tables() -> Iterator[Table]:
         with tempfile.TemporaryDirectory() as name:
             path = Path(name) / "episodes.parquet"
             write(path, size)
-            for chunk in (0, 200_000) if size <= 1_000_000 else (200_000,):
+            for chunk in (0, 50_000) if size <= 1_000_000 else (50_000,):
                 done = subprocess.run(
                     [sys.executable, "-c", RUN, str(path), str(chunk)], capture_output=True, text=True, check=True
                 )

@@ -48,7 +48,7 @@ def test_a_fit_by_pieces_is_the_fit(episodes, monkeypatch):
 @pytest.mark.parametrize("suffix", [".parquet", ".zarr"])
 def test_episodes_that_stay_on_disk_give_the_same_fit_and_scores(episodes, suffix, size, tmp_path):
     if size == 1:
-        episodes = episodes.take(slice(0, 120))
+        episodes = episodes.take(slice(0, 40))
     path = tmp_path / f"episodes{suffix}"
     episodes.write(path)
     lazy = Episodes.read(path, chunks={"episode": size})

@@ -9,7 +9,6 @@ import xarray as xr
 from lifelines import LogNormalAFTFitter
 from scipy import special
 from simulate import TRUTH, quietly, simulate_model
-from sklearn.linear_model import LogisticRegression
 
 from bayes_tacit import Episodes, MapFit, fit_map
 from bayes_tacit.errors import (
@@ -75,15 +74,6 @@ def test_beta_and_s_agree_with_lifelines_interval_censoring(scalar_episodes):
     np.testing.assert_allclose(ours, errors[["Intercept", "x0", "x1", "x2"]], rtol=1e-2)
 
 
-@pytest.mark.parametrize("ridge", [0.003, 0.1])
-def test_gamma_with_a_ridge_agrees_with_scikit_learn(scalar_episodes, ridge):
-    fit = fit_map(scalar_episodes, ridge=ridge)
-    n = len(scalar_episodes)
-    peer = LogisticRegression(C=1 / (2 * n * ridge), tol=1e-10, max_iter=10_000)
-    peer.fit(standardized(scalar_episodes), scalar_episodes.dataset["strong_success"].values)
-    np.testing.assert_allclose([fit.gamma0, *fit.gamma], [*peer.intercept_, *peer.coef_[0]], atol=1e-6)
-
-
 def test_fit_is_what_pymc_finds_as_the_map(example_fit, ridge_model):
     import pymc as pm
     import pytensor
@@ -116,38 +106,10 @@ def test_error_shrinks_like_the_root_of_n():
     assert 2.5 < small / large < 6.5
 
 
-@pytest.mark.slow
-def test_standard_errors_match_the_spread_over_repeated_samples():
-    fits = [
-        fit_map(simulate_model(np.random.default_rng([3, seed]), 1000), ridge=0.0, restarts=1) for seed in range(150)
-    ]
-    for name in ("w", "gamma0", "beta0", "beta", "s"):
-        spread = np.std([getattr(fit, name) for fit in fits], axis=0)
-        stated = np.mean([fit.standard_errors[name] for fit in fits], axis=0)
-        np.testing.assert_allclose(stated, spread, rtol=0.25, err_msg=name)
-
-
-def test_a_ridge_shrinks_slopes_and_leaves_intercepts_free(example):
-    strong, weak = fit_map(example, ridge=100.0), fit_map(example, ridge=0.0)
-    assert np.abs(strong.gamma).max() < 0.05 * np.abs(weak.gamma).max()
-    assert np.abs(strong.beta).max() < 0.05 * np.abs(weak.beta).max()
-    rate = example.dataset["strong_success"].values.mean()
-    assert 1 / (1 + np.exp(-strong.gamma0)) == pytest.approx(rate, abs=1e-3)
-
-
 @pytest.mark.parametrize("change", [lambda x: x * 1000.0 - 17.0, lambda x: x * 1e200], ids=["shifted", "huge"])
 def test_features_may_come_in_any_unit(example, example_fit, change):
     rescaled = quietly(example.dataset.assign(features=change(example.dataset["features"])))
     assert_same_estimates(example_fit, fit_map(rescaled), atol=1e-8)
-
-
-def test_permuting_episodes_features_and_diagnostics_permutes_the_estimates(example, example_fit, rng):
-    fit = example_fit
-    dataset = example.dataset.isel(episode=rng.permutation(len(example)), feature=[2, 0, 1], diagnostic=[3, 1, 0, 2])
-    other = fit_map(quietly(dataset))
-    np.testing.assert_allclose(other.w, fit.w[[3, 1, 0, 2]], atol=1e-8)
-    np.testing.assert_allclose(other.gamma, fit.gamma[[2, 0, 1]], atol=1e-8)
-    np.testing.assert_allclose(other.beta, fit.beta[[2, 0, 1]], atol=1e-8)
 
 
 def test_fixed_weights_stay_and_the_rest_is_fitted_given_them(example, example_fit):
@@ -465,19 +427,6 @@ def test_a_damaged_fit_file_is_refused_with_its_name(example_fit, tmp_path, dama
 
 def _changed(text: str, **changes: object) -> str:
     return json.dumps(json.loads(text) | changes)
-
-
-def test_datatree_has_one_draw_with_named_dims(example_fit):
-    posterior = example_fit.to_datatree()["posterior"]
-    assert dict(posterior.sizes) == {"chain": 1, "draw": 1, "feature": 3, "diagnostic": 4}
-    assert float(posterior["w"].sel(diagnostic="repeat").item()) == example_fit.w[0]
-    assert float(posterior["gamma"].sel(feature="subgoals").item()) == example_fit.gamma[1]
-
-
-def test_same_data_give_the_same_fingerprint_and_other_data_another(example):
-    digest = collect_evidence(example).fingerprint()
-    assert fit_map(example).data_fingerprint == digest
-    assert collect_evidence(example.take(slice(0, 1100))).fingerprint() != digest
 
 
 @pytest.mark.parametrize("clock", [False, True])

@@ -45,7 +45,7 @@ def model(episodes) -> pm.Model:
 def trace(model) -> xr.DataTree:
     with model:
         return pm.sample(
-            draws=120, tune=150, chains=2, cores=1, random_seed=3, progressbar=False, compute_convergence_checks=False
+            draws=60, tune=100, chains=2, cores=1, random_seed=3, progressbar=False, compute_convergence_checks=False
         )
 
 

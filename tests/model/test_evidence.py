@@ -3,14 +3,12 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-import xarray as xr
 from simulate import quietly, simulate_model
 
 from bayes_tacit import Episodes, fit_map
 from bayes_tacit.errors import TacitWarning
 from bayes_tacit.estimates import posterior as sampling
-from bayes_tacit.model.evidence import LEAST_SPREAD, Evidence, collect_evidence
-from bayes_tacit.review.crossings import _alike
+from bayes_tacit.model.evidence import Evidence, collect_evidence
 from simulations.studies.unmarked import TASKS, TRUTH
 
 RISKS = {  # two diagnostics by step
@@ -85,16 +83,6 @@ def test_fixed_weights_decide_what_counts_as_risk(episodes):
     assert found["both"] == ([2], [0], "right")
 
 
-def test_features_are_standardized_with_their_own_mean_and_scale(episodes):
-    evidence = collect_evidence(episodes)
-    assert evidence.features.mean() == pytest.approx(0, abs=1e-12)
-    assert evidence.features.std() == pytest.approx(1)
-    np.testing.assert_allclose(
-        evidence.features * evidence.standardization.scale + evidence.standardization.mean,
-        episodes.dataset["features"].values,
-    )
-
-
 def test_values_past_the_end_of_a_rollout_are_never_read(rng):
     episodes = simulate_model(rng, 60, widest=2)
     padded = episodes.dataset.pad(step=(0, 3)).assign_coords(step=np.arange(15))
@@ -145,21 +133,6 @@ def test_a_fit_without_marks_warns_only_where_final_risks_are_alike(unmarked_tas
         warnings.simplefilter("always")
         fit_map(episodes, ridge=0.01)
     assert any(ALIKE in str(each.message) for each in caught) == (kind == "alike")
-
-
-def test_the_report_s_check_says_the_same(unmarked_tasks):
-    kind, episodes = unmarked_tasks
-    evidence = collect_evidence(episodes)
-    bounds = {f"diagnostics_{side}": (("t", "d"), getattr(evidence, side)) for side in ("before", "within")}
-    constant = xr.Dataset({**bounds, "n_interval": evidence.n_interval})
-    assert bool(_alike(constant)) == (kind == "alike")
-    learned = xr.Dataset(
-        {name: (("node", *dims), np.stack([values, values])) for name, (dims, values) in bounds.items()}
-        | {"n_interval": evidence.n_interval}
-    )
-    assert _alike(learned) == _alike(constant)
-    risk = np.log((evidence.before + evidence.within).sum(axis=1))
-    assert (risk.std() < LEAST_SPREAD) == (kind == "alike")
 
 
 def test_one_mark_is_enough_for_silence(unmarked_tasks):

@@ -31,27 +31,10 @@ def test_dims_and_coords_are_named(model, example):
     assert list(model.coords["episode"]) == list(example.ids)
 
 
-def test_two_observed_variables_give_a_pointwise_log_likelihood(model, example):
-    shapes = [
-        term.shape
-        for term in model.compile_logp(vars=model.observed_RVs, sum=False, mode="FAST_COMPILE")(model.initial_point())
-    ]
-    timed = len(collect_evidence(example).timed)
-    assert shapes == [(len(example),), (timed,)]
-
-
 def test_the_likelihood_does_not_carry_the_horizon(example):
     longer = quietly(example.dataset.pad(step=(0, 400)).assign_coords(step=np.arange(430)))
     for name, shape in {var.name: var.get_value().shape for var in build_model(longer).data_vars}.items():
         assert 430 not in shape, name
-
-
-def test_ridge_prior_is_n_times_the_papers_penalty(rng):
-    n, ridge = 700, 0.03
-    scale = RidgePrior(strength=ridge).coefficient_scale(n)
-    gamma = rng.normal(size=5)
-    density = stats.norm.logpdf(gamma, scale=scale).sum() - stats.norm.logpdf(np.zeros(5), scale=scale).sum()
-    assert -density == pytest.approx(n * ridge * gamma @ gamma)
 
 
 def test_prior_draws_put_the_threshold_on_the_scale_of_the_risk(predictive, example):

@@ -61,11 +61,6 @@ def test_what_the_data_or_the_function_cannot_take_is_refused(example, use, mess
         use(example)
 
 
-def test_a_setting_that_does_not_exist_is_a_type_error(example):
-    with pytest.raises(TypeError, match="memroy"):
-        fit_map(example, memroy=0.5)
-
-
 def test_a_diagnostic_that_is_called_clock_leaves_no_room_for_one(example):
     dataset = example.dataset.assign_coords(diagnostic=["clock", "b", "c", "d"])
     with pytest.raises(InvalidDataError, match="'clock', which is taken where clock is True"):

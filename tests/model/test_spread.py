@@ -32,8 +32,8 @@ def drawn():
 def tree(drawn):
     return sample_posterior(
         drawn.episodes,
-        draws=400,
-        tune=400,
+        draws=200,
+        tune=200,
         chains=2,
         cores=1,
         progress=False,

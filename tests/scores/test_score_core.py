@@ -1,7 +1,6 @@
 import math
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -84,14 +83,6 @@ def test_score_never_decreases_and_stays_between_zero_and_incidence(case):
 
 
 @settings(deadline=None)
-@given(draws_and_tasks())
-def test_score_is_zero_until_there_is_risk(case):
-    draws, x, u = case
-    u[:, 0] = 0.0
-    assert (scores(draws, x, u)[:, 0] == 0).all()
-
-
-@settings(deadline=None)
 @given(draws_and_tasks(), st.randoms(use_true_random=False))
 def test_permuting_diagnostics_with_their_weights_changes_nothing(case, random):
     draws, x, u = case
@@ -110,13 +101,6 @@ def test_a_score_does_not_depend_on_what_is_computed_with_it(case):
         for i in range(len(x)):
             alone = scores(draws.take(slice(m, m + 1)), x[i : i + 1], u[i : i + 1])
             assert (alone[0, :, 0] == together[i, :, m]).all()
-
-
-@pytest.mark.parametrize("shape", [(1, 50, 1), (3, 50, 1), (200, 3, 1), (2, 5, 40)])
-def test_cumulating_is_the_same_along_either_loop(shape, rng):
-    increments = rng.gamma(0.5, size=shape)
-    expected = np.cumsum(increments, axis=1)
-    assert (cumulate(increments.copy()) == expected).all()
 
 
 def test_scores_survive_risks_at_the_ends_of_the_floating_point_range():

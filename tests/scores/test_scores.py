@@ -22,7 +22,7 @@ from bayes_tacit import (
     incidence,
 )
 from bayes_tacit.errors import InvalidDataError, TacitWarning
-from bayes_tacit.scores import bands, score
+from bayes_tacit.scores import score
 from bayes_tacit.scores.bands import shortest_interval
 from bayes_tacit.scores.fitted import as_draws
 from bayes_tacit.scores.score import computed, score_kernel
@@ -228,16 +228,6 @@ def test_bands_and_crossings_do_not_depend_on_the_size_of_blocks_or_on_dask(epis
             xr.testing.assert_identical(crossing_probability(tree, given_episodes, 0.3), whole[1])
 
 
-def test_progress_is_shown_only_when_asked_for(episodes, tree, capsys, monkeypatch):
-    quiet = credible_band(tree, episodes)
-    assert capsys.readouterr().out == ""
-    seen = []
-    monkeypatch.setattr(bands.Progress, "advance", lambda self, _, n: seen.append((self.disable, n)))
-    xr.testing.assert_identical(credible_band(tree, episodes, progress=True), quiet)
-    assert sum(n for _, n in seen) == 40
-    assert not any(disabled for disabled, _ in seen)
-
-
 # Compiled scores
 
 
@@ -356,18 +346,6 @@ def test_a_model_without_features_gives_all_episodes_the_same_incidence(keep_emp
     assert (pi == pi[..., :1]).all()
     with pytest.raises(InvalidDataError, match="features of the episodes"):
         incidence(tree, four_episodes())
-
-
-def test_a_posterior_that_was_written_and_read_gives_the_same_scores(episodes, tree, tmp_path):
-    tree.to_netcdf(tmp_path / "tree.nc", engine="h5netcdf")
-    with xr.open_datatree(tmp_path / "tree.nc", engine="h5netcdf") as read:
-        np.testing.assert_array_equal(handoff_score(read, episodes), handoff_score(tree, episodes))
-
-
-def test_a_sampled_posterior_is_read(posterior, example):
-    q = handoff_score(posterior, example.take(slice(5)))
-    assert q.sizes["chain"] == posterior["posterior"].sizes["chain"]
-    assert float(abs(q.mean(["chain", "draw"]) - handoff_score(fit_map(example), example.take(slice(5)))).max()) < 0.1
 
 
 def without_attr(tree, name):
