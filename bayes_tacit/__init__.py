@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from bayes_tacit.estimates.laplace import approximate_posterior as approximate_posterior
     from bayes_tacit.estimates.map_fit import MapFit as MapFit, fit_map as fit_map
     from bayes_tacit.estimates.posterior import sample_posterior as sample_posterior
-    from bayes_tacit.estimates.posterior_files import load_posterior as load_posterior, save_posterior as save_posterior
     from bayes_tacit.estimates.verdict import Verdict as Verdict, judge as judge
     from bayes_tacit.model.build import build_model as build_model
     from bayes_tacit.model.priors import (
@@ -44,6 +43,7 @@ if TYPE_CHECKING:
     from bayes_tacit.review.reporting import report as report
     from bayes_tacit.router import Decision as Decision, HandoffState as HandoffState, Router as Router
     from bayes_tacit.scores.bands import credible_band as credible_band, crossing_probability as crossing_probability
+    from bayes_tacit.scores.posterior_files import load_posterior as load_posterior, save_posterior as save_posterior
     from bayes_tacit.scores.score import (
         cumulative_risk as cumulative_risk,
         decisive_scores as decisive_scores,
@@ -64,7 +64,7 @@ _HOMES = {
     "estimates.laplace": "approximate_posterior",
     "estimates.map_fit": "MapFit fit_map",
     "estimates.posterior": "sample_posterior",
-    "estimates.posterior_files": "load_posterior save_posterior",
+    "scores.posterior_files": "load_posterior save_posterior",
     "estimates.verdict": "Verdict judge",
     "model.build": "build_model",
     "model.priors": "PaperPrior RidgePrior WeaklyInformativePrior",

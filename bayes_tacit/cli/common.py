@@ -283,7 +283,7 @@ def read_fitted(path: Path, *, finite: bool = True) -> MapFit | xr.DataTree:
 
         return MapFit.load(path)
     if path.suffix in (".nc", ".zarr"):
-        from bayes_tacit.estimates.posterior_files import load_posterior
+        from bayes_tacit.scores.posterior_files import load_posterior
 
         return load_posterior(path, finite=finite)
     raise FileFormatError(f"{path}: suffix is {path.suffix!r}; expected .json (a fit), .nc or .zarr (a posterior)")

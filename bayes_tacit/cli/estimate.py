@@ -126,8 +126,8 @@ def sample(
     Example: `bayes-tacit sample episodes.jsonl --out posterior.nc`
     """
     from bayes_tacit.estimates.posterior import sample_posterior
-    from bayes_tacit.estimates.posterior_files import check_target, save_posterior
     from bayes_tacit.review.checks import run_checks
+    from bayes_tacit.scores.posterior_files import check_target, save_posterior
 
     target = new_file(out, force=force)
     check_target(target)

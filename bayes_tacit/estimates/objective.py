@@ -137,18 +137,24 @@ class Incidence:
 
     def log_likelihood(self, point: np.ndarray) -> np.ndarray:
         """Log probability of each observed B."""
-        return special.log_expit(self._sign * (point @ self._columns))
+        return self._evaluate(point)[0]
+
+    def _evaluate(self, point: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return that, the probability of the other outcome, and the product of both."""
+        x = self._sign * (point @ self._columns)
+        e = np.exp(-np.abs(x))
+        rest = 1 / (1 + e)
+        return np.minimum(x, 0.0) - np.log1p(e), np.where(x > 0, e, 1.0) * rest, e * rest * rest
 
     def derivatives(self, point: np.ndarray, keep: np.ndarray | None = None) -> Derivatives:
         """Value, gradient and Hessian; only the episodes in `keep` count in the likelihood."""
         n = len(self.design)
         kept = np.ones(n) if keep is None else keep.astype(float)
-        probability = special.expit(point @ self._columns)
-        residual = kept * (probability - self.strong_success)
-        weight = kept * probability * (1 - probability)
+        log_likelihood, other, product = self._evaluate(point)
+        weight = kept * product
         penalized = np.concatenate([[0.0], point[1:]])
-        value = -(kept @ self.log_likelihood(point)) / n + self.ridge * penalized @ penalized
-        gradient = self._columns @ residual / n + 2 * self.ridge * penalized
+        value = -(kept @ log_likelihood) / n + self.ridge * penalized @ penalized
+        gradient = 2 * self.ridge * penalized - self._columns @ (kept * self._sign * other) / n
         hessian = np.zeros((len(point), len(point)))
         for first in range(0, n, PIECE):
             part = slice(first, first + PIECE)

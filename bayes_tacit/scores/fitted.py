@@ -20,7 +20,7 @@ from bayes_tacit.data.timing import TIMINGS, Timing
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.model.design import Column, Design, Number
 from bayes_tacit.model.families import family_named
-from bayes_tacit.model.memory import CLOCK
+from bayes_tacit.model.memory import CLOCK, LEARNED
 from bayes_tacit.scores.core import PARAMETERS, Draws
 
 if TYPE_CHECKING:
@@ -288,6 +288,8 @@ def of_tree(tree: object) -> Fitted:
     diagnostics = _names(constant if fixed else posterior, "diagnostic")
     scalars = {name: _flat(posterior, name) for name in ("gamma0", "beta0", "s")}
     size = len(scalars["s"])
+    learned = "rho" in posterior or settings.get("memory") == LEARNED
+    spread = "delta" in posterior or settings.get("spread") == "features"
     given = _constant(constant, "w", "diagnostic")[None].repeat(size, axis=0) if fixed else None
     draws = Draws(
         w=_flat(posterior, "w", "diagnostic") if given is None else given,
@@ -295,9 +297,9 @@ def of_tree(tree: object) -> Fitted:
         gamma=by_feature.get("gamma", np.zeros((size, 0))),
         beta=by_feature.get("beta", np.zeros((size, 0))),
         family=family_named(settings["family"]),
-        memory=_flat(posterior, "rho") if "rho" in posterior else float(settings.get("memory", 1.0)),
+        memory=_flat(posterior, "rho") if learned else float(settings.get("memory", 1.0)),
         clock=clock,
-        delta=_slopes(posterior, "delta", features) if "delta" in posterior else None,
+        delta=_slopes(posterior, "delta", features) if spread and features else None,
     )
     seed, method = settings.get("seed"), settings.get("inference_method")
     fitted = Fitted(
@@ -370,6 +372,8 @@ def _flat(posterior: xr.Dataset, name: str, dim: str | None = None) -> np.ndarra
     array = posterior[name]
     if set(array.dims) != set(dims):
         raise InvalidDataError(f"{dims}", field=f"dims of posterior[{name!r}]", value=array.dims)
+    if array.dtype.kind not in "fiub":
+        raise InvalidDataError("numbers", field=f"posterior[{name!r}]", value=array.dtype)
     values = array.transpose(*dims).values.astype(float, copy=False)
     return values.reshape(values.shape[0] * values.shape[1], *values.shape[2:])
 
@@ -384,4 +388,6 @@ def _constant(constant: xr.Dataset, name: str, dim: str) -> np.ndarray:
     if name not in constant or constant[name].dims != (dim,):
         expected = f"{name!r} with dim {dim!r} among them, {SOURCE}"
         raise InvalidDataError(expected, field="variables of constant_data", value=list(constant.data_vars))
+    if constant[name].dtype.kind not in "fiub":
+        raise InvalidDataError("numbers", field=name, value=constant[name].dtype)
     return constant[name].values.astype(float, copy=False)

@@ -241,7 +241,7 @@ def read_episodes(path: Path) -> object:
 
 def read_draws(path: Path) -> object:
     """A posterior by the digest that its file carries, and by all numbers."""
-    from bayes_tacit.estimates.posterior_files import digest
+    from bayes_tacit.scores.posterior_files import digest
 
     return digest(load_posterior(path))
 

@@ -201,7 +201,7 @@ WRONG_DRAWS = {
 def test_draws_that_no_score_can_take_are_refused_by_name_unless_any_will_do(posterior, tmp_path, name, value):
     posterior["posterior"][name][1, 2] = value
     save_posterior(posterior, tmp_path / "p.nc")
-    with pytest.raises(FileFormatError, match=rf"p\.nc: posterior\['{name}'\] is {value}; expected"):
+    with pytest.raises(FileFormatError, match=rf"p\.nc: .*{name}(\[.*)? is "):
         load_posterior(tmp_path / "p.nc")
     load_posterior(tmp_path / "p.nc", finite=False)
 
@@ -211,16 +211,16 @@ def without(dataset, *names):
 
 
 WRONG_GROUPS = {
-    "no w": ("posterior", lambda group: without(group, "w"), "'w' there or in constant_data"),
-    "no s": ("posterior", lambda group: without(group, "s"), "'s' over chain and draw"),
+    "no w": ("posterior", lambda group: without(group, "w"), "'w' with dim 'diagnostic' among them"),
+    "no s": ("posterior", lambda group: without(group, "s"), "'s' among them"),
     "no names": ("posterior", lambda group: without(group, "diagnostic"), "coordinate 'diagnostic' is None"),
-    "weights": ("posterior", lambda group: group.assign(w=group["w"] / 2), "sum of w is 0"),
+    "weights": ("posterior", lambda group: group.assign(w=group["w"] / 2), r"sum of w\[0\] is 0"),
     "other features": (
         "posterior",
         lambda group: group.assign_coords(feature=["a", "b", "c"]),
         r"features of posterior is \['a', 'b', 'c'\]",
     ),
-    "no scale": ("constant_data", lambda group: without(group, "feature_scale"), "feature_mean with feature_scale"),
+    "no scale": ("constant_data", lambda group: without(group, "feature_scale"), "'feature_scale' with dim 'feature'"),
 }
 
 

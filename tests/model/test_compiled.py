@@ -17,9 +17,7 @@ PRIOR = WeaklyInformativePrior(0.9, 1.2, 1.4, 0.6, 0.5, 0.8, 0.7)
 MODELS = {
     **{family: {"family": family} for family in FAMILIES},
     "weights fixed": {"weights": [0.1, 0.2, 0.3, 0.4]},
-    "memory fixed, and a clock": {"memory": 0.7, "clock": True, "zero_mass": "drop_window"},
-    "proposals, marks for outcomes alone": {"timing": "proposal", "unmarked": "outcome"},
-    "a formula": {"features": "x0:x1 + bs(x2, df=4)"},
+    "memory and clock, a formula": {"memory": 0.7, "clock": True, "features": "x0:x1 + bs(x2, df=4)"},
 }
 
 

@@ -191,7 +191,7 @@ def test_a_learned_memory_is_saved_and_scored_as_it_was(learned, forgetful, tmp_
 
 def test_a_file_that_says_learned_without_a_memory_is_refused(paper, tmp_path):
     save_posterior(with_attrs(paper, memory="learned"), tmp_path / "wrong.nc")
-    with pytest.raises(FileFormatError, match="'rho' over chain and draw"):
+    with pytest.raises(FileFormatError, match="'rho' among them"):
         load_posterior(tmp_path / "wrong.nc")
 
 

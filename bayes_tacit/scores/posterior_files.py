@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,8 @@ from bayes_tacit.data.formats import check_netcdf, check_zarr, write_netcdf
 from bayes_tacit.errors import FileFormatError, InvalidDataError, MissingFileError
 from bayes_tacit.estimates.completion import FORMAT, SCHEMA_VERSION, completed
 from bayes_tacit.files import as_path, atomic_path, is_store, parse_json
-from bayes_tacit.model.memory import CLOCK, LEARNED
 from bayes_tacit.model.spec import ModelSpec
-from bayes_tacit.validate import SIMPLEX_TOLERANCE, sums_to_one
+from bayes_tacit.scores.fitted import of_tree
 
 FINGERPRINT = "fingerprint"
 COMPLETE = "bayes_tacit_every_chunk_written"
@@ -88,7 +87,7 @@ def load_posterior(path: str | os.PathLike[str], *, finite: bool = True) -> xr.D
         ) from error
     _refuse_foreign(tree, str(source))
     given = tree.attrs.pop(FINGERPRINT, None)
-    check_contents(tree, str(source), finite=finite)
+    _check_contents(tree, str(source), finite=finite)
     if given != digest(tree):
         raise FileFormatError(
             f"{source}: {FINGERPRINT} is {given!r}; expected the digest of its content: it was changed after it was "
@@ -168,52 +167,29 @@ def _without_objects(dataset: xr.Dataset) -> xr.Dataset:
     )
 
 
-# What a file must hold before anything is computed from it. There may be more groups, more attributes, and more
-# variables, if they are numbers.
+# What a file must hold before anything is computed from it: what scores are computed from. There may be more groups,
+# more attributes, and more variables.
 
 REQUIRED = ("family", "timing", "draws", "chains", "sampler", "prior", "created_at", "data_fingerprint")
 """Attributes that every posterior has."""
 
-MAY_BE_EMPTY = ("feature", "timed")
-"""Dimensions of which a model may have nothing: features, and episodes with a mark."""
 
-SIMPLEX = ("numbers from 0 to 1", lambda values: (values >= 0) & (values <= 1 + SIMPLEX_TOLERANCE))
-POSITIVE = ("finite numbers > 0", lambda values: np.isfinite(values) & (values > 0))
-FINITE = ("finite numbers", np.isfinite)
-
-VARIABLES: dict[str, dict[str, tuple[tuple[str, ...], tuple[str, Callable[[np.ndarray], np.ndarray]]]]] = {
-    "posterior": {
-        "gamma0": ((), FINITE),
-        "beta0": ((), FINITE),
-        "s": ((), POSITIVE),
-        "w": (("diagnostic",), SIMPLEX),
-        "gamma": (("feature",), FINITE),
-        "beta": (("feature",), FINITE),
-        "delta": (("feature",), FINITE),
-        "rho": ((), ("numbers from 0 to 1", lambda values: (values >= 0) & (values <= 1))),
-    },
-    "constant_data": {
-        "feature_mean": (("feature",), FINITE),
-        "feature_scale": (("feature",), POSITIVE),
-        "w": (("diagnostic",), SIMPLEX),
-    },
-}
-"""Of known variables: dims besides those of the draws, in any order, and what the numbers must be."""
-
-
-def check_contents(tree: xr.DataTree, name: str, *, finite: bool = True) -> None:
-    """Raise a `FileFormatError` unless attributes, standardization and parameters are those of a posterior.
-
-    Draws that are not finite and within bounds pass if `finite` is false.
-    """
+def _check_contents(tree: xr.DataTree, name: str, *, finite: bool) -> None:
+    """Raise unless attributes and parameters are those of a posterior; any draws pass if `finite` is false."""
     try:
         _check_attributes(tree.attrs)
-        posterior, constant = tree["posterior"].to_dataset(), tree["constant_data"].to_dataset()
-        _check_variables("posterior", posterior, values=finite)
-        _check_variables("constant_data", constant, values=True)
-        _check_agreement(posterior, constant, tree.attrs, values=finite)
+        of_tree(tree if finite else _with_harmless_draws(tree))
     except InvalidDataError as wrong:
         raise FileFormatError(f"{name}: {wrong}") from None
+
+
+def _with_harmless_draws(tree: xr.DataTree) -> xr.DataTree:
+    """Return the tree with ones for draws, and equal weights."""
+    posterior = tree["posterior"].to_dataset()
+    ones = posterior.map(lambda array: xr.ones_like(array, dtype=float) if array.dtype.kind in "fiub" else array)
+    out = tree.copy()
+    out["posterior"] = ones.assign(w=ones["w"] / ones.sizes.get("diagnostic", 1)) if "w" in ones else ones
+    return out
 
 
 def _check_attributes(attrs: Mapping[Any, Any]) -> None:
@@ -231,66 +207,6 @@ def _check_attributes(attrs: Mapping[Any, Any]) -> None:
         validate.probability("target_accept", attrs["target_accept"])
     if "interrupted" in attrs and validate.whole("interrupted", attrs["interrupted"], 0) > 1:
         raise InvalidDataError("0 or 1", field="interrupted", value=attrs["interrupted"])
-
-
-def _check_variables(group: str, dataset: xr.Dataset, *, values: bool) -> None:
-    sample, required = (("chain", "draw"), ("gamma0", "beta0", "s")) if group == "posterior" else ((), ())
-    if any(size == 0 and dimension not in MAY_BE_EMPTY for dimension, size in dataset.sizes.items()):
-        raise InvalidDataError("at least one of each", field=f"sizes of {group}", value=dict(dataset.sizes))
-    for name in required:
-        if name not in dataset.data_vars:
-            expected = f"{name!r} over {' and '.join(sample)} among them"
-            raise InvalidDataError(expected, field=f"variables of {group}", value=list(dataset.data_vars))
-    for key, array in dataset.data_vars.items():
-        field = str(key) if group == "constant_data" else f"{group}[{str(key)!r}]"
-        known = VARIABLES[group].get(str(key))
-        if array.dtype.kind not in "fiub" and (group == "posterior" or known is not None):
-            raise InvalidDataError("numbers", field=field, value=array.dtype)
-        if known is None:
-            continue
-        dims, (expected, holds) = (*sample, *known[0]), known[1]
-        if set(array.dims) != set(dims):
-            raise InvalidDataError(str(dims), field=f"dims of {field}", value=array.dims)
-        fine = holds(array.values.astype(float, copy=False)) if values else np.True_
-        if not fine.all():
-            raise InvalidDataError(expected, field=field, value=array.values[~fine].ravel()[0].item())
-
-
-def _check_agreement(posterior: xr.Dataset, constant: xr.Dataset, attrs: Mapping[Any, Any], *, values: bool) -> None:
-    """Check what concerns several variables: names, weights, and what belongs together."""
-
-    def refuse_variables(dataset: xr.Dataset, group: str, expected: str) -> InvalidDataError:
-        return InvalidDataError(expected, field=f"variables of {group}", value=list(dataset.data_vars))
-
-    if attrs.get("memory") == LEARNED and "rho" not in posterior:
-        raise refuse_variables(posterior, "posterior", "'rho' over chain and draw among them")
-    if ("feature_mean" in constant) != ("feature_scale" in constant):
-        raise refuse_variables(constant, "constant_data", "feature_mean with feature_scale")
-    features = _names(constant, "feature") if "feature_mean" in constant else []
-    if features:
-        for slopes in ("gamma", "beta", *(["delta"] if attrs.get("spread") == "features" else [])):
-            if slopes not in posterior:
-                raise refuse_variables(posterior, "posterior", f"{slopes!r} among them")
-        if sorted(given := _names(posterior, "feature")) != sorted(features):
-            raise InvalidDataError(f"{features}, as in constant_data", field="features of posterior", value=given)
-    holder = posterior if "w" in posterior else constant
-    if "w" not in holder:
-        raise refuse_variables(posterior, "posterior", "'w' there or in constant_data")
-    diagnostics = _names(holder, "diagnostic")
-    if attrs.get("clock", 0) and diagnostics[-1] != CLOCK:
-        raise InvalidDataError(f"{CLOCK!r} last among them", field="diagnostics", value=diagnostics)
-    sums = holder["w"].sum("diagnostic").values
-    if (values or holder is constant) and not np.all(sums_to_one(sums)):
-        wrong = float(np.ravel(sums)[~np.ravel(sums_to_one(sums))][0])
-        raise InvalidDataError(f"1 within {SIMPLEX_TOLERANCE:g}", field="sum of w", value=wrong)
-
-
-def _names(dataset: xr.Dataset, dim: str) -> list[str]:
-    given = dataset[dim].values.tolist() if dim in dataset.coords else None
-    named = given is not None and all(isinstance(name, str) and name for name in given)
-    if given is None or not named or len(set(given)) < len(given):
-        raise InvalidDataError(f"the names of the {dim}s, which differ", field=f"coordinate {dim!r}", value=given)
-    return given
 
 
 def digest(tree: xr.DataTree) -> str:
