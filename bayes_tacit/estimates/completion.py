@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from importlib.metadata import version
 from math import isqrt
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import xarray as xr
-from scipy import special
+from scipy import special, stats
 
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.errors import InvalidDataError
@@ -21,7 +22,7 @@ from bayes_tacit.estimates.verdict import judge
 from bayes_tacit.model.compiled import FAMILIES, row_masses
 from bayes_tacit.model.design import Grouping, Standardization
 from bayes_tacit.model.evidence import Evidence
-from bayes_tacit.model.families import LOG_SQRT_2PI, NUMPY
+from bayes_tacit.model.families import NUMPY
 from bayes_tacit.model.likelihood import CrossingSteps, Table, crossing_steps, log_bounds, log_mass, records_in
 from bayes_tacit.model.memory import PeakGrid
 from bayes_tacit.model.priors import Prior, WeaklyInformativePrior, checked_prior, prior_from_json
@@ -485,7 +486,7 @@ def _flatten(posterior: xr.Dataset, name: str) -> np.ndarray:
     return values.reshape(-1, *values.shape[2:])
 
 
-# The log density of the prior at every draw.
+# The prior: its log density at every draw, and draws from it, without PyMC, which would have to compile it.
 
 
 def log_prior(tree: xr.DataTree) -> xr.Dataset:
@@ -497,121 +498,97 @@ def log_prior(tree: xr.DataTree) -> xr.Dataset:
     Returns
     -------
     xarray.Dataset
-        `gamma0`, `beta0`, `s`, and where they are parameters `gamma`, `beta`, `w`, `rho` and those of groups, summed
-        over features, diagnostics or groups; dims `chain` and `draw`. Of a prior of your own it is the group
-        `log_prior`, which was computed when it was sampled.
+        Every parameter that there is, summed over features and diagnostics; dims `chain` and `draw`. Of a prior of
+        your own it is the group `log_prior`, which was computed when it was sampled.
     """
     prior = prior_of(tree)
-    if type(prior) is not WeaklyInformativePrior:
-        if "log_prior" not in tree.children:
-            expected = (
-                "a group 'log_prior': for a prior of your own, pymc.stats.compute_log_prior(tree, model=model) makes it"
-            )
-            raise InvalidDataError(expected, field="groups of the tree", value=list(tree.children))
-        return tree["log_prior"].to_dataset()
-    return weakly_informative(
-        prior, tree["posterior"].to_dataset(), tree["constant_data"].to_dataset(), evidence_of(tree)
-    )
+    if type(prior) is WeaklyInformativePrior:
+        posterior, constant = (tree[name].to_dataset() for name in ("posterior", "constant_data"))
+        return weakly_informative(prior, posterior, constant, evidence_of(tree))
+    if "log_prior" not in tree.children:
+        expected = (
+            "a group 'log_prior': for a prior of your own, pymc.stats.compute_log_prior(tree, model=model) makes it"
+        )
+        raise InvalidDataError(expected, field="groups of the tree", value=list(tree.children))
+    return tree["log_prior"].to_dataset()
+
+
+def _sites(
+    prior: WeaklyInformativePrior, evidence: Evidence, center: float | np.ndarray
+) -> Iterator[tuple[str, str | None, Any]]:
+    """Name each parameter that the model may have, its dimension and its distribution."""
+    records, d = evidence.records, len(evidence.diagnostic_names)
+    yield "gamma0", None, stats.norm(0, prior.incidence_intercept)
+    yield "beta0", None, stats.norm(center, prior.location_intercept)
+    yield "s", None, stats.lognorm(prior.scale_spread, scale=prior.scale_median)
+    if evidence.feature_names:
+        yield "gamma", "feature", stats.norm(0, prior.incidence_slope)
+        yield "beta", "feature", stats.norm(0, prior.location_slope)
+        if evidence.spec.spread == "features":
+            yield "delta", "feature", stats.norm(0, prior.scale_slope)
+    if evidence.weights is None and d > 1:
+        yield "w", "diagnostic", stats.dirichlet(np.full(d, prior.concentration))
+    if evidence.grouping is not None:
+        for name, spread in (("gamma", prior.incidence_spread), ("beta", prior.location_spread)):
+            yield f"{name}_offset", "group", stats.norm(0, 1)
+            yield f"{name}_spread", None, stats.halfnorm(scale=spread)
+    if records is not None:
+        for name, pair in records.learned.items():
+            yield name, None, stats.beta(*pair)
+        if records.delays_learned:
+            yield "lateness", "delay", stats.dirichlet(records.delays_learned)
+        if records.noise.lucky_by_features:
+            yield "lucky0", None, stats.norm(0, prior.incidence_intercept)
+            if evidence.feature_names:
+                yield "lucky_slope", "feature", stats.norm(0, prior.incidence_slope)
 
 
 def weakly_informative(
     prior: WeaklyInformativePrior, posterior: xr.Dataset, constant: xr.Dataset, evidence: Evidence
 ) -> xr.Dataset:
-    """Evaluate the prior that comes along, in NumPy: PyMC would have to compile it."""
-    typical = constant["typical_log_threshold"]
-    center: float | xr.DataArray
+    """Evaluate the prior that comes along."""
+    typical, out = constant["typical_log_threshold"].values, dict[str, np.ndarray]()
     if "rho" in posterior:  # what beta0 is placed around depends on the memory
-        rho = posterior["rho"]
-        center = rho.copy(data=np.interp(rho.values, constant["memory_nodes"].values, typical.values))
+        rho = posterior["rho"].values
+        center = np.interp(rho, constant["memory_nodes"].values, typical)
+        out["rho"] = stats.beta(prior.memory_kept, prior.memory_lost).logpdf(rho)
     else:
         center = float(typical)
-    log_s = xr.apply_ufunc(np.log, posterior["s"])
-    out = {
-        "gamma0": _normal(posterior["gamma0"], 0.0, prior.incidence_intercept),
-        "beta0": _normal(posterior["beta0"], center, prior.location_intercept),
-        "s": _normal(log_s, float(np.log(prior.scale_median)), prior.scale_spread) - log_s,
-    }
-    slopes = {"gamma": prior.incidence_slope, "beta": prior.location_slope, "delta": prior.scale_slope}
-    for name, scale in slopes.items():
-        if name in posterior:
-            out[name] = _normal(posterior[name], 0.0, scale).sum("feature")
-    for name, scale in (("gamma", prior.incidence_spread), ("beta", prior.location_spread)):
-        if f"{name}_spread" in posterior:
-            out[f"{name}_spread"] = _normal(posterior[f"{name}_spread"], 0.0, scale) + float(np.log(2.0))
-    if evidence.records is not None:
-        out |= _rates_prior(prior, posterior, evidence.records)
-    # The offsets of groups are a part of the model: what is believed of them before the data is their spread.
-    if "rho" in posterior:
-        kept, lost = prior.memory_kept, prior.memory_lost
-        density = special.xlogy(kept - 1, rho.values) + special.xlog1py(lost - 1, -rho.values)
-        out["rho"] = rho.copy(data=density - special.betaln(kept, lost))
-    if "w" in posterior:
-        w, d = posterior["w"], posterior.sizes["diagnostic"]
-        constant_part = float(special.gammaln(d * prior.concentration) - d * special.gammaln(prior.concentration))
-        out["w"] = xr.apply_ufunc(special.xlogy, prior.concentration - 1, w).sum("diagnostic") + constant_part
-    return xr.Dataset(out)
+    for name, dim, distribution in _sites(prior, evidence, center):
+        # The offsets of groups are a part of the model: what is believed of them before the data is their spread.
+        if name in posterior and dim != "group":
+            value = posterior[name].transpose("chain", "draw", ...).values
+            if dim in ("diagnostic", "delay"):
+                alpha = distribution.alpha
+                constant_part = special.gammaln(alpha.sum()) - special.gammaln(alpha).sum()
+                out[name] = special.xlogy(alpha - 1, value).sum(axis=-1) + constant_part
+            else:
+                density = distribution.logpdf(value)
+                out[name] = density if dim is None else density.sum(axis=-1)
+    coords = {name: posterior[name] for name in ("chain", "draw")}
+    return xr.Dataset({name: (("chain", "draw"), values) for name, values in out.items()}, coords=coords)
 
 
 def prior_draws(
     prior: WeaklyInformativePrior, evidence: Evidence, table: Table, draws: int, rng: np.random.Generator
 ) -> xr.Dataset:
-    """Draw from the prior that comes along, in NumPy: PyMC would have to compile it."""
-    typical, nodes = table["typical_log_threshold"][1], table.get("memory_nodes")
-    p, d, shape = len(evidence.feature_names), len(evidence.diagnostic_names), (1, draws)
-    sample, center = ("chain", "draw"), typical
+    """Draw from the prior that comes along."""
+    center = table["typical_log_threshold"][1]
     out: dict[str, tuple[tuple[str, ...], np.ndarray]] = {}
-    if nodes is not None:
-        rho = rng.beta(prior.memory_kept, prior.memory_lost, shape)
-        out["rho"], center = (sample, rho), np.interp(rho, nodes[1], typical)
-    out["gamma0"] = (sample, rng.normal(0.0, prior.incidence_intercept, shape))
-    out["beta0"] = (sample, center + rng.normal(0.0, prior.location_intercept, shape))
-    out["s"] = (sample, prior.scale_median * np.exp(rng.normal(0.0, prior.scale_spread, shape)))
-    if p:
-        out["gamma"] = ((*sample, "feature"), rng.normal(0.0, prior.incidence_slope, (*shape, p)))
-        out["beta"] = ((*sample, "feature"), rng.normal(0.0, prior.location_slope, (*shape, p)))
-    if p and evidence.spec.spread == "features":
-        out["delta"] = ((*sample, "feature"), rng.normal(0.0, prior.scale_slope, (*shape, p)))
-    if "w" not in table:
-        out["w"] = ((*sample, "diagnostic"), rng.dirichlet(np.full(d, prior.concentration), shape))
-    coords: dict[str, object] = {"chain": [0], "draw": np.arange(draws)}
-    coords |= {"feature": list(evidence.feature_names), "diagnostic": list(evidence.diagnostic_names)}
+    if "memory_nodes" in table:
+        rho = rng.beta(prior.memory_kept, prior.memory_lost, (1, draws))
+        out["rho"], center = (("chain", "draw"), rho), np.interp(rho, table["memory_nodes"][1], center)
+    coords: dict[str, Any] = {"chain": [0], "draw": np.arange(draws), "feature": list(evidence.feature_names)}
+    coords["diagnostic"] = list(evidence.diagnostic_names)
     if evidence.grouping is not None:
         coords["group"] = list(evidence.grouping.names)
-        for name, spread in (("gamma", prior.incidence_spread), ("beta", prior.location_spread)):
-            offsets = rng.normal(size=(*shape, len(evidence.grouping.names)))
-            out[f"{name}_spread"] = (sample, np.abs(rng.normal(0.0, spread, shape)))
-            out[f"{name}_offset"] = ((*sample, "group"), offsets)
-    if evidence.records is not None:
-        for name, pair in evidence.records.learned.items():
-            out[name] = (sample, rng.beta(*pair, shape))
-        if alpha := evidence.records.delays_learned:
-            out["lateness"] = ((*sample, "delay"), rng.dirichlet(alpha, shape))
-        if evidence.records.noise.lucky_by_features:
-            out["lucky0"] = (sample, rng.normal(0.0, prior.incidence_intercept, shape))
-            if p:
-                slopes = rng.normal(0.0, prior.incidence_slope, (*shape, p))
-                out["lucky_slope"] = ((*sample, "feature"), slopes)
+    for name, dim, distribution in _sites(prior, evidence, center):
+        simplex = dim in ("diagnostic", "delay")
+        shape = (1, draws) if dim is None or simplex else (1, draws, len(coords[dim]))
+        drawn = distribution.rvs(draws if simplex else shape, random_state=rng)
+        out[name] = ("chain", "draw", *([] if dim is None else [dim])), drawn[None] if simplex else drawn
     used = {dim for dims, _ in out.values() for dim in dims}
     return xr.Dataset(out, coords={dim: values for dim, values in coords.items() if dim in used})
-
-
-def _rates_prior(prior: WeaklyInformativePrior, posterior: xr.Dataset, records: Records) -> dict[str, xr.DataArray]:
-    """Evaluate the priors of the rates of outcomes and marks."""
-    out = {}
-    for name, (a, b) in records.learned.items():
-        p = posterior[name].values
-        density = special.xlogy(a - 1, p) + special.xlog1py(b - 1, -p) - special.betaln(a, b)
-        out[name] = posterior[name].copy(data=density)
-    if "lateness" in posterior:
-        alpha = np.array(records.delays_learned)
-        value = special.xlogy(alpha - 1, posterior["lateness"].transpose("chain", "draw", "delay").values).sum(axis=-1)
-        value += special.gammaln(alpha.sum()) - special.gammaln(alpha).sum()
-        out["lateness"] = xr.DataArray(value, dims=("chain", "draw"))
-    for name, scale in (("lucky0", prior.incidence_intercept), ("lucky_slope", prior.incidence_slope)):
-        if name in posterior:
-            luck = _normal(posterior[name], 0.0, scale)
-            out[name] = luck.sum("feature") if "feature" in luck.dims else luck
-    return out
 
 
 def prior_of(tree: xr.DataTree) -> Prior:
@@ -630,7 +607,3 @@ def prior_of(tree: xr.DataTree) -> Prior:
     except InvalidDataError:
         expected = "a proper prior as JSON, of a class that is known (register_prior makes one of your own known)"
         raise InvalidDataError(expected, field="prior of the tree", value=text) from None
-
-
-def _normal(value: xr.DataArray, mean: float | xr.DataArray, sd: float) -> xr.DataArray:
-    return -0.5 * ((value - mean) / sd) ** 2 - (np.log(sd) + float(LOG_SQRT_2PI))

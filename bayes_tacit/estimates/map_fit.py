@@ -237,7 +237,7 @@ def _optimize(
     rng = np.random.default_rng(seed)
     sources = [rng if number else None for number in range(restarts)]
     if isinstance(objective, MixtureObjective):
-        fits = [objective.fit(objective.start(_start(objective, source), source), newton) for source in sources]
+        fits = [objective.minimized(objective.start(_start(objective, source), source), newton) for source in sources]
     else:
         incidence = objective.fit_incidence(newton)
         fits = [objective.fit(incidence, _start(objective, source), newton) for source in sources]
@@ -280,7 +280,7 @@ def _report(optimum: NewtonResult, floored: int) -> Restart:
 def _result(objective: PaperObjective | MixtureObjective, fit: PaperFit, **settings: Any) -> MapFit:  # noqa: ANN401
     evidence, best = objective.evidence, fit.optimum
     found = objective.parameters(best.point)
-    errors = objective.errors(best) if isinstance(objective, MixtureObjective) else objective.errors(fit)
+    errors = objective.all_errors(best) if isinstance(objective, MixtureObjective) else objective.errors(fit)
     for name in ("gamma", "beta"):
         found[name] = _spread(found[name], objective.varying, 0.0)
         errors[name] = _spread(errors[name], objective.varying, np.nan)

@@ -20,66 +20,25 @@ from bayes_tacit.estimates.map_result import MapFit
 from bayes_tacit.estimates.objective import (
     FLATTEST,
     Derivatives,
-    Incidence,
     NewtonResult,
     PaperFit,
     PaperObjective,
-    Threshold,
     delta_errors,
 )
-from bayes_tacit.model.evidence import Evidence
 from bayes_tacit.model.families import NUMPY
 from bayes_tacit.model.likelihood import Bounds, records_in
 from bayes_tacit.model.strata import mean_of, mixed_mass, stratum_terms, weighted_masses
 
+VECTORS = ("lateness[", "lucky0", "lucky_slope[")
+
 
 @dataclass(frozen=True)
-class MixtureObjective:
+class MixtureObjective(PaperObjective):
     """Mean of minus the log-likelihood of the records, plus the ridge penalty, minus the rates' log prior over n.
 
     A point is an `Incidence` point, a `Threshold` point, then the logits of the learned rates, of the delays along a
-    basis, and of luck by features. All but these are as in `PaperObjective`, which lends its parts.
+    basis, and of luck by features.
     """
-
-    paper: PaperObjective
-
-    @classmethod
-    def of(cls, evidence: Evidence, ridge: float) -> MixtureObjective:
-        """State the objective for some evidence with records."""
-        return cls(PaperObjective.of(evidence, ridge, None))
-
-    @property
-    def evidence(self) -> Evidence:
-        """The evidence."""
-        return self.paper.evidence
-
-    @property
-    def incidence(self) -> Incidence:
-        """The incidence, whose design and penalty are used."""
-        return self.paper.incidence
-
-    @property
-    def threshold(self) -> Threshold:
-        """The thresholds, on scaled diagnostics."""
-        return self.paper.threshold
-
-    @property
-    def varying(self) -> np.ndarray:
-        """Which features vary."""
-        return self.paper.varying
-
-    @property
-    def active(self) -> np.ndarray:
-        """Which diagnostics are nonzero somewhere."""
-        return self.paper.active
-
-    def weights(self, point: np.ndarray) -> np.ndarray:
-        """Simplex weights of the active diagnostics in their own units, at a threshold point."""
-        return self.paper.weights(point)
-
-    def location_shift(self, point: np.ndarray) -> float:
-        """Add this to a location of the scaled risk to get that of the risk itself."""
-        return self.paper.location_shift(point)
 
     def parts(self, point: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Split a point into its incidence and its threshold part; the rates come after."""
@@ -118,27 +77,20 @@ class MixtureObjective:
 
     def point_of(self, fit: MapFit) -> np.ndarray:
         """Return the point of a fit to the same evidence."""
-        point = np.zeros(list(self._places.values())[-1].stop)
-        point[self._places["incidence"]] = np.append(fit.gamma0, fit.gamma[self.varying])
-        threshold = np.append(np.zeros(self.threshold.basis.shape[1]), np.zeros(self.incidence.design.shape[1] + 1))
-        free = self.threshold.basis.shape[1]
+        free, at = self.threshold.basis.shape[1], self._places
+        point = np.zeros(at["luck"].stop)
+        point[at["incidence"]] = np.append(fit.gamma0, fit.gamma[self.varying])
+        threshold = np.ones(at["threshold"].stop - at["threshold"].start)
         if free:
-            scaled = np.maximum(fit.w[self.active] * self.paper.scale, 1e-9)
-            threshold[:free] = self.threshold.basis.T @ np.log(scaled)
-        threshold[-1] = 1.0
+            threshold[:free] = self.threshold.basis.T @ np.log(np.maximum(fit.w[self.active] * self.scale, 1e-9))
         location = np.append(fit.beta0 - self.location_shift(threshold), fit.beta[self.varying])
         threshold[free:-1], threshold[-1] = location / fit.s, 1 / fit.s
-        point[self._places["threshold"]] = threshold
+        point[at["threshold"]] = threshold
         for name in self._records.learned:
-            point[self._places[name]] = special.logit(np.clip(fit.rates[name][0], 1e-6, 1 - 1e-6))
-        if self._basis.shape[1]:
-            late = [fit.rates[f"lateness[{delay}]"][0] for delay in range(len(self._records.delays_learned))]
-            point[self._places["delays"]] = self._basis.T @ np.log(np.maximum(late, 1e-9))
-        if self._records.noise.lucky_by_features:
-            names = np.asarray(fit.feature_names)[self.varying]
-            point[self._places["luck"]] = [
-                fit.rates[each][0] for each in ["lucky0", *(f"lucky_slope[{n}]" for n in names)]
-            ]
+            point[at[name]] = special.logit(np.clip(fit.rates[name][0], 1e-6, 1 - 1e-6))
+        found = {kind: [value for name, (value, _) in fit.rates.items() if name.startswith(kind)] for kind in VECTORS}
+        point[at["delays"]] = self._basis.T @ np.log(np.maximum(found["lateness["] or [1.0], 1e-9))
+        point[at["luck"]] = [*found["lucky0"], *found["lucky_slope["]]
         return point
 
     def log_delays(self, point: np.ndarray) -> np.ndarray:
@@ -162,6 +114,10 @@ class MixtureObjective:
     def terms(self, point: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the log of the two terms of every record."""
         return self._terms(point, self.threshold.log_likelihood(self.parts(point)[1]))
+
+    def log_likelihood(self, point: np.ndarray) -> np.ndarray:
+        """Log-likelihood of each record."""
+        return np.logaddexp(*self.terms(point))
 
     def _terms(self, point: np.ndarray, log_mass: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         records, logs = self._records, self.logs(point)
@@ -311,7 +267,7 @@ class MixtureObjective:
             hessian[at, at] += extra.sum() * self._basis.T @ (np.diag(share) - np.outer(share, share)) @ self._basis / n
         return Derivatives(float(value), gradient, hessian)
 
-    def fit(self, start: np.ndarray, newton: Any) -> PaperFit:  # noqa: ANN401
+    def minimized(self, start: np.ndarray, newton: Any) -> PaperFit:  # noqa: ANN401
         """Minimize from a start."""
         return PaperFit(newton(self.derivatives, start), floored=self.evidence.zero_mass[:0])
 
@@ -341,7 +297,7 @@ class MixtureObjective:
             found |= dict(zip(labels, point[self._places["luck"]].tolist(), strict=True))
         return found
 
-    def errors(self, optimum: NewtonResult) -> dict[str, np.ndarray]:
+    def all_errors(self, optimum: NewtonResult) -> dict[str, np.ndarray]:
         """Standard errors of all parameters by the delta method; NaN where there is no curvature."""
         point = optimum.point
         out = delta_errors(self.parameters, point, optimum.derivatives.hessian, self.evidence.n)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy import linalg, special
@@ -380,8 +380,8 @@ class PaperObjective:
 
     @classmethod
     def of(
-        cls, evidence: Evidence, ridge: float, floor: float | None, held: tuple[float, float] | None = None
-    ) -> PaperObjective:
+        cls, evidence: Evidence, ridge: float, floor: float | None = None, held: tuple[float, float] | None = None
+    ) -> Self:
         """State the objective for some evidence."""
         varying = ~evidence.standardization.constant
         means = np.full(len(evidence.timed), 1 / len(evidence.timed)) @ (evidence.before + evidence.within)
