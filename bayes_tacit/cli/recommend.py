@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -142,6 +143,8 @@ def recommend(
         result: Recommendation | LogsRecommendation
         if known:
             kept = episodes if development is None else read_episodes(development)
+            if counterfactuals is None:
+                kept = _paired(kept, development or data)
             steps = steps_of(kept, strong_steps)
             with about(*filter(None, (data, counterfactuals))):
                 world = _world(kept, counterfactuals, cost, steps, handoff)
@@ -168,6 +171,29 @@ def recommend(
         recommendation_page(cast("Recommendation", result), world, report)
         written["report_written"] = str(report)
     show(f"{result}\n\nwritten: {', '.join(written.values())}", result.to_dict() | written, as_json=as_json)
+
+
+def _paired(episodes: Episodes, path: Path) -> Episodes:
+    """Keep the tasks that both models did, on which rules are fitted and judged; ask for more where they are few."""
+    from bayes_tacit.errors import TacitWarning
+    from bayes_tacit.policies.recommending import FEWEST
+
+    pairs = int((episodes.cheap_played & (episodes.strong_counts[1] > 0)).sum())
+    if pairs == len(episodes):
+        return episodes
+    if pairs < FEWEST:
+        expected = (
+            f"at least {FEWEST} to judge rules on: play the missing side of {FEWEST - pairs} more tasks, "
+            f"which `bayes-tacit next {path}` names"
+        )
+        raise InvalidDataError(expected, field="tasks that both models did", value=pairs, where=f"in {path}")
+    warnings.warn(
+        f"rules are fitted and judged on the {pairs} tasks that both models did; the {len(episodes) - pairs} "
+        "that one did count through the reader of words alone",
+        TacitWarning,
+        stacklevel=2,
+    )
+    return episodes.pairs()
 
 
 def _parts(episodes: Episodes, development: Path | None, share: float, seed: int) -> tuple[Episodes, Episodes]:

@@ -20,7 +20,7 @@ from bayes_tacit import validate
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.errors import ConvergenceError, EvidenceError, InvalidDataError, TacitWarning
 from bayes_tacit.estimates.map_result import PARAMETERS, MapFit, ProfilePoint, Restart
-from bayes_tacit.estimates.mixture import MixtureObjective
+from bayes_tacit.estimates.mixture import MixtureObjective, warn_of_rates
 from bayes_tacit.estimates.objective import (
     NewtonResult,
     PaperFit,
@@ -175,6 +175,7 @@ def fit_map(
     lowest, reports = optimize(objective)
     floor = None if isinstance(objective, MixtureObjective) else floor
     found = _result(objective, lowest, restarts=reports, ridge=ridge, floor=floor, seed=seed)
+    warn_of_rates(found)
     if prior is None:
         return replace(found, profile=profile)
     # PyMC is loaded by who asks for a prior only.

@@ -9,6 +9,7 @@ objective serve here with r as weights. Rates enter as logits, their Beta priors
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
+from bayes_tacit.errors import TacitWarning
 from bayes_tacit.estimates.map_result import MapFit
 from bayes_tacit.estimates.objective import (
     FLATTEST,
@@ -27,7 +29,7 @@ from bayes_tacit.estimates.objective import (
 )
 from bayes_tacit.model.families import NUMPY
 from bayes_tacit.model.likelihood import Bounds, records_in
-from bayes_tacit.model.strata import mean_of, mixed_mass, stratum_terms, weighted_masses
+from bayes_tacit.model.strata import Noise, mean_of, mixed_mass, stratum_terms, weighted_masses
 
 VECTORS = ("lateness[", "lucky0", "lucky_slope[")
 
@@ -304,3 +306,17 @@ class MixtureObjective(PaperObjective):
         inside = self.threshold.weights(self.parts(point)[1]) > 1e-6
         out["w"] = np.where(inside, out["w"], np.nan)
         return out
+
+
+def warn_of_rates(fit: MapFit) -> None:
+    """Tell where learned rates say that the strata are not what they are called."""
+    rates = {name: fit.rates[name][0] for name in ("sensitivity", "specificity") if name in fit.rates}
+    known = fit.spec.noise or Noise()
+    if rates and sum(rates.get(name, mean_of(getattr(known, name))) for name in ("sensitivity", "specificity")) <= 1:
+        said = " and ".join(f"{name} {value:.2f}" for name, value in rates.items())
+        warnings.warn(
+            f"with {said} learned outcomes say less than nothing of the strata, so that these tell something else, "
+            "such as which tasks are marked: the model does not fit; give the rates as numbers",
+            TacitWarning,
+            stacklevel=3,
+        )

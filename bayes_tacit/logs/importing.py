@@ -184,7 +184,7 @@ def import_logs(
             stack.enter_context(closing(rollouts))  # type: ignore[type-var]
             if strong is None and used != _GATEWAY and None in models:
                 raise _one_log(log, format)
-            how = replace(reading, diagnose=side == CHEAP, words=words and side == CHEAP, model=models[side])
+            how = replace(reading, diagnose=side == CHEAP, words=words, model=models[side])
             if prices is not None:
                 how = replace(how, price=prices[side])
             if results[side] is None and workers > 1 and _can_be_shared(log, used):

@@ -311,18 +311,15 @@ class Words:
 
 
 def learn_words(store: Store, plan: Plan, group: str | None, seed: int) -> tuple[list[str], Words | None]:
-    """Learn a reader from the pairs of a store; without enough words None. A sentence says what came of it."""
+    """Learn a reader from what each side played; without enough words None. A sentence says what came of it."""
     from bayes_tacit.logs.learning import FEWEST, MOST_WORDS, learn
 
-    if store.value("SELECT count(*) FROM pair WHERE cheap IS NULL OR strong IS NULL"):
-        return [
-            "words were not read: a reader is learned from pairs, and some tasks were played by one side only"
-        ], None
-    if store.value(f"SELECT count(*) {_JOINED} WHERE c.words IS NULL"):
+    if store.value(f"SELECT count(*) {_JOINED} WHERE coalesce(c.words, s.words) IS NULL"):
         return [], None
     pairs, scripts, outcomes, groups, words = [], [], [], [], 0
     # A long log is learned from in part, drawn by a hash of the row's number, so that the same is drawn again.
-    query = f"SELECT pair.rowid, c.task, c.success, s.success, c.words {_JOINED} ORDER BY (pair.rowid * 40503) % 65536"
+    columns = "pair.rowid, coalesce(c.task, s.task), c.success, s.success, coalesce(c.words, s.words)"
+    query = f"SELECT {columns} {_JOINED} ORDER BY (pair.rowid * 40503) % 65536"
     for pair, task, cheap, strong, script in store.rows(query):
         pairs.append(pair)
         scripts.append(Script.from_bytes(script))
@@ -331,9 +328,9 @@ def learn_words(store: Store, plan: Plan, group: str | None, seed: int) -> tuple
         words += scripts[-1].n_words
         if words > MOST_WORDS:
             break
-    if len(set(groups)) < FEWEST:
-        return [f"words were not read: a reader is learned from {FEWEST} tasks on"], None
     both = np.array(outcomes, dtype=float)
+    if min(len(set(groups)), *(~np.isnan(both)).sum(axis=0)) < FEWEST:
+        return [f"words were not read: a reader is learned from {FEWEST} tasks of each side on"], None
     learned = learn(scripts, both[:, 0], both[:, 1], groups, seed=seed)
     read = Words(learned.reader, dict(zip(pairs, learned.odds, strict=True)))
     kind, (cheap_gain, strong_gain) = "tasks" if group is None else "groups", learned.gains
@@ -351,8 +348,8 @@ def write_episodes(store: Store, plan: Plan, file: TextIO, words: Words | None =
     query = (
         "SELECT coalesce(c.task, s.task), pair.rank, c.success, s.success, coalesce(c.flags, x''), length(s.flags), "
         "coalesce(c.prompt_length, s.prompt_length), coalesce(c.n_tools, s.n_tools), coalesce(c.features, s.features), "
-        f"coalesce(c.place, s.place), pair.rowid, c.words, c.carried, s.carried, c.signals, c.steps {_JOINED} "
-        "ORDER BY pair.rowid"
+        f"coalesce(c.place, s.place), pair.rowid, coalesce(c.words, s.words), c.carried, s.carried, c.signals, c.steps "
+        f"{_JOINED} ORDER BY pair.rowid"
     )
     names: set[str] = set()
     for row in store.rows(query):

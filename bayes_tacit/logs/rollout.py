@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -196,8 +197,15 @@ def _row(rollout: Rollout, task: str, reading: Reading) -> Row:
         recorded or extractor.acted,
         estimated,
         blake2b(said, digest_size=8).digest() if said else b"",
-        Script.of(messages, extractor.flags).to_bytes() if reading.words and not recorded else None,
+        _script(messages, extractor.flags, reading).to_bytes() if reading.words and not recorded else None,
     )
+
+
+def _script(messages: Sequence[Message], flags: bytes | bytearray, reading: Reading) -> Script:
+    """Hash the words of a rollout of Cheap; of one of Strong's the prompt alone, all that it shares with Cheap's."""
+    if reading.diagnose:
+        return Script.of(messages, flags)
+    return Script.of(takewhile(lambda message: message["role"] != "assistant", messages), b"")
 
 
 def signal_of(name: str, messages: Sequence[Message]) -> list[float]:

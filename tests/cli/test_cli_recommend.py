@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 from command_line import call
 from simulate import quietly
+
+from bayes_tacit import Episodes
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +56,25 @@ def test_what_is_wrong_is_said_in_one_line_and_nothing_is_written(logs, tmp_path
     assert expected in done.stderr
     assert done.stderr.count("error:") == 1
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.filterwarnings("ignore::bayes_tacit.errors.TacitWarning")
+def test_rules_are_judged_on_the_pairs_among_unpaired_tasks_and_more_are_asked_for(logs, tmp_path):
+    data = Episodes.read(logs).dataset
+    words = ["--handoff", "restart", "--cap", "70%", "--folds", "2", "--json", "--out", "router.json"]
+    for pairs, code in ((30, 2), (100, 0)):
+        strong = np.where(np.arange(len(data["episode"])) < pairs, data["strong_success"].values.astype(float), np.nan)
+        some = data.assign(strong_success=("episode", strong))
+        some = some.assign({name: data[name].where(np.isfinite(strong)) for name in ("window_start", "window_end")})
+        quietly(some).write(tmp_path / f"{pairs}.jsonl")
+        done = call("recommend", f"{pairs}.jsonl", *words, cwd=tmp_path)
+        assert done.returncode == code, done.stderr
+        if code:
+            assert "is 30; expected at least 40" in done.stderr
+            assert "bayes-tacit next 30.jsonl" in done.stderr
+        else:
+            assert json.loads(done.stdout)["tasks"] == 100
+            assert "the 60 that one did count through the reader of words alone" in done.stderr
 
 
 def test_without_counterfactuals_a_resumed_handoff_has_bounds_only(logs, tmp_path):

@@ -116,6 +116,23 @@ def test_a_script_comes_back_from_its_bytes(taught):
         assert (back.length, [one.said for one in back.turns]) == (script.length, [one.said for one in script.turns])
 
 
+def test_a_reader_is_learned_from_two_logs_of_different_tasks(tmp_path):
+    rng = np.random.default_rng(1)
+    logs, solved = {"cheap": [], "strong": []}, {}
+    for number in range(160):
+        messages, cheap, strong = played(rng)
+        side, success = ("cheap", cheap) if number % 2 else ("strong", strong)
+        logs[side].append({"task": str(number), "success": success, "messages": messages})
+        solved[str(number)] = strong
+    files = [write(tmp_path / f"{side}.jsonl", *rollouts) for side, rollouts in logs.items()]
+    import_logs(*files, tmp_path / "episodes.jsonl", unpaired="keep")
+    episodes = Episodes.read(tmp_path / "episodes.jsonl")
+    # What Strong's log tells of its prompts is read in the tasks that Cheap alone played.
+    cheap = episodes.take(episodes.cheap_played).dataset
+    chance = cheap["features"].sel(feature=FEATURES[1]).values
+    assert np.mean((chance > 0) == [solved[name] for name in cheap["episode"].values.tolist()]) > 0.85
+
+
 @pytest.mark.parametrize("suffix", [".jsonl", ".parquet", ".nc", ".zarr"])
 def test_import_learns_a_reader_that_goes_along_in_the_file(tmp_path, suffix):
     rng = np.random.default_rng(0)

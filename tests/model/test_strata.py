@@ -219,6 +219,17 @@ def test_rates_and_parameters_are_found_where_a_fifth_of_the_outcomes_is_wrong()
     assert "sensitivity: the data hardly tell it" in str(few)
 
 
+def test_learned_rates_that_contradict_themselves_are_told():
+    rng = np.random.default_rng(3)
+    clean = simulate_model(rng, 2000).dataset
+    # Strong's outcomes say nothing of the task, but whether there is a mark says all.
+    strong = rng.random(2000) < 0.5
+    kept = strong & ~clean["cheap_success"].values & clean["strong_success"].values
+    marks = {name: ("episode", np.where(kept, clean[name].values, np.nan)) for name in ("window_start", "window_end")}
+    with pytest.warns(match="the strata, so that these tell something else"):
+        fit_map(quietly(clean.assign(strong_success=("episode", strong), **marks)), noise=NOISES["noisy outcomes"])
+
+
 def test_two_sides_on_different_tasks_are_enough_to_learn_from():
     clean = simulate_model(np.random.default_rng(6), 8000).dataset
     half = np.arange(8000) % 2 == 0
