@@ -222,16 +222,14 @@ class Records:
     @property
     def learned(self) -> dict[str, tuple[float, float]]:
         """Rates that are learned, one number each, with their priors."""
-        rates = {name: getattr(self.noise, name) for name in self.stated if not self._by_features(name)}
-        return {name: rate for name, rate in rates.items() if isinstance(rate, tuple)}
+        rates = {name: getattr(self.noise, name) for name in self.stated}
+        by_features = ("lucky",) if self.noise.lucky_by_features else ()
+        return {name: rate for name, rate in rates.items() if isinstance(rate, tuple) and name not in by_features}
 
     @property
     def delays_learned(self) -> tuple[float, ...]:
         """Concentrations of the delays' prior, if they are learned from marks."""
         return self.noise.lateness if self.any_marks and isinstance(self.noise.lateness, tuple) else ()
-
-    def _by_features(self, name: str) -> bool:
-        return name == "lucky" and self.noise.lucky_by_features
 
     def known(self) -> dict[str, tuple[np.float64, np.float64]]:
         """Return the logarithms of the known rates, and of their complements."""
@@ -249,17 +247,7 @@ class Records:
         return {name: getattr(self, name) for name in ARRAYS}
 
 
-ARRAYS = (
-    "successes",
-    "failures",
-    "record",
-    "cheap_success",
-    "log_share",
-    "share_before",
-    "marked",
-    "unmarked",
-    "pieces",
-)
+ARRAYS = tuple(field.name for field in fields(Records) if field.name != "noise")
 """The data of `Records`: the first two by record, all others by rollout."""
 
 
@@ -284,26 +272,7 @@ def mixed_mass(
     log_error: tuple[Array, Array],
     xp: SimpleNamespace,
 ) -> Array:
-    """Return the log probability of each rollout's outcome and mark where Z = 1, (rollout,).
-
-    With one kind of mass that is the mass of its row. Otherwise the masses of a mark are weighted; their weighted logs
-    are what `xp.logsumexp` takes, (rollout, kind).
-
-    Parameters
-    ----------
-    records
-        The records.
-    kinds
-        How many kinds of masses there are.
-    log_mass
-        Of the rows of the evidence.
-    log_delays
-        Log probability of each delay.
-    log_error
-        Log of the mark error and of its complement.
-    xp
-        Array namespace.
-    """
+    """Return the log probability of each rollout's outcome and mark where Z = 1, given the masses of all rows."""
     if kinds == 1:
         return log_mass[records.pieces[:, 0]]
     return xp.logsumexp(weighted_masses(records, kinds, log_mass, log_delays, log_error, xp))
@@ -317,16 +286,15 @@ def weighted_masses(
     log_error: tuple[Array, Array],
     xp: SimpleNamespace,
 ) -> Array:
-    """Return the log of every weighted mass, (rollout, kind)."""
-    columns = []
-    extended = xp.append(log_mass, NEVER)
+    """Return the log of every mass times the probability of its kind, (rollout, kind)."""
+    extended, columns = xp.append(log_mass, NEVER), []
     for kind in range(kinds):
-        mass = extended[records.pieces[:, kind]]
         if kind < len(records.noise.delays):
             weight = log_delays[kind] + (log_error[1] if records.noise.mark_error != 0 else 0.0)
         else:
             weight = log_error[0] + records.log_share
-        columns.append(mass + xp.where(records.marked, weight, 0.0 if kind == 0 else NEVER))
+        only_first = 0.0 if kind == 0 else NEVER
+        columns.append(extended[records.pieces[:, kind]] + xp.where(records.marked, weight, only_first))
     return xp.columns(columns)
 
 
@@ -338,22 +306,10 @@ def stratum_terms(
     logs: Mapping[str, tuple[Array, Array]],
     xp: SimpleNamespace,
 ) -> tuple[Array, Array]:
-    r"""Return the log of the two terms of every record's likelihood, for Z = 1 and for Z = 0.
+    """Return the log of the two terms of every record's likelihood, for Z = 1 and for Z = 0.
 
-    Parameters
-    ----------
-    records
-        The records.
-    stated
-        `records.stated`: which rates the likelihood has.
-    log_pi
-        Log pi and log(1 - pi), by record.
-    log_rollout
-        What `mixed_mass` returned.
-    logs
-        Log of each rate and of its complement; lucky's are by rollout if they depend on the features.
-    xp
-        Array namespace.
+    Each of `log_pi` and of `logs`, the rates that are `stated`, is a logarithm and that of the complement; those of
+    luck are by rollout if it depends on the features. `log_rollout` is what `mixed_mass` returned.
     """
     can, cannot = log_pi
     by_luck = xp.where(records.cheap_success, *logs["lucky"]) + records.log_share
