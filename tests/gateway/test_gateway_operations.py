@@ -5,6 +5,7 @@ import os
 import signal
 import socket
 import sqlite3
+import sys
 import threading
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -19,7 +20,7 @@ from processes import serving
 from talks import TASK, TOOLS, counting, talk
 from test_gateway_server import KEY, eventually, lines, sides
 
-from bayes_tacit.errors import InvalidDataError
+from bayes_tacit.errors import InvalidDataError, MissingDependencyError
 from bayes_tacit.gateway.server.settings import Doors, Limits
 from bayes_tacit.gateway.sessions import scope_of
 
@@ -351,3 +352,28 @@ def test_settings_go_to_workers_as_text(tmp_path):
     with gateway(counting(9), tmp_path, fallback=("cheap",), store_down="cheap") as served:
         made = replace(served.settings, doors=Doors("A", "B", open=True))
         assert type(made).from_json(json.dumps(json.loads(made.to_json()))) == made
+
+
+def test_traces_reach_from_the_client_to_the_model(tmp_path):
+    pytest.importorskip("opentelemetry.instrumentation.starlette", reason="the extra telemetry")
+    trace = pytest.importorskip("opentelemetry.trace")
+    sdk = pytest.importorskip("opentelemetry.sdk.trace")
+    memory = pytest.importorskip("opentelemetry.sdk.trace.export.in_memory_span_exporter").InMemorySpanExporter()
+    provider = sdk.TracerProvider()
+    provider.add_span_processor(pytest.importorskip("opentelemetry.sdk.trace.export").SimpleSpanProcessor(memory))
+    trace.set_tracer_provider(provider)
+    with gateway(counting(), tmp_path, telemetry=True) as served:
+        served.ask(talk("."))
+    spans = memory.get_finished_spans()
+    (server,) = (one for one in spans if one.kind.name == "SERVER")
+    (call,) = (one for one in spans if one.kind.name == "CLIENT")
+    assert call.parent.span_id == server.context.span_id
+
+
+def test_telemetry_that_is_not_installed_names_its_extra(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "opentelemetry.instrumentation.starlette", None)
+    with (
+        pytest.raises(MissingDependencyError, match=r"bayes_tacit\[telemetry\]"),
+        gateway(counting(), tmp_path, telemetry=True),
+    ):
+        pass
