@@ -46,10 +46,9 @@ class Identity(NamedTuple):
     ----------
     scope
         A digest of the API key: sessions of other keys are not seen.
-    session
-        The session's id; None where it has to be inferred from the conversation.
-    source
-        Where the id was found: the name of a header or field, or "inferred".
+    session, source
+        The session's id, None where it has to be inferred from the conversation; and the name of the header or field in
+        which it was found, else "inferred".
     """
 
     scope: str
@@ -144,14 +143,8 @@ _Line = tuple[str, Mapping[str, object]]
 class Ticket(NamedTuple):
     """One request that was decided: what `Sessions.replied` needs to know of it.
 
-    Attributes
-    ----------
-    identity
-        Who asked; its `session` is known now, also where it was inferred.
-    ruling
-        Who serves.
-    marks
-        Of a session that had to be inferred, the marks of its conversation.
+    `identity` says who asked; its `session` is known now, also where it was inferred. Of one that had to be, there are
+    the `marks` of its conversation. `ruling` says who serves.
     """
 
     identity: Identity
@@ -209,23 +202,16 @@ class Sessions:
     ----------
     engine
         Decides. Another one may be put in its place at any time.
-    store
-        Keeps sessions; in memory by default.
-    log
-        Where decisions, replies and outcomes are written.
-    prices
-        What calls cost.
-    plan
-        Which sessions are served otherwise than by the router.
-    rng
-        Draws them; by default from the system, which no client can foresee.
+    store, log, prices
+        Keeps sessions, in memory by default; takes decisions, replies and outcomes; says what calls cost.
+    plan, rng
+        Which sessions are served otherwise than by the router; draws them, by default from the system, which no client
+        can foresee.
 
     Attributes
     ----------
-    lost_lines
-        Lines that the log could not take.
-    log_failure
-        Why it could not take the last ones; None if it did.
+    lost_lines, log_failure
+        Lines that the log could not take, and why it could not take the last ones; None if it did.
     holds
         Whether lines of requests under way may be held back, for whoever calls `flush` now and then; those of handoffs
         and outcomes never are.
@@ -330,18 +316,12 @@ class Sessions:
 
         Parameters
         ----------
-        ticket
-            What `begin` returned.
-        side
-            Who did serve.
+        ticket, side
+            What `begin` returned, and who did serve.
         reply
             What is kept of the reply, or of what came of it before it was cut; None if there was none.
-        status
-            The answer's status, as HTTP has it.
-        seconds
-            How long it took.
-        fault
-            What went wrong with the one who should have served.
+        status, seconds, fault
+            The answer's status, as HTTP has it; how long it took; what went wrong with the one who should have served.
         """
         identity, ruling, marks = ticket
         others = self._count(-1)
@@ -381,13 +361,8 @@ class Sessions:
     def outcome(self, scope: str, session: str, content: object) -> dict[str, Any] | None:
         """Keep and log how a session ended; return what is known of it, None if there is no such session.
 
-        Parameters
-        ----------
-        scope, session
-            Which one.
-        content
-            An object with `success` (true or false), `score` (a number), or both, and `task` (a name) if wanted; or
-            with `finished` (true) alone, which asks a policy that judges whole episodes, such as a cascade.
+        The content is an object with `success` (true or false), `score` (a number), or both, and `task` (a name) if
+        wanted; or with `finished` (true) alone, which asks a policy that judges whole episodes, such as a cascade.
         """
         known = _outcome(content)
         finished = known.pop("finished", False)

@@ -441,17 +441,14 @@ class SessionLog:
     =========  =========================================================================================================
     event      what the line holds besides
     =========  =========================================================================================================
-    start      the first request: format, schema_version, source of the id, task (its name, or a digest of how the
-               conversation begins), features by name; router, shadow and canary (fingerprint, policy, alpha, rule,
-               timing, handoff; null without one), handoff; arm (the way to serve that was drawn) and arms (the
-               probability of each)
-    step       a decision: step (how many steps there have been), call (the number of the request), router (the
-               fingerprint of the one that decided), side, latched, new_handoff, restart, why, decision and shadow (as a
-               `Decision` has them, or null), missing, fault, skipped (messages that could not be read), steps (those
-               that this request shows for the first time: step, call and side that made it, diagnostics by name),
+    start      the first request: source of the id, task (its name, or a digest of how the conversation begins),
+               features; router, shadow and canary (fingerprint, policy, alpha, rule, timing, handoff; null without
+               one), handoff; arm (the way to serve that was drawn) and arms (the probability of each)
+    step       a decision, as an `Assignment` and two `Decision` say it; router (the fingerprint of the one that
+               decided), steps (those that are shown for the first time: step, call and side that made it, diagnostics),
                about (task and features where they are others than at the start)
-    reply      what came of it: call, side (who did serve), status, model, finish_reason, usage (prompt, completion,
-               cached, estimated), nll (sum and tokens), cost, strong_cost (the same with Strong alone), seconds, fault
+    reply      what came of it: call, side (who did serve), status, model, finish_reason, usage, nll (sum and tokens),
+               cost, strong_cost (the same with Strong alone), seconds, fault
     outcome    success, score, task: what was posted back
     end        closing: what a policy says that judges the whole episode
     =========  =========================================================================================================

@@ -1,4 +1,4 @@
-"""The gateway beside a bare pass-through and LiteLLM's proxy; many sessions at once; workers that are killed.
+"""The gateway beside a bare pass-through and LiteLLM's proxy; workers and hosts that are killed; stores that fail.
 
 `make bench-gateway` runs it alone, and installs LiteLLM's proxy in a place of its own; without that, its row says so.
 """
@@ -40,7 +40,6 @@ from bayes_tacit.gateway import (  # noqa: E402
     Identity,
     SessionLog,
     Sessions,
-    SessionState,
     StoreDownError,
     open_store,
 )
@@ -53,10 +52,8 @@ WORDS = "It has three columns, of which the second is a date and the third a num
 
 def tables() -> Iterator[Table]:
     """All tables, one after the other."""
-    yield decisions()
     yield throughput()
     yield latency()
-    yield many_sessions()
     yield kills()
     yield faults()
 
@@ -102,24 +99,6 @@ def models(seconds: float = 0.0) -> Iterator[tuple[str, str]]:
             words = (sys.executable, "-m", "benchmarks.gateway_peers", "model", str(port), str(seconds))
             stack.enter_context(program(*words, port=port))
         yield f"http://127.0.0.1:{ports[0]}/v1", f"http://127.0.0.1:{ports[1]}/v1"
-
-
-def decisions(repeats: int = 200) -> Table:
-    """The time of one decision, of a request that shows one step more than the last."""
-    table = Table("messages", "letters", "router", "decision, median", title="one decision")
-    for turns in (9, 49):
-        before, after = conversation(turns - 1), conversation(turns)
-        for name, router in (("point estimate", tacit(1)), ("1,000 draws", tacit(1000))):
-            engine, found = Engine(router), []
-            for _ in range(repeats):
-                kept = SessionState()
-                engine.consider(kept, before, TOOLS)
-                start = time.perf_counter()
-                engine.consider(kept, after, TOOLS)
-                found.append(time.perf_counter() - start)
-            letters = f"{len(json.dumps(after)):,}"
-            table.add_row(str(len(after)), letters, name, f"{1e6 * statistics.median(found):,.0f} us")
-    return table
 
 
 LOADS = {"2 KB": (2, 700), "40 KB, 20 turns": (20, 1900), "400 KB, 200 turns": (200, 1900)}
@@ -278,59 +257,6 @@ async def _measured(places: dict[str, str], rounds: int, *, stream: bool) -> dic
                 if number >= 20:
                     found[name].append(seconds)
     return {name: statistics.median(one) for name, one in found.items()}
-
-
-def many_sessions(sessions: int = 500, steps: int = 20, waves: int = 2) -> Table:
-    """Sessions at once, streaming, before servers that take 50 ms; half of them are handed over; then as many again."""
-    table = Table("requests so far", "errors", "latches lost", "MiB resident", title=f"{sessions} sessions at once")
-    with tempfile.TemporaryDirectory() as folder, models(0.05) as (cheap, strong):
-        options = ("--log", f"{folder}/log.jsonl")
-        with serving(counting(3), cheap, strong, Path(folder), *options, workers=1) as (process, url):
-            start, wrong = time.perf_counter(), 0
-            for wave in range(waves):
-                rows, missed = asyncio.run(_load(url, sessions, steps, process.pid, wave))
-                wrong += missed
-                for row in rows:
-                    table.add_row(*row)
-            seconds = time.perf_counter() - start
-            count = f"{waves * sessions * steps:,} requests"
-            table.caption = f"{count} in {seconds:.0f} s; {wrong} served by the wrong model"
-    return table
-
-
-async def _load(url: str, sessions: int, steps: int, pid: int, wave: int) -> tuple[list[tuple[str, ...]], int]:
-    errors = lost = wrong = done = 0
-    rows: list[tuple[str, ...]] = []
-    handoff = 8  # with bad turns from the sixth on, the third of them shows in the ninth request
-
-    async def run(client: aiohttp.ClientSession, number: int) -> None:
-        nonlocal errors, lost, wrong, done
-        bad_from = 5 if number % 2 else 10**9
-        latched = False
-        for step in range(steps):
-            body = {"model": "m", "messages": conversation(step, bad_from), "tools": TOOLS, "stream": True}
-            try:
-                async with client.post(
-                    f"{url}/v1/chat/completions", json=body, headers={"x-session-id": f"{wave}-{number}"}
-                ) as answer:
-                    content = await answer.read()
-                    served = answer.headers.get("x-tacit-served")
-            except aiohttp.ClientError:
-                errors += 1
-                continue
-            errors += answer.status != 200 or not content.endswith(b"data: [DONE]\n\n")
-            lost += latched and served != "strong"
-            wrong += served != ("strong" if number % 2 and step >= handoff else "cheap")
-            latched = latched or served == "strong"
-            done += 1
-            if done % (sessions * steps // 5) == 0:
-                pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-                held = pages * os.sysconf("SC_PAGE_SIZE") / 2**20
-                rows.append((f"{wave * sessions * steps + done:,}", str(errors), str(lost), f"{held:.1f}"))
-
-    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as client:
-        await asyncio.gather(*(run(client, number) for number in range(sessions)))
-    return rows, wrong
 
 
 def kills(requests: int = 10_000, sessions: int = 40, seed: int = 2026) -> Table:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 
 import pytest
 from chat_model import ChatModel
@@ -15,7 +14,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from openai import InternalServerError
 from scripts import ERROR, THOUGHT, after_two_errors, calls_belong_together, cheap, sql, strong
 
-from bayes_tacit.errors import InvalidDataError, MissingDependencyError
+from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.frameworks.langchain import TacitMiddleware, packed, unpacked
 from bayes_tacit.gateway import SessionLog
 from bayes_tacit.monitor import summarize
@@ -159,10 +158,3 @@ def test_bad_settings_and_states_are_refused(models):
         TacitMiddleware(after_two_errors(), "gpt")
     with pytest.raises(InvalidDataError, match=r"state\['tacit'\] is 'x'; expected what the middleware has put there"):
         middleware_of(models).look({"tacit": "x"})
-
-
-def test_without_langchain_the_extra_is_named(monkeypatch):
-    monkeypatch.delitem(sys.modules, "bayes_tacit.frameworks.langchain")
-    monkeypatch.setitem(sys.modules, "langchain.agents.middleware.types", None)
-    with pytest.raises(MissingDependencyError, match=r"install bayes_tacit\[langchain\]"):
-        import bayes_tacit.frameworks.langchain  # noqa: F401

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 from types import SimpleNamespace
 
 import litellm
 import pytest
 from scripts import THOUGHT, after_two_errors, calls_belong_together, cheap, sql, strong
 
-from bayes_tacit.errors import InvalidDataError, MissingDependencyError
+from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.frameworks.litellm import TacitLiteLLM
 from bayes_tacit.gateway import SessionLog
 from simulations.scripted_model import ScriptedModel
@@ -184,10 +183,3 @@ def test_a_restart_gives_strong_the_task_alone(models):
 def test_bad_settings_are_refused():
     with pytest.raises(InvalidDataError, match=r"strong is \{\}; expected a model's name"):
         TacitLiteLLM(after_two_errors(), "cheap", {})
-
-
-def test_without_litellm_the_extra_is_named(monkeypatch):
-    monkeypatch.delitem(sys.modules, "bayes_tacit.frameworks.litellm")
-    monkeypatch.setitem(sys.modules, "litellm", None)
-    with pytest.raises(MissingDependencyError, match=r"install bayes_tacit\[litellm\]"):
-        import bayes_tacit.frameworks.litellm  # noqa: F401

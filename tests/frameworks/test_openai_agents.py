@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 
 import pytest
 from agents import (
@@ -21,7 +20,7 @@ from fake_models import FakeModel, running
 from openai import AsyncOpenAI, InternalServerError
 from scripts import ERROR, THOUGHT, after_two_errors, calls_belong_together, cheap, sql, strong
 
-from bayes_tacit.errors import InvalidDataError, MissingDependencyError
+from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.frameworks.openai_agents import TacitModel
 from bayes_tacit.gateway import SessionLog
 from bayes_tacit.gateway.protocols import pack_items, unpack_items
@@ -236,10 +235,3 @@ def test_bad_settings_are_refused(models):
         TacitModel(after_two_errors(), "gpt", "gpt")
     with pytest.raises(InvalidDataError, match=r"session is .*expected at most 256 characters"):
         model_of(models, session="x" * 300)
-
-
-def test_without_the_sdk_the_extra_is_named(monkeypatch):
-    monkeypatch.delitem(sys.modules, "bayes_tacit.frameworks.openai_agents")
-    monkeypatch.setitem(sys.modules, "agents", None)
-    with pytest.raises(MissingDependencyError, match=r"install bayes_tacit\[openai-agents\]"):
-        import bayes_tacit.frameworks.openai_agents  # noqa: F401

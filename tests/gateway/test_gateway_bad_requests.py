@@ -181,10 +181,6 @@ def test_headers_that_are_wrong_or_forged(served, name):
     assert answer.headers.get("x-tacit-session") != "other"
 
 
-def test_there_are_a_hundred_kinds():
-    assert len(RAW) + len(MESSAGES) + len(MORE) + len(HEADERS) >= 100
-
-
 @pytest.mark.parametrize(
     "lines",
     [

@@ -307,17 +307,19 @@ async def _outcome(request: Request, desk: Service) -> Response:
     """Take how a session ended, from who began it or the operator."""
     scope, session = _whose(request)
     content = parse_object(await _raw_body(request, desk))
-    known = await desk.storage.run(lambda: desk.sessions.outcome(scope, session, content))
-    if known is None:
-        raise RefusedError(404, f"there is no session {session!r} under this key")
+    answer = await _known(desk, session, lambda: desk.sessions.outcome(scope, session, content))
     desk.metrics.add("tacit_outcomes_total")
-    return JSONResponse({"session": session, **known})
+    return answer
 
 
 async def _session(request: Request, desk: Service) -> Response:
-    """Tell what is known of a session."""
+    """Return what is known of a session."""
     scope, session = _whose(request)
-    known = await desk.storage.run(lambda: desk.sessions.look(scope, session))
+    return await _known(desk, session, lambda: desk.sessions.look(scope, session))
+
+
+async def _known(desk: Service, session: str, work: Callable[[], dict[str, Any] | None]) -> Response:
+    known = await desk.storage.run(work)
     if known is None:
         raise RefusedError(404, f"there is no session {session!r} under this key")
     return JSONResponse({"session": session, **known})
@@ -333,22 +335,17 @@ async def _models(request: Request, desk: Service) -> Response:
             return answer.status, await answer.content.read(2**22)
 
     found: dict[str, Any] = {}
-    refused: list[int] = []
+    status, said = 502, "do not list their models"
     for answer in await asyncio.gather(ask("cheap"), ask("strong"), return_exceptions=True):
-        if isinstance(answer, aiohttp.ClientError | TimeoutError | OSError):
-            continue
-        if isinstance(answer, BaseException):
+        if isinstance(answer, tuple) and answer[0] < 300:
+            with suppress(ValueError, TypeError, KeyError, AttributeError, RecursionError):
+                found |= {str(one["id"]): one for one in json.loads(answer[1])["data"]}
+        elif isinstance(answer, tuple):
+            status, said = answer[0], "refuse to list their models"
+        elif not isinstance(answer, aiohttp.ClientError | TimeoutError | OSError):
             raise answer
-        status, raw = answer
-        if status >= 300:
-            refused.append(status)
-            continue
-        with suppress(ValueError, TypeError, KeyError, AttributeError, RecursionError):
-            found |= {str(one["id"]): one for one in json.loads(raw)["data"]}
-    if not found and refused:
-        raise RefusedError(refused[0], "the models' servers refuse to list their models")
     if not found:
-        raise RefusedError(502, "the models' servers do not list their models")
+        raise RefusedError(status, f"the models' servers {said}")
     return JSONResponse({"object": "list", "data": list(found.values())})
 
 
