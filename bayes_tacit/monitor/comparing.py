@@ -29,7 +29,13 @@ FEWEST = 20
 Action = tuple[int, bool] | None
 """What was done: handed off after which step, and whether Strong began anew; None for Cheap to the end."""
 
+FIXED: dict[str, Action] = {"cheap": None, "strong": (OPENING, False)}
+"""What is done in sessions that no router decides, by the way that was drawn."""
+
 CHEAP, STRONG = "Cheap to the end", "Strong from the start"
+
+Interval = tuple[float, float, float]
+"""Estimate, lower and upper end."""
 
 
 @dataclass
@@ -67,13 +73,7 @@ class Trial:
 
 
 def read_trials(path: str | os.PathLike[str]) -> list[Trial]:
-    """Read the sessions of a log that one router each decided, or the draw of who serves, and whose outcome is known.
-
-    Raises
-    ------
-    FileFormatError
-        If the file is no such log, with the line.
-    """
+    """Read the sessions of a log that one router each decided, or the draw, and whose outcome is known."""
     found: dict[tuple[str, str], Trial] = {}
     for event in Lines(path):
         trial = found.setdefault((event.scope, event.session), Trial())
@@ -96,14 +96,12 @@ def _about(trial: Trial, event: Event) -> None:
 
 
 def _stepped(trial: Trial, event: Event) -> None:
-    about = event.inner("about")
+    about, decided = event.inner("about"), event.text("router")
     if about is not None:
         _about(trial, about)
-    decided = event.text("router")
     if decided is not None:
         trial.decided.add(decided)
-    for number, one in enumerate(event.content.get("steps") or ()):
-        inner = Event(f"{event.where}, steps[{number}]", event.kind, event.scope, event.session, event.time, one)
+    for inner in event.steps():
         trial.steps[inner.count("step")] = (inner.text("side") or "cheap", inner.numbers("diagnostics"))
     if event.flag("new_handoff"):
         decision = event.inner("decision") if trial.arm != "strong" else None
@@ -130,8 +128,8 @@ class Value:
     sessions: int
     alike: int
     supported: float
-    success: tuple[float, float, float]
-    cost: tuple[float, float, float]
+    success: Interval
+    cost: Interval
     weighted: float
 
 
@@ -144,8 +142,8 @@ class Difference:
 
     first: str
     second: str
-    success: tuple[float, float, float]
-    cost: tuple[float, float, float]
+    success: Interval
+    cost: Interval
     more: int | None
 
 
@@ -259,11 +257,9 @@ class _Evidence:
         self, trials: Sequence[Trial], would: Mapping[str, list[Action]], targets: Mapping[str, Sequence[Action]]
     ) -> None:
         self._trials, self._would, self._targets = trials, would, targets
-        self._weights = {name: _weights(trials, target, would) for name, target in targets.items()}
-        self._outcomes = {
-            "success": np.array([one.success for one in trials], float),
-            "cost": np.array([one.cost for one in trials]),
-        }
+        self._weights = {name: self._weights_of(target) for name, target in targets.items()}
+        outcomes = {"success": [one.success for one in trials], "cost": [one.cost for one in trials]}
+        self._outcomes = {what: np.array(one, float) for what, one in outcomes.items()}
         self._design = _design(trials)
         self._groups = np.unique([one.task for one in trials], return_inverse=True)[1]
 
@@ -271,13 +267,12 @@ class _Evidence:
         """Estimate what a router comes to."""
         weights = self._weights[name][usable]
         found = {what: self._interval(self._terms(name, what, usable), usable, (name,)) for what in self._outcomes}
-        found["success"] = _share(found["success"], weights)
         return Value(
             name=name,
             sessions=int(usable.sum()),
             alike=int((weights > 0).sum()),
-            supported=_supported(self._trials, self._targets[name], self._would, usable),
-            success=found["success"],
+            supported=self._supported(self._targets[name], usable),
+            success=_share(found["success"], weights),
             cost=found["cost"],
             weighted=float(weights @ self._outcomes["success"][usable] / weights.sum()) if weights.any() else math.nan,
         )
@@ -289,20 +284,43 @@ class _Evidence:
             terms = self._terms(second, what, usable) - self._terms(first, what, usable)
             found[what] = self._interval(terms, usable, (first, second))
         explored = sum(one.arm != "router" for one, used in zip(self._trials, usable, strict=True) if used)
-        more = None if _is_apart(found["success"]) else _more(found["success"], explored)
-        return Difference(first, second, found["success"], found["cost"], more)
+        apart = not found["success"][1] <= 0 <= found["success"][2]
+        return Difference(first, second, **found, more=None if apart else _more(found["success"], explored))
 
     def _terms(self, name: str, what: str, usable: np.ndarray) -> np.ndarray:
         parts = (self._weights[name], self._outcomes[what], self._design, self._groups)
         return _robust(*(part[usable] for part in parts))
 
-    def _interval(self, terms: np.ndarray, usable: np.ndarray, names: Sequence[str]) -> tuple[float, float, float]:
+    def _interval(self, terms: np.ndarray, usable: np.ndarray, names: Sequence[str]) -> Interval:
         alike = min(int((self._weights[name][usable] > 0).sum()) for name in names)
         return _interval(terms, np.unique(self._groups[usable], return_inverse=True)[1], alike)
 
+    def _weights_of(self, target: Sequence[Action]) -> np.ndarray:
+        """Return one over the probability of what was done, where that is what the target would do; else 0."""
+        done = [trial.action for trial in self._trials]
+        return np.array([self._over(at, one) if target[at] == one else 0.0 for at, one in enumerate(done)])
 
-def _is_apart(gap: tuple[float, float, float]) -> bool:
-    return not gap[1] <= 0 <= gap[2]
+    def _over(self, at: int, action: Action) -> float:
+        return 1 / max(self._probability(at, action), 1e-12)
+
+    def _probability(self, at: int, action: Action) -> float:
+        """Return the probability with which a way was drawn that does this in this session."""
+        trial, total = self._trials[at], 0.0
+        for arm, share in trial.arms.items():
+            theirs = FIXED[arm] if arm in FIXED else self._would[str(trial.routers[arm])][at]
+            total += share * (theirs == action)
+        return total
+
+    def _supported(self, target: Sequence[Action], usable: np.ndarray) -> float:
+        """Return the share of tasks on which some way that may be drawn does what the target would do.
+
+        Only sessions that Cheap served to the end show all that routers would have done, so these are asked, each by
+        one over its probability.
+        """
+        asked = [at for at, trial in enumerate(self._trials) if usable[at] and trial.action is None]
+        weights = [self._over(at, None) for at in asked]
+        good = [weight for at, weight in zip(asked, weights, strict=True) if self._probability(at, target[at]) > 0]
+        return sum(good) / sum(weights) if weights else 0.0
 
 
 def _actions(router: Router, trials: Sequence[Trial]) -> list[Action]:
@@ -315,42 +333,6 @@ def _actions(router: Router, trials: Sequence[Trial]) -> list[Action]:
         restart = router.handoff == "restart" and step != OPENING
         found.append(None if step is None else (step, restart))
     return found
-
-
-def _weights(trials: Sequence[Trial], target: Sequence[Action], would: Mapping[str, list[Action]]) -> np.ndarray:
-    """Return one over the probability of what was done, where that is what the target would do; else 0."""
-    weights = np.zeros(len(trials))
-    for at, trial in enumerate(trials):
-        if target[at] == trial.action:
-            weights[at] = 1 / max(_probability(trial, at, trial.action, would), 1e-12)
-    return weights
-
-
-def _probability(trial: Trial, at: int, action: Action, would: Mapping[str, list[Action]]) -> float:
-    """Return the probability with which a way was drawn that does this in this session."""
-    done = {"cheap": None, "strong": (OPENING, False)}
-    total = 0.0
-    for arm, share in trial.arms.items():
-        theirs = done[arm] if arm in done else would[str(trial.routers[arm])][at]
-        total += share * (theirs == action)
-    return total
-
-
-def _supported(
-    trials: Sequence[Trial], target: Sequence[Action], would: Mapping[str, list[Action]], usable: np.ndarray
-) -> float:
-    """Return the share of tasks on which some way that may be drawn does what the target would do.
-
-    Only sessions that Cheap served to the end show all that routers would have done, so these are asked, each by one
-    over its probability.
-    """
-    total = good = 0.0
-    for at, trial in enumerate(trials):
-        if usable[at] and trial.action is None:
-            weight = 1 / max(_probability(trial, at, None, would), 1e-12)
-            total += weight
-            good += weight * (_probability(trial, at, target[at], would) > 0)
-    return good / total if total else 0.0
 
 
 def _design(trials: Sequence[Trial]) -> np.ndarray:
@@ -379,7 +361,7 @@ def _robust(weights: np.ndarray, values: np.ndarray, design: np.ndarray, groups:
     return terms
 
 
-def _interval(terms: np.ndarray, groups: np.ndarray, alike: int) -> tuple[float, float, float]:
+def _interval(terms: np.ndarray, groups: np.ndarray, alike: int) -> Interval:
     """Return the mean of terms with its interval over tasks, by Student's t with as many sessions as tell something."""
     if not len(terms):
         return math.nan, -math.inf, math.inf
@@ -392,7 +374,7 @@ def _interval(terms: np.ndarray, groups: np.ndarray, alike: int) -> tuple[float,
     return mean, mean - half, mean + half
 
 
-def _share(found: tuple[float, float, float], weights: np.ndarray) -> tuple[float, float, float]:
+def _share(found: Interval, weights: np.ndarray) -> Interval:
     """Return the interval of a share, which few sessions make lopsided (after Agresti and Coull).
 
     The estimate is taken for a share of so many sessions as have its variance, or where they all ended alike, of so
@@ -411,7 +393,7 @@ def _share(found: tuple[float, float, float], weights: np.ndarray) -> tuple[floa
     return estimate, max(0.0, center - width), min(1.0, center + width)
 
 
-def _more(gap: tuple[float, float, float], explored: int) -> int:
+def _more(gap: Interval, explored: int) -> int:
     """Return how many more explored sessions make the interval shorter than the gap, if the gap is what it seems."""
     half = (gap[2] - gap[1]) / 2
     if half == 0:

@@ -222,19 +222,17 @@ def _shadow(summary: Summary) -> Section:
     return Section(lead, tables=[table_of(frame, "Router and shadow", formats={"success": ".1%"})])
 
 
+FAULTS = {
+    "faults": "router or extractor failed; Cheap served",
+    "missing": "something that the router looks at was missing",
+    "errors": "a server's error was passed on",
+    "fallbacks": "the other side stood in",
+}
+
+
 def _faults(summary: Summary) -> Section:
-    frame = pd.DataFrame(
-        {"requests": [summary.faults, summary.missing, summary.errors, summary.fallbacks]},
-        index=pd.Index(
-            [
-                "router or extractor failed; Cheap served",
-                "something that the router looks at was missing",
-                "a server's error was passed on",
-                "the other side stood in",
-            ],
-            name="what went wrong",
-        ),
-    )
+    frame = pd.Series({words: getattr(summary, name) for name, words in FAULTS.items()}, name="requests").to_frame()
+    frame = frame.rename_axis("what went wrong")
     return Section(f"Of {summary.requests:,} requests:", tables=[table_of(frame, "Faults")])
 
 
@@ -307,16 +305,10 @@ def monitor(
 
     Parameters
     ----------
-    log
-        The log, as `bayes-tacit serve --log` or an adapter of a framework writes it. It may still be written to.
+    log, router, training, compare
+        As for `summarize`. The log may still be written to.
     path
         The file to write, .html or .htm. It appears under its name only once it is complete.
-    router
-        The router that decided, for the quantiles of its training data.
-    training
-        The episodes that the router was trained on, where it does not carry their quantiles.
-    compare
-        Routers to compare by name, those that served among them, where sessions were explored.
     title
         Heading of the page.
     overwrite
@@ -326,13 +318,6 @@ def monitor(
     -------
     Summary
         The numbers on the page.
-
-    Raises
-    ------
-    FileFormatError
-        If the log is none, with the line, or the page cannot be written.
-    InvalidDataError
-        If no session of the log was decided by the router.
 
     Examples
     --------

@@ -8,7 +8,7 @@ import sqlite3
 from bisect import bisect_left
 from collections import Counter, OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -252,19 +252,9 @@ def limit_of(sessions: int, names: int) -> float:
 
 def drift_of(kind: Kind, name: str, counts: Counts, sessions: int, names: int) -> Drift:
     """Compare counts of values with training."""
-    place = {value: level for level, value in enumerate(counts.levels)}
-    return Drift(
-        kind,
-        name,
-        counts.n,
-        sessions,
-        counts.quantiles,
-        tuple(counts.share(place[value], included=True) for value in counts.quantiles),
-        counts.higher,
-        counts.lower,
-        counts.outside,
-        limit_of(sessions, names),
-    )
+    shares = tuple(counts.share(counts.levels.index(value), included=True) for value in counts.quantiles)
+    gaps = (counts.higher, counts.lower, counts.outside, limit_of(sessions, names))
+    return Drift(kind, name, counts.n, sessions, counts.quantiles, shares, *gaps)
 
 
 EXPECTED = "a log of sessions, .jsonl, from bayes-tacit serve"
@@ -324,6 +314,11 @@ class Event:
             raise self.wrong(field, "an object or null")
         return Event(f"{self.where}, {field}", self.kind, self.scope, self.session, self.time, value)
 
+    def steps(self) -> Iterator[Event]:
+        """Yield the steps of a decision."""
+        for number, one in enumerate(self.content.get("steps") or ()):
+            yield Event(f"{self.where}, steps[{number}]", self.kind, self.scope, self.session, self.time, one)
+
     def numbers(self, field: str) -> dict[str, float]:
         """Return an object of numbers; an empty one where there is none."""
         found = self.inner(field)
@@ -358,10 +353,14 @@ class Lines:
                     continue
                 event = Event(where, content["event"], "", "", 0.0, content)
                 scope, session, time = event.text("scope"), event.text("episode"), event.number("time")
-                if scope is None or not session or time is None:
-                    field = "scope" if scope is None else "time" if session else "episode"
-                    raise event.wrong(field, "a time" if field == "time" else "a name")
-                yield Event(where, event.kind, scope, session, time, content)
+                for field, given, expected in (
+                    ("scope", scope is not None, "a name"),
+                    ("episode", session, "a name"),
+                    ("time", time is not None, "a time"),
+                ):
+                    if not given:
+                        raise event.wrong(field, expected)
+                yield replace(event, scope=str(scope), session=str(session), time=float(time or 0.0))
 
 
 ERRORS = 400
@@ -382,11 +381,10 @@ class Training:
     def __post_init__(self) -> None:
         ranges = self.router.ranges if self.ranges is None else self.ranges
         if ranges is None:
-            raise InvalidDataError(
-                "a router with the quantiles of its training data, as recommend writes it, or the training episodes",
-                field="ranges of the router",
-                value=None,
+            expected = (
+                "a router with the quantiles of its training data, as recommend writes it, or the training episodes"
             )
+            raise InvalidDataError(expected, field="ranges of the router", value=None)
         self.features = {name: Counts(levels) for name, levels in ranges.features.items()}
         self.diagnostics = {name: Counts(levels) for name, levels in ranges.diagnostics.items()}
         self.fingerprint = self.router.fingerprint
@@ -401,11 +399,10 @@ class Training:
     def drifts(self) -> list[Drift]:
         """Compare each with training."""
         names = len(self.features) + len(self.diagnostics)
-        groups: tuple[tuple[Kind, dict[str, Counts], int], ...] = (
-            ("feature", self.features, self.feature_sessions),
-            ("diagnostic", self.diagnostics, self.diagnostic_sessions),
-        )
-        return [drift_of(kind, name, one, n, names) for kind, counts, n in groups for name, one in counts.items()]
+        features = [drift_of("feature", *one, self.feature_sessions, names) for one in self.features.items()]
+        return features + [
+            drift_of("diagnostic", *one, self.diagnostic_sessions, names) for one in self.diagnostics.items()
+        ]
 
 
 def read_into(records: Records, lines: Lines, training: Training | None) -> dict[str, str]:
@@ -468,8 +465,7 @@ def _decided(record: Record, event: Event, training: Training | None) -> None:
         record.shadow_step = int(shadow.number("handoff_step") or 0)
     if training is None or record.router != training.fingerprint or (latched and not new):
         return
-    for number, one in enumerate(event.content.get("steps") or ()):
-        inner = Event(f"{event.where}, steps[{number}]", event.kind, event.scope, event.session, event.time, one)
+    for inner in event.steps():
         if inner.count("step") > record.counted and inner.text("side") != "strong":
             values = inner.numbers("diagnostics")
             training.add("diagnostic", values)
@@ -493,12 +489,8 @@ def _replied(record: Record, event: Event) -> None:
     # What was cut short was paid for as well.
     record.cost += event.number("cost") or 0.0
     record.strong_cost += event.number("strong_cost") or 0.0
-    if failed:
-        return
-    if side == "strong":
-        record.strong_calls += 1
-    else:
-        record.cheap_calls += 1
+    record.strong_calls += not failed and side == "strong"
+    record.cheap_calls += not failed and side == "cheap"
 
 
 def _ended(record: Record, event: Event) -> None:
