@@ -41,6 +41,12 @@ Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(ge=0)]
 Name = Annotated[str, Field(min_length=1)]
+Error = Annotated[
+    list[float | None] | float | None,
+    AfterValidator(
+        lambda given: np.array(given, float) if isinstance(given, list) else np.nan if given is None else given
+    ),
+]
 STRICT = ConfigDict(strict=True, extra="forbid")
 
 
@@ -270,19 +276,7 @@ class MapFit:
             # Keys of the file are others' text.
             field = ".".join(map(str, first["loc"])).encode("unicode_escape").decode() or "the file"
             raise FileFormatError(f"{path}: {field}: {first['msg']}; expected {expected}") from error
-        values: dict[str, Any] = {field.name: getattr(record, field.name) for field in fields(MapFit)}
-        for name in ("w", "gamma", "beta", "feature_mean", "feature_scale"):
-            values[name] = np.array(values[name], dtype=float)
-        for name in ("feature_names", "diagnostic_names", "floored", "profile", "restarts"):
-            values[name] = tuple(values[name])
-        values["rates"] = {
-            name: (value, float("nan") if error is None else error) for name, (value, error) in record.rates.items()
-        }
-        values["standard_errors"] = {
-            name: np.array(error, dtype=float) if isinstance(error, list) else float("nan" if error is None else error)
-            for name, error in record.standard_errors.items()
-        }
-        return MapFit(**values)
+        return MapFit(**{field.name: getattr(record, field.name) for field in fields(MapFit)})
 
 
 # The file.
@@ -296,22 +290,22 @@ class _FitRecord(BaseModel):
     format: Literal["bayes_tacit.map_fit"]
     schema_version: Annotated[int, Field(strict=True, ge=SCHEMA_VERSION, le=SCHEMA_VERSION)]
     written_by: str
-    diagnostic_names: Annotated[list[Name], Field(min_length=1)]
-    feature_names: list[Name]
-    feature_mean: list[Finite]
-    feature_scale: list[Positive]
-    w: list[Share]
+    diagnostic_names: Annotated[tuple[Name, ...], Field(min_length=1)]
+    feature_names: tuple[Name, ...]
+    feature_mean: Annotated[list[Finite], AfterValidator(np.array)]
+    feature_scale: Annotated[list[Positive], AfterValidator(np.array)]
+    w: Annotated[list[Share], AfterValidator(np.array)]
     gamma0: Finite
-    gamma: list[Finite]
+    gamma: Annotated[list[Finite], AfterValidator(np.array)]
     beta0: Finite
-    beta: list[Finite]
+    beta: Annotated[list[Finite], AfterValidator(np.array)]
     s: Positive
-    standard_errors: dict[Literal["w", "gamma0", "gamma", "beta0", "beta", "s"], list[float | None] | float | None]
+    standard_errors: dict[Literal["w", "gamma0", "gamma", "beta0", "beta", "s"], Error]
     objective: Finite
     gradient_norm: Finite
     converged: bool
-    restarts: list[Restart]
-    floored: list[str | int]
+    restarts: tuple[Restart, ...]
+    floored: tuple[str | int, ...]
     n_episodes: Count
     n_timed: Count
     spec: Annotated[Any, AfterValidator(ModelSpec.of_record)]
@@ -319,9 +313,9 @@ class _FitRecord(BaseModel):
     floor: Positive | None
     seed: Count
     data_fingerprint: str
-    profile: list[ProfilePoint]
+    profile: tuple[ProfilePoint, ...]
     prior: str | None
-    rates: dict[str, tuple[Finite, float | None]]
+    rates: dict[str, tuple[Finite, Error]]
 
     @model_validator(mode="after")
     def _lengths_fit(self) -> _FitRecord:

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from benchmarks.large import FIGURE
 
-PARTS = ("fitting", "sampling", "scoring", "large", "deploying", "simulating", "importing")
+PARTS = ("fitting", "sampling", "scoring", "large", "deploying", "simulating")
 PAGE = "benchmarks.html"
 
 if __name__ == "__main__":

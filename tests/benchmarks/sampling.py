@@ -29,7 +29,9 @@ from bayes_tacit.model.evidence import collect_evidence, typical_log_threshold
 from bayes_tacit.model.likelihood import crossing_steps, model_data
 from benchmarks.timing import median_seconds
 
-DRAWS, TUNE = 1000, 1000
+DRAWS, FEWER = 1000, 300
+"""Draws of a chain, after as many of warm-up; the fewer where a draw takes long."""
+
 Run = Callable[[], tuple[xr.Dataset, float, float]]
 
 
@@ -45,16 +47,20 @@ def samplers(episodes: Episodes) -> Table:
     """n = 2,000, 4 diagnostics, 3 features; the paper's model by each sampler, then models over strata."""
     model = build_model(episodes)
     runs: dict[str, Run] = {
-        "nutpie, compiled density, 4 chains (sample_posterior)": lambda: by_nutpie(lambda: own_model(episodes), 4),
-        "nutpie, PyMC's density, 2 chains": lambda: by_nutpie(lambda: theirs(model), 2),
+        "nutpie, compiled density, 4 chains (sample_posterior)": lambda: by_nutpie(
+            lambda: own_model(episodes), 4, DRAWS
+        ),
+        "nutpie, PyMC's density, 2 chains": lambda: by_nutpie(lambda: theirs(model), 2, FEWER),
         "PyMC, 2 chains": lambda: by_pymc(model, 2),
     }
     if "BENCH_STAN" in os.environ:
         runs["Stan, 4 chains"] = lambda: by_stan(episodes, 4)
     for name, noise in (("marks wrong", Noise(mark_error=(1, 9))), ("outcomes noisy", Noise((8, 2), (8, 2)))):
         noisy = build_model(episodes, noise=noise)
-        runs[f"{name}: nutpie, PyMC's density, 2 chains"] = lambda noisy=noisy: by_nutpie(lambda: theirs(noisy), 2)
-    title = f"NUTS, n = 2,000, {DRAWS:,} draws and {TUNE:,} of warm-up a chain"
+        runs[f"{name}: nutpie, PyMC's density, 2 chains"] = lambda noisy=noisy: by_nutpie(
+            lambda: theirs(noisy), 2, FEWER
+        )
+    title = f"NUTS, n = 2,000, {DRAWS:,} draws a chain ({FEWER} with PyMC's density) after as many of warm-up"
     table = Table("sampler", "compile", "sampling", "smallest ESS", "ESS a second", title=title)
     for name, run in runs.items():
         posterior, compiling, sampling = run()
@@ -106,11 +112,11 @@ def first_posterior() -> Table:
     return table
 
 
-def by_nutpie(compile_model: Callable[[], object], chains: int) -> tuple[xr.Dataset, float, float]:
+def by_nutpie(compile_model: Callable[[], object], chains: int, draws: int) -> tuple[xr.Dataset, float, float]:
     start = time.process_time()
     compiled = compile_model()
     ready, settings = time.process_time(), {"seed": 1, "target_accept": 0.9, "progress_bar": False}
-    tree = nutpie.sample(compiled, draws=DRAWS, tune=TUNE, chains=chains, **settings)
+    tree = nutpie.sample(compiled, draws=draws, tune=draws, chains=chains, **settings)
     return tree["posterior"].to_dataset(), ready - start, time.process_time() - ready
 
 
@@ -121,7 +127,7 @@ def by_pymc(model: pm.Model, chains: int) -> tuple[xr.Dataset, float, float]:
     with model:
         step = pm.NUTS(target_accept=0.9)
         ready = time.process_time()
-        tree = pm.sample(DRAWS, tune=TUNE, chains=chains, step=step, **settings)
+        tree = pm.sample(FEWER, tune=FEWER, chains=chains, step=step, **settings)
     return tree["posterior"].to_dataset(), ready - start, time.process_time() - ready
 
 
@@ -187,7 +193,7 @@ def by_stan(episodes: Episodes, chains: int) -> tuple[xr.Dataset, float, float]:
     }
     plain = {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in data.items()}
     with tempfile.TemporaryDirectory() as name:
-        (Path(name) / "in.json").write_text(json.dumps([STAN, plain, DRAWS, TUNE, chains]), encoding="utf-8")
+        (Path(name) / "in.json").write_text(json.dumps([STAN, plain, DRAWS, DRAWS, chains]), encoding="utf-8")
         subprocess.run([os.environ["BENCH_STAN"], "-c", RUN_STAN], cwd=name, check=True, capture_output=True)
         draws, compiling, sampling = pickle.loads((Path(name) / "out.pickle").read_bytes())
     shaped = {each: np.moveaxis(values.reshape(-1, DRAWS, chains), 0, -1) for each, values in draws.items()}
