@@ -49,29 +49,12 @@ class Benchmark[T: Task](Protocol):
         ...
 
     def extractor(self, task: T, budget: Budget, *, descriptors: bool = False) -> Extractor:
-        """Return what turns a task's episodes into numbers.
-
-        Parameters
-        ----------
-        task
-            The task.
-        budget
-            How long an episode of it may be.
-        descriptors
-            Whether numbers that only some policies look at, such as a task router's, are among the features.
-        """
+        """Return what turns a task's episodes into numbers; with descriptors, those for some policies only, too."""
         ...
 
 
 def file_stem(task: Task) -> str:
-    """Return a file name for a task.
-
-    Examples
-    --------
-    >>> from types import SimpleNamespace
-    >>> file_stem(SimpleNamespace(id="valid_seen/pick_and_place_simple-Mug/trial_T1"))
-    'valid_seen__pick_and_place_simple-Mug__trial_T1'
-    """
+    """Return a file name for a task."""
     return task.id.replace("/", "__")
 
 

@@ -60,14 +60,8 @@ class Prompt:
     The text up to a line `---` is the system's message, the rest the user's; without such a line all of it is the
     user's. In both, `$task`, `$history`, `$observation` and `$actions` are filled in; a dollar sign is written `$$`.
 
-    Attributes
-    ----------
-    text
-        The template.
-    lists_actions
-        Whether `$actions` lists the admissible actions; otherwise it is empty.
-    steps
-        How many of the last steps `$history` shows; None for all.
+    `lists_actions` says whether `$actions` lists the admissible actions, `steps` how many of the last steps `$history`
+    shows (None for all).
 
     Examples
     --------
@@ -92,15 +86,14 @@ class Prompt:
             validate.whole("steps in the prompt", self.steps, 0)
 
     @classmethod
-    def default(cls, *, lists_actions: bool = True, steps: int | None = None) -> Prompt:
+    def default(cls, **settings: Any) -> Prompt:  # noqa: ANN401
         """Return our own prompt."""
-        text = files("bayes_tacit.agents").joinpath("endpoint.txt").read_text(encoding="utf-8")
-        return cls(text, lists_actions, steps)
+        return cls(files("bayes_tacit.agents").joinpath("endpoint.txt").read_text(encoding="utf-8"), **settings)
 
     @classmethod
-    def read(cls, path: str | os.PathLike[str], *, lists_actions: bool = True, steps: int | None = None) -> Prompt:
+    def read(cls, path: str | os.PathLike[str], **settings: Any) -> Prompt:  # noqa: ANN401
         """Read a prompt from a file."""
-        return cls(read_text(path, "a prompt"), lists_actions, steps)
+        return cls(read_text(path, "a prompt"), **settings)
 
     def messages(self, history: History) -> list[dict[str, str]]:
         """Fill in the places."""
@@ -149,17 +142,8 @@ class Answer:
 class Endpoint:
     """A model behind an OpenAI-compatible endpoint.
 
-    ==============================================  ===================================================================
-    what happens                                    what `complete` raises
-    ==============================================  ===================================================================
-    no connection, connection lost, time-out        a transient `ActorError`
-    status 408, 409, 425, 429, 500 and above        a transient one, with the server's Retry-After if it gave one
-    any other status that is not 200                one that is not transient: the request itself is wrong
-    200, but not JSON or not a chat completion      a transient one
-    more than 2 MiB and 512 bytes a token, decoded  a transient one
-    a text of more than 512 letters a token         a transient one
-    no log-probabilities in the answer              nothing: `Answer.tokens` is None
-    ==============================================  ===================================================================
+    Whatever goes wrong is an `ActorError` within the time: transient where there is no answer, it is none of a chat
+    completion or too large (2 MiB and 512 bytes a token, decoded), or its status is 408, 409, 425, 429 or above 500.
 
     Attributes
     ----------

@@ -133,17 +133,9 @@ class GivenUpError(ActorError):
 def asked_again[T](
     call: Callable[[], T], name: str, retry: Retry, rng: np.random.Generator, sleep: Callable[[float], None]
 ) -> tuple[T, tuple[Failure, ...]]:
-    """Make a call until it is answered.
+    """Make a call until it is answered; return the answer and the attempts that failed before it.
 
-    Returns
-    -------
-    answer, failures
-        The answer, and the attempts that failed before it.
-
-    Raises
-    ------
-    GivenUpError
-        If the error is not transient, the attempts are used up, or the other side asks for too long a wait.
+    `GivenUpError` where it is not transient, the attempts are used up, or the other side asks for too long a wait.
     """
     failures: list[Failure] = []
     while True:
@@ -208,46 +200,32 @@ def run_episode(
     cheap, strong
         The agents; None for one that the router never calls.
     router
-        Decides, such as `Router.load("router.json")` or `fitted.router(setting)`; `pure("cheap")` plays without any
-        decision. Where its timing is "proposal" a checkpoint is Cheap's proposal before it is executed.
+        Decides, such as `Router.load("router.json")`; `pure("cheap")` plays without any decision. Where its timing is
+        "proposal" a checkpoint is Cheap's proposal before it is executed.
     episode
         Id of the task.
     extractor
-        Gives features and diagnostics; without one there are none. The router may look at some of them only, and at
-        `nll`, the negative log-likelihood of Cheap's action (0 where it is not known), if no diagnostic is called so.
-    budget
-        How long the episode may be.
-    cost
-        What calls cost. Every answered call is charged, a discarded proposal and the prefix before a restart too, and
-        what a question costs that a rule asks while something is left to do.
-    retry
-        What to do about transient errors.
+        Gives features and diagnostics; without one there are none. The router may also look at `nll`, the negative
+        log-likelihood of Cheap's action (0 where it is not known), if no diagnostic is called so.
+    budget, cost, retry
+        How long the episode may be, what answered calls cost (discarded proposals and the prefix before a restart
+        too), and what to do about transient errors.
     recorded
-        A Cheap rollout of this task. As long as Cheap alone has acted, its proposals are taken from there instead of
-        asking Cheap, and the environment must answer as it did then.
+        A Cheap rollout of this task: as long as Cheap alone has acted, its proposals are taken from there, and the
+        environment must answer as it did then (`ReplayError`).
     path
         Where to write the transcript as the episode goes; it gets this name when it is finished.
     info
         JSON values to keep in the transcript's header.
     shadow
         Decide and record, but never call Strong.
-    seed
-        For the jitter of waits.
-    sleep, clock
-        Wait and tell the time, in seconds.
+    seed, sleep, clock
+        For the jitter of waits; to wait and tell the time, in seconds.
 
     Returns
     -------
     Transcript
         What happened, the same as in the file.
-
-    Raises
-    ------
-    InvalidDataError
-        If features or diagnostics are not finite, or diagnostics are negative; if the router looks at one that is not
-        given; if an agent is called that is None.
-    ReplayError
-        If the environment does not answer as recorded.
 
     Examples
     --------

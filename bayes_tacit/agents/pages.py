@@ -32,13 +32,7 @@ def write_page(transcript: Transcript, path: str | os.PathLike[str], note: str =
 def episode_page(transcript: Transcript, note: str = "") -> str:
     """Return the page of an episode as HTML, which needs nothing else, neither scripts nor the network.
 
-    Parameters
-    ----------
-    transcript
-        The episode. Scores are shown where the policy recorded them, as TACIT-Switch does at each of Cheap's
-        checkpoints.
-    note
-        A sentence to put under the title.
+    Scores are shown where the policy recorded them, as TACIT-Switch does; a `note` stands under the title.
     """
     scores = {scored.step: scored for scored in _scores(transcript)}
     return render(
@@ -57,16 +51,8 @@ def episode_page(transcript: Transcript, note: str = "") -> str:
 def plot_episode(transcript: Transcript) -> Figure:
     """Draw the handoff score q(t) of a played episode over the diagnostics of the same steps.
 
-    Parameters
-    ----------
-    transcript
-        An episode under a policy that records its score, as TACIT-Switch does at each of Cheap's checkpoints.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Above: the score, its band if the router has draws, alpha, the first crossing, and the steps at which Strong
-        acted. Below: each diagnostic, the darker the larger.
+    Above: the score, its band if the router has draws, alpha, the first crossing, and the steps at which Strong acted.
+    Below: each diagnostic, the darker the larger.
 
     Raises
     ------
@@ -217,44 +203,15 @@ COLUMNS = ("run", "step", "agent", "action", "executed", "observation", "valid",
 def transcript_frame(transcript: Transcript) -> pd.DataFrame:
     """Return the calls of an episode in order.
 
-    ==================  ================================================================================================
-    column              what it is
-    ==================  ================================================================================================
-    `run`, `step`       how often the environment was reset before, and how many actions were executed since
-    `agent`             "cheap" or "strong"
-    `action`            what was proposed
-    `executed`          whether it was done; a discarded proposal was not
-    `observation`       what was seen then; empty where nothing was done
-    `valid`             whether the environment understood the action; missing where nothing was done
-    `nll`               negative log-likelihood of the action; missing where it is not known
-    `cost`              what the call, and questions after it, added: the column's sum is the cost of the episode
-    each diagnostic     of Cheap's checkpoint; missing elsewhere
-    each reason         what the router recorded there, such as `score`, `lower`, `upper` and `alpha`
-    ==================  ================================================================================================
+    Columns are `run`, `step`, `agent`, `action`, `executed` (not a discarded proposal), `observation`, `valid`, `nll`
+    and `cost`, whose sum is the cost of the episode; then each diagnostic of Cheap's checkpoint, and what the router
+    recorded there, such as `score`, `lower`, `upper` and `alpha`.
 
     Raises
     ------
     InvalidDataError
         If a diagnostic has the name of another column.
 
-    Examples
-    --------
-    >>> from bayes_tacit.agents import Observation, Proposal, StepResult, run_episode
-    >>> from bayes_tacit.router import pure
-    >>> class Door:
-    ...     def reset(self):
-    ...         return Observation("A door.", ("open", "wait"), task="open the door")
-    ...     def step(self, action):
-    ...         return StepResult(Observation(f"You {action}."), done=action == "open", success=action == "open")
-    >>> class Opener:
-    ...     name = "opener"
-    ...     def act(self, history):
-    ...         return Proposal("open" if len(history) == 1 else "wait")
-    >>> transcript = run_episode(Door(), None, Opener(), pure("strong"), episode="door")
-    >>> transcript_frame(transcript)[["step", "agent", "action", "observation", "cost"]]
-       step   agent action observation  cost
-    0     0  strong   wait   You wait.   3.0
-    1     1  strong   open   You open.   3.0
     """
     import pandas as pd
 

@@ -123,12 +123,10 @@ def collect[T: Task](
 
     Parameters
     ----------
-    benchmark
-        What is played.
+    benchmark, players
+        What is played, and who plays.
     folder
-        Where the transcripts are kept; made if it is not there.
-    players
-        Who plays.
+        Where the transcripts are kept; made if it is not there. One with rollouts of other players is refused.
     tasks
         Some of its tasks; by default all.
     workers
@@ -140,13 +138,6 @@ def collect[T: Task](
     -------
     list
         A pair for each task, in their order.
-
-    Raises
-    ------
-    InvalidDataError
-        If the folder holds rollouts of other players.
-    FolderInUseError
-        If another run plays into the folder.
     """
     wanted, home = list(benchmark.tasks() if tasks is None else tasks), as_path(folder)
 
@@ -293,33 +284,13 @@ def play_policies[T: Task](
 
     Pure Cheap and Pure Strong are the rollouts themselves.
 
-    Parameters
-    ----------
-    benchmark
-        What is played.
-    pairs
-        The rollouts of each task.
-    entries
-        The policies, with different names.
-    folder
-        Where the transcripts are kept; made if it is not there.
-    players
-        Who plays; the same as in the rollouts.
-    workers
-        Number of processes.
-    progress
-        Told after each task for which something had to be played.
+    Parameters are those of `collect`, with the rollouts of each task, and policies with different names.
 
     Returns
     -------
     dict
         By name of the policy, a transcript for each task in their order. One that ended because something broke is not
         conclusive, and is played again the next time; so is one whose file is damaged, which is set aside.
-
-    Raises
-    ------
-    FolderInUseError
-        If another run plays into the folder.
     """
     names, home = [entry.name for entry in entries], as_path(folder)
     if len({_slug(name) for name in names}) < len(names):

@@ -14,17 +14,7 @@ Agent = Literal["cheap", "strong"]
 
 @dataclass(frozen=True)
 class Observation:
-    """What a player sees.
-
-    Attributes
-    ----------
-    text
-        The environment's words.
-    admissible
-        The actions that can be taken now; None where actions are free text.
-    task
-        What is to be done, in words; the same throughout an episode.
-    """
+    """What a player sees: the environment's words, the actions that can be taken (None for any), and the task."""
 
     text: str
     admissible: tuple[str, ...] | None = None
@@ -33,20 +23,9 @@ class Observation:
 
 @dataclass(frozen=True)
 class StepResult:
-    """What came of one action.
+    """What came of one action: what is seen now, the reward, whether the episode is over and the task solved.
 
-    Attributes
-    ----------
-    observation
-        What the player sees now.
-    reward
-        What the environment gave for the action.
-    done
-        Whether the episode is over.
-    success
-        Whether the task is solved.
-    valid
-        Whether the environment understood the action. One that it did not still counts as an action.
+    `valid` says whether the environment understood the action. One that it did not still counts as an action.
     """
 
     observation: Observation
@@ -62,19 +41,14 @@ class Proposal:
 
     Attributes
     ----------
-    action
-        The action, as the environment takes it.
+    action, raw
+        The action, as the environment takes it, and the answer as it came.
     nll
-        Negative log-likelihood of the action, at least 0; None where it is not known. The actor says whether it is
-        the sum or the mean over tokens.
+        Negative log-likelihood of the action, the sum or the mean over tokens; None where it is not known.
     fallback
         Whether the action was put in place of an answer that could not be used.
-    raw
-        The answer as it came.
-    usage
-        What the call used, such as prompt and completion tokens; recorded, not interpreted.
-    seconds
-        How long the actor took; the loop measures it where it is 0.
+    usage, seconds
+        What the call used, such as tokens; how long it took, which the loop measures where it is 0.
     """
 
     action: str
@@ -98,15 +72,7 @@ class Step:
 class History:
     """All that was seen since the episode began, or began again; proposals that were not executed are not in it.
 
-    Attributes
-    ----------
-    first
-        What was seen before any action.
-    steps
-        The actions that were taken, in order.
-    episode
-        Id of the task, which tells apart tasks that begin alike; empty where nobody said it. Two histories of which
-        all else is the same are equal.
+    The `episode` tells apart tasks that begin alike; two histories of which all else is the same are equal.
 
     Examples
     --------
@@ -208,17 +174,7 @@ class Extractor(Protocol):
 
 
 class ActorError(TacitError, RuntimeError):
-    """An actor gave no answer.
-
-    Parameters
-    ----------
-    message
-        What happened.
-    transient
-        Whether asking again may help.
-    retry_after
-        Seconds to wait before that, if the other side said so.
-    """
+    """An actor gave no answer: whether asking again may help, and after how many seconds if the other side said so."""
 
     def __init__(self, message: str, *, transient: bool = False, retry_after: float | None = None) -> None:
         super().__init__(message)

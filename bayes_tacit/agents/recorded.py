@@ -32,17 +32,8 @@ class RecordedActor:
         Of the transcripts, such as `collect` writes; the agent's own finished rollouts in it are read.
     agent
         Whose answers.
-    rollouts
-        By episode.
-    digest
-        Of all answers.
-
-    Raises
-    ------
-    MissingFileError
-        If there is no such folder, or no finished rollout of the agent in it.
-    InvalidDataError
-        If an episode has two rollouts.
+    rollouts, digest
+        By episode; and of all their answers.
     """
 
     folder: Path = field(compare=False)

@@ -52,16 +52,12 @@ class Lesson:
 
     Attributes
     ----------
-    episode
-        Id of the task.
-    mark
-        The range; None where the teacher gave none.
-    teacher
-        Who said it.
+    episode, teacher
+        Id of the task, and who said it.
+    mark, error
+        The range, or why there is none where the answers did not pass the check.
     exchange
         The conversation, where there was one.
-    error
-        Why there is no mark, where the teacher's answers did not pass the check.
     """
 
     episode: str
@@ -115,18 +111,13 @@ def mark_pairs(
     pairs
         A Cheap and a Strong transcript of each task; those that are not AB = 01 are passed over.
     teacher
-        Who marks. Lessons of another teacher in the folder are refused: keep one folder for each.
+        Who marks.
     folder
-        Where lessons are kept; made if it does not exist.
+        Where lessons are kept; made if it does not exist. One with lessons of another teacher is refused.
     retry_failed
         Whether to ask again where the teacher's answers did not pass the check.
     on_lesson
         Called with each new lesson.
-
-    Returns
-    -------
-    dict
-        Lessons by episode.
     """
     home = as_path(folder)
     if not home.absolute().parent.is_dir():
@@ -169,21 +160,20 @@ def _file_name(episode: str) -> str:
 
 
 def _read_lesson(path: Path, teacher: str, episode: str) -> Lesson:
+    from pydantic import TypeAdapter
+
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        if content["format"] != FORMAT or content["schema_version"] != SCHEMA_VERSION:
+        if (content.pop("format"), content.pop("schema_version")) != (FORMAT, SCHEMA_VERSION):
             raise ValueError("another format")
-        given = content["mark"]
-        mark = None if given is None else Mark(given["start"], given["end"], given["recommended"])
-        exchange = tuple({"role": str(said["role"]), "content": str(said["content"])} for said in content["exchange"])
-        lesson = Lesson(content["episode"], mark, content["teacher"], exchange, content["error"])
+        lesson = TypeAdapter(Lesson).validate_python(content)
     except (OSError, ValueError, RecursionError, LookupError, TypeError, AttributeError) as error:
-        raise FileFormatError(f"{path}: not a mark ({error}); expected one that mark_pairs wrote") from None
+        why = " ".join(str(error).split())
+        raise FileFormatError(f"{path}: not a mark ({why}); expected one that mark_pairs wrote") from None
     for name, found, wanted in (("teacher", lesson.teacher, teacher), ("episode", lesson.episode, episode)):
         if found != wanted:
-            raise FileFormatError(
-                f"{path}: {name} is {found!r}; expected {wanted!r} (keep one folder for each teacher)"
-            )
+            told = f"{path}: {name} is {found!r}; expected {wanted!r} (keep one folder for each teacher)"
+            raise FileFormatError(told)
     return lesson
 
 

@@ -44,17 +44,7 @@ CONCLUSIVE: tuple[Status, ...] = ("done", "budget")
 
 @dataclass(frozen=True)
 class RouterCall:
-    """What the router said.
-
-    Attributes
-    ----------
-    call
-        Who acts next.
-    one_off_calls
-        Calls that are no steps, such as that of a value head, which the question cost.
-    facts
-        The `Decision`, by name; empty where nothing was asked.
-    """
+    """What the router said: who acts next, the calls that asking cost, and the `Decision` by name (empty for none)."""
 
     call: Call = "cheap"
     one_off_calls: int = 0
@@ -78,12 +68,8 @@ class Header:
 
     Attributes
     ----------
-    episode
-        Id of the task.
-    policy
-        The router's policy.
-    timing
-        Where Cheap's checkpoints were.
+    episode, policy, timing
+        Id of the task, the router's policy, and where Cheap's checkpoints were.
     cheap, strong
         Names of the actors; None where there was none.
     max_actions, max_calls
@@ -104,13 +90,7 @@ class Header:
 
 @dataclass(frozen=True)
 class ResetRecord:
-    """The environment began, for the first time (run 0) or again (run 1).
-
-    Attributes
-    ----------
-    features
-        The task's features by name; None without an extractor, and after a restart.
-    """
+    """The environment began, for the first time (run 0) or again (run 1, without the task's features)."""
 
     run: int
     observation: Observation
@@ -135,22 +115,15 @@ class StepRecord:
     ----------
     run, step
         Position: how often the environment was reset before, and how many actions were executed since.
-    agent, proposal
-        Who was asked, and the answer.
-    executed
-        Whether the action was sent to the environment. A discarded proposal was not.
-    result
-        What came of it; None if it was not executed or the environment broke.
-    diagnostics
-        Of Cheap's checkpoint; None for Strong and without an extractor.
-    choice
-        What the router said at Cheap's checkpoint; None for Strong.
-    failures
-        Earlier attempts at this call that gave no answer.
-    cost
-        What the call, and one-off calls at its checkpoint, added to the cost.
-    seconds
-        How long the environment took.
+    agent, proposal, failures
+        Who was asked, the answer, and earlier attempts that gave none.
+    executed, result
+        Whether the action was sent to the environment, which a discarded proposal was not; what came of it, None if
+        nothing did or the environment broke.
+    diagnostics, choice
+        Of Cheap's checkpoint, and what the router said there; None for Strong.
+    cost, seconds
+        What the call, and one-off calls at its checkpoint, added to the cost; how long the environment took.
     """
 
     run: int
@@ -172,22 +145,13 @@ class End:
 
     Attributes
     ----------
-    success
-        Whether the task was solved; false wherever something broke.
+    success, error, failures
+        Whether the task was solved (false wherever something broke), what broke, and the attempts at the call that was
+        given up.
     actions
-        Executed actions of the last run.
-    cheap_calls, strong_calls, one_off_calls, cost
-        Of the whole episode, restarts included.
-    handoff_step
+        Executed actions of the last run; calls, cost and seconds are of the whole episode, restarts included.
+    handoff_step, restarted
         The step from which Strong acted for good, None if it did not; 0 after a restart.
-    restarted
-        Whether Strong began again from the initial state.
-    seconds
-        From the first reset to the end.
-    error
-        What broke.
-    failures
-        The attempts at the call that was given up, if one was.
     """
 
     status: Status

@@ -57,18 +57,15 @@ class ImportFormat:
 
     Attributes
     ----------
-    name
-        What `--format` calls it.
-    pattern
-        Which files are read in a folder.
+    name, pattern
+        What `--format` calls it, and which files are read in a folder.
     recognizes
         Returns whether a document, parsed from JSON, is of this format.
     rollouts
         Yields the rollouts of a document, each with its place in it.
-    documents
-        Yields the documents of a log whose files are not JSON, or whose lines belong together.
-    opens
-        With `documents`: returns whether a file is to be read so, from the bytes at its start.
+    documents, opens
+        For logs whose files are not JSON, or whose lines belong together: yields the documents of a log, and returns
+        whether a file is to be read so.
     """
 
     name: str

@@ -514,33 +514,32 @@ def _read_columns(path: Path) -> Columns:
     header, table = read_table(path, "a table of tasks")
     key = "task" if "task" in header else "task_id"
     names = [name for name in header if name not in ("task", "task_id")]
-    if key not in header or not names:
-        raise FileFormatError(f"{path}: columns are {header}; expected task and at least one more")
+    if key not in header or not names or not table:
+        raise FileFormatError(f"{path}: columns are {header}; expected rows with task and at least one more")
     _check_names(names, "columns", str(path))
-    rows: dict[str, dict[str, str]] = {}
+    columns: dict[str, dict[str, float | str]] = {}
     for where, row in table:
         if None in row.values():
             raise InvalidDataError("as many values as columns", field="row", value=row[key], where=where)
-        if row[key] in rows:
+        if row[key] in columns:
             raise InvalidDataError("each task once", field="task", value=row[key], where=where)
-        rows[row[key]] = {name: row[name] for name in names}
-    if not rows:
-        raise FileFormatError(f"{path}: no rows; expected a table of tasks")
-    columns: dict[str, dict[str, float | str]] = {task: {} for task in rows}
+        columns[row[key]] = {name: row[name] for name in names}
     for name in names:
-        numbers = [_number(row[name]) for row in rows.values()]
-        numeric = all(value is not None and math.isfinite(value) for value in numbers)
-        for (task, row), value in zip(rows.items(), numbers, strict=True):
-            # A column of numbers with one that is not finite would pass for texts, and its numbers would be lost.
+        numbers = {task: _number(row[name]) for task, row in columns.items()}
+        # A column of numbers with one that is not finite would pass for texts, and its numbers would be lost.
+        for task, value in numbers.items():
             if value is not None and not math.isfinite(value):
-                raise InvalidDataError("a finite number", episode=task, field=name, value=row[name], where=str(path))
-            columns[task][name] = value if numeric and value is not None else row[name]
+                given = columns[task][name]
+                raise InvalidDataError("a finite number", episode=task, field=name, value=given, where=str(path))
+        if None not in numbers.values():
+            for task, value in numbers.items():
+                columns[task][name] = value or 0.0
     return columns
 
 
-def _number(text: str) -> float | None:
+def _number(text: object) -> float | None:
     try:
-        return float(text)
+        return float(str(text))
     except ValueError:
         return None
 
@@ -549,11 +548,8 @@ def _read_results(path: Path) -> dict[str, bool]:
     """Read who succeeded, by task: a table, or a report of SWE-bench."""
     if path.suffix.lower() == ".json":
         return _read_report(path)
-    header, table = read_table(path, "outcomes by task")
-    if not {"task", "success"} <= set(header):
-        raise FileFormatError(f"{path}: columns are {header}; expected task and success")
     found: dict[str, bool] = {}
-    for where, row in table:
+    for where, row in read_table(path, "outcomes by task", ("task", "success"))[1]:
         task, word = row["task"], (row["success"] or "").strip().lower()
         if word not in _SUCCESS:
             expected = "true or false, or 1 or 0"
@@ -566,16 +562,15 @@ def _read_results(path: Path) -> dict[str, bool]:
 
 def _read_report(path: Path) -> dict[str, bool]:
     content = parse_json(regular_file(path, "outcomes by task").read_bytes(), str(path), "a report of SWE-bench")
-    resolved = content.get("resolved_ids", content.get("resolved")) if isinstance(content, dict) else None
+    report = content if isinstance(content, dict) else {}
+    resolved = report.get("resolved_ids", report.get("resolved"))
     if not isinstance(resolved, list):
         raise FileFormatError(f"{path}: has no list resolved_ids; expected a report of SWE-bench")
-    tried: list[object] = []
-    for kind in ("submitted", "completed", "unresolved", "error", "empty_patch", "incomplete"):
-        tasks = content.get(f"{kind}_ids") or []
-        if not isinstance(tasks, list):
-            raise FileFormatError(f"{path}: {kind}_ids is {repr(tasks)[:80]}; expected a list of tasks")
-        tried += tasks
-    for name in (*resolved, *tried):
-        if isinstance(name, bool) or not isinstance(name, str | int):
-            raise FileFormatError(f"{path}: a task is {repr(name)[:80]}; expected a text or a whole number")
-    return {**{str(name): False for name in tried}, **{str(name): True for name in resolved}}
+    kinds = ("submitted", "completed", "unresolved", "error", "empty_patch", "incomplete")
+    found: dict[str, bool] = {}
+    for tasks in (*(report.get(f"{kind}_ids") or [] for kind in kinds), resolved):
+        for name in tasks if isinstance(tasks, list) else [tasks]:
+            if isinstance(name, bool) or not isinstance(name, str | int) or not isinstance(tasks, list):
+                raise FileFormatError(f"{path}: a task is {repr(name)[:80]}; expected lists of texts or whole numbers")
+            found[str(name)] = tasks is resolved
+    return found

@@ -210,22 +210,8 @@ class Store:
 class Plan:
     """What each line holds, which is the same for all of them.
 
-    Attributes
-    ----------
-    flags
-        The diagnostics that are 0 or 1.
-    signals
-        The uncertainty, where every Cheap step has one, and own signals.
-    read
-        The diagnostics from words, where there is a reader.
-    n_tools
-        Whether the log says which tools were offered.
-    carried, steps
-        What is known of at least one rollout, or of its steps.
-    trials
-        Whether a task has several episodes.
-    columns
-        The user's table.
+    `flags`, `signals` and `read` are the diagnostics: those that are 0 or 1, the uncertainty with own signals, and
+    those from words. `carried` and `steps` are known of at least one rollout, or of its steps.
     """
 
     flags: tuple[str, ...]

@@ -96,26 +96,9 @@ class Reading:
 class Row(NamedTuple):
     """What is kept of a rollout: a few dozen numbers, and its words as numbers where a reader is to be learned.
 
-    Attributes
-    ----------
-    flags
-        One byte a step, with the bits of `FLAGS`.
-    prompt_length, n_tools, features
-        Features that every conversation has, and those of the log.
-    carried
-        Score and what the rollout used, by name.
-    signals
-        `uncertainty` where every step has one, and own signals: a list by name.
-    steps
-        What each step used, by name.
-    acted
-        Whether any call or action was found.
-    estimated
-        Whether tokens were taken from the letters.
-    prompt
-        What the first user's message is known by, to compare both sides of a pair.
-    words
-        A `bayes_tacit.logs.reader.Script`.
+    `flags` has one byte a step; `carried` the score and what the rollout used, `steps` what each step used, `signals`
+    the uncertainty (where every step has one) and own signals, each by name. `acted` says whether a call or an action
+    was found, `estimated` whether tokens were taken from the letters, `prompt` knows the first user's message again.
     """
 
     task: str

@@ -8,7 +8,6 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from matplotlib.collections import QuadMesh
 from toy_world import RIGHT, WAIT, Corridor, Stalled, Walker, deferral, threshold_router
 
 from bayes_tacit.agents import Budget, run_episode
@@ -70,47 +69,11 @@ def test_strong_acts_from_the_handoff_to_the_end(timing):
     assert below.get_xlim() == (-0.5, played.end.actions - 0.5)
 
 
-def test_the_cells_are_the_diagnostics_by_step():
-    played = play(drawn_router())
-    _, below = plot_episode(played).axes
-    (cells,) = [one for one in below.collections if isinstance(one, QuadMesh)]
-    expected = [[step.diagnostics[name] for step in played.checkpoints] for name in Stalled.diagnostic_names]
-    np.testing.assert_array_equal(cells.get_array(), expected)
-    assert [label.get_text() for label in below.get_yticklabels()] == ["stalled", "third"]
-    assert cells.get_clim() == (0, 1)
-
-
-def test_larger_diagnostics_than_1_are_still_told_apart():
-    class Counting(Stalled):
-        def diagnostics(self, history, proposal, result):
-            return {**super().diagnostics(history, proposal, result), "third": float(len(history))}
-
-    played = run_episode(
-        Corridor(4),
-        Walker("cheap", WAIT),
-        None,
-        threshold_router(9),
-        episode="e",
-        extractor=Counting(),
-        budget=Budget(5),
-    )
-    _, below = plot_episode(played).axes
-    assert below.collections[0].get_clim() == (0, 4)
-
-
 def test_without_handoff_and_draws_there_is_neither_crossing_nor_span_nor_band():
     played = play(threshold_router(9), actions=5)
     figure = plot_episode(played)
     assert sorted(labelled(figure.axes[0])) == [r"$\alpha$ = 0.5", "q(t)"]
     assert figure.axes[0].get_title(loc="left") == "reach 4: not solved after 5 actions"
-
-
-def test_nothing_is_cut_off_at_the_edge_of_the_figure():
-    figure = plot_episode(play(drawn_router()))
-    figure.canvas.draw()
-    drawn, (width, height) = figure.get_tightbbox(), figure.get_size_inches()
-    assert 0 <= drawn.x0 < drawn.x1 <= width
-    assert 0 <= drawn.y0 < drawn.y1 <= height
 
 
 @pytest.mark.parametrize("router", [pure("cheap"), deferral(0.5, "stalled")])

@@ -12,10 +12,9 @@ from toy_world import deferral
 
 from bayes_tacit.agents import Budget, History, Step, read_transcript
 from bayes_tacit.agents.pairs import episodes_from_transcripts
-from bayes_tacit.agents.playing import Continuations, Players, RecordedActor, collect, collected, transcript_path
+from bayes_tacit.agents.playing import Continuations, Players, collect, collected, transcript_path
 from bayes_tacit.agents.teacher import feasible_by
 from bayes_tacit.data.costs import StepCost
-from bayes_tacit.decisions.evaluation import operating_points
 from bayes_tacit.errors import FileFormatError, InvalidDataError
 from bayes_tacit.router.rules import Chance, StepChance, TaskSignal
 from simulations.alfworld import (
@@ -205,23 +204,6 @@ def test_single_steps_are_what_a_plain_loop_plays_whatever_the_rule(games, pairs
     assert not alone[3].any()
 
 
-def test_single_steps_of_several_routers_are_kept_apart(pairs, tmp_path):
-    signal = deferral(0.5, "uncertainty", "post_action")
-    chance = StepChance(Chance([0.0], [1.0], 0.0, [1.0]))
-    routers = [
-        signal,
-        replace(signal, timing="proposal"),
-        replace(signal, rule=chance),
-        replace(signal, diagnostic_names=("repeated_action",)),
-    ]
-    found = []
-    for number, router in enumerate(routers):
-        found.append(single_steps(Continuations(GAMES, pairs, tmp_path / "one", PLAYERS), router, [0.5]))
-        alone = single_steps(Continuations(GAMES, pairs, tmp_path / str(number), PLAYERS), router, [0.5])
-        np.testing.assert_array_equal(found[-1], alone)
-    assert len({str(each.tolist()) for each in found}) == len(routers)
-
-
 def test_continuations_of_other_rollouts_are_refused(games, pairs, tmp_path):
     Continuations(GAMES, pairs[:1], tmp_path / "kept", PLAYERS).at([[1]])
     others = collect(
@@ -245,21 +227,6 @@ def test_a_handoff_that_was_not_played_is_no_failure_but_an_error(pairs, tmp_pat
         table.outcomes_at([3, 4, 2])
     assert np.isnan(table.table()[[0, 1, 3], 1, 4]).all()
     assert table.table()[2, 1, 4] == 4
-    reordered = table.select([pair.task.id for pair in reversed(pairs)]).with_cost(StepCost(1, 2))
-    with pytest.raises(InvalidDataError, match="episode 'own/task-1/trial_1': handoff is 1"):
-        reordered.outcomes_at([-1, 1, -1])
-    # Alpha 0.5 hands off where it was played, alpha 0.2 earlier.
-    scores = np.full((len(pairs), max(len(pair.cheap.steps) for pair in pairs)), np.nan)
-    for row, (pair, handoff) in enumerate(zip(pairs, (3, None, 2), strict=True)):
-        scores[row, : len(pair.cheap.steps)] = 0.1
-        if handoff is not None:
-            scores[row, handoff - 2 : handoff] = 0.3, 0.6
-    points = operating_points(scores, table, [0.5], "post_action")
-    assert points["success"].item() == full.outcomes_at([3, -1, 2]).success.mean()
-    with pytest.raises(
-        InvalidDataError, match="episode 'own/task-0/trial_1': handoff is 2; expected one that was played"
-    ):
-        operating_points(scores, table, [0.2, 0.5], "post_action")
     feasible = feasible_by(table)
     assert feasible(pairs[0].cheap, 2) == bool(full.outcomes_at([3, -1, -1]).success[0])
     with pytest.raises(InvalidDataError, match="episode 'own/task-0/trial_1': handoff is 6"):
@@ -274,19 +241,3 @@ def test_a_line_that_is_no_continuation_is_named(pairs, tmp_path, line):
     path.write_text(path.read_text() + line + "\n")
     with pytest.raises(FileFormatError, match=r"continuations\.jsonl, line 2: .*expected what came of a continuation"):
         continued.at([[1]])
-
-
-def test_an_actor_gives_recorded_answers_again(games, folder, pairs, tmp_path):
-    recorded = Players(RecordedActor(folder, "cheap"), RecordedActor(folder, "strong"), COST, Budget(16))
-    again = collect(GAMES, tmp_path / "again", recorded, tasks=games)
-    for one, other in zip(pairs, again, strict=True):
-        for old, new in ((one.cheap, other.cheap), (one.strong, other.strong)):
-            assert [step.result for step in new.steps] == [step.result for step in old.steps]
-            # How long an answer took is not the answer.
-            ours, theirs = ([replace(step.proposal, seconds=0) for step in one.steps] for one in (new, old))
-            assert ours == theirs
-    # Strong begins with its first answer wherever it takes over, and has no more than were recorded.
-    longer = Players(recorded.cheap, recorded.strong, COST, Budget(40))
-    (pair,) = collect(GAMES, tmp_path / "longer", longer, tasks=games[:1])
-    assert pair.cheap.end.status == "actor_error"
-    assert "16 recorded answers of cheap" in pair.cheap.end.error

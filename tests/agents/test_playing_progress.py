@@ -33,9 +33,3 @@ def test_a_bar_gives_the_terminal_back_where_the_work_breaks_off():
         list(work_through(lambda item: 1 / item, [1, 0], 1, shown("rollouts", screen)))
     hidden, again = "\x1b[?25l", "\x1b[?25h"
     assert screen.file.getvalue().rindex(again) > screen.file.getvalue().rindex(hidden)
-
-
-def test_without_anything_to_do_nothing_is_shown():
-    screen = console(terminal=True)
-    assert list(work_through(str, [], 1, shown("rollouts", screen))) == []
-    assert screen.file.getvalue() == ""

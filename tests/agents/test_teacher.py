@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from protocol_server import ProtocolServer, dies, says, status
+from protocol_server import ProtocolServer, says, status
 from toy_world import RIGHT, WAIT, Corridor, Stalled, Walker
 
-from bayes_tacit import Counterfactuals, Episodes, StepCost, load_example
+from bayes_tacit import Counterfactuals, Episodes, StepCost
 from bayes_tacit.agents import ActorError, Budget, Retry, episodes_from_transcripts, run_episode, write_transcript
 from bayes_tacit.agents.endpoint import Endpoint
 from bayes_tacit.agents.marks import Mark, read_marks, with_marks
@@ -65,16 +65,11 @@ def test_a_model_sees_both_rollouts_and_gives_a_mark():
     ("nonsense", "complaint"),
     [
         ("I do not know.", "expected a JSON object"),
-        ("{not json}", "expected a JSON object"),
         ('{"earliest": 1, "latest": 3}', "recommended is None"),
         ('{"earliest": 1, "latest": 6, "recommended": 2}', "latest is 6; expected a whole number from 0 to 5"),
         ('{"earliest": -1, "latest": 3, "recommended": 2}', "earliest is -1"),
         ('{"earliest": 1, "latest": 3, "recommended": 4}', "earliest <= recommended <= latest"),
-        ('{"earliest": 3, "latest": 1, "recommended": 2}', "earliest <= recommended <= latest"),
         ('{"earliest": "1", "latest": 3, "recommended": 2}', "earliest is '1'"),
-        ('{"earliest": true, "latest": 3, "recommended": 2}', "earliest is True"),
-        ('{"earliest": 1.5, "latest": 3, "recommended": 2}', "earliest is 1.5"),
-        ("[1, 3, 2]", "expected a JSON object"),
     ],
 )
 def test_nonsense_is_answered_with_what_was_wrong_and_asked_again(nonsense, complaint):
@@ -97,23 +92,6 @@ def test_a_model_that_never_makes_sense_is_given_up_on_with_the_exchange():
         *["assistant", "user"] * 2,
         "assistant",
     ]
-
-
-def test_transient_errors_of_the_endpoint_are_waited_out():
-    waits = []
-    with ProtocolServer(dies, status(429, Retry_After="2"), says(GOOD)) as server:
-        asking = teacher(server, sleep=waits.append, retry=Retry(jitter=0, first=1))
-        assert asking.mark(*pair()).mark == Mark(1, 3, 2)
-    assert waits == [1.0, 2.0]
-
-
-@given(st.text() | st.recursive(st.none() | st.integers() | st.text(), st.lists).map(json.dumps))
-def test_whatever_a_model_says_is_a_mark_inside_the_rollout_or_an_error(answer):
-    try:
-        mark = read_answer(answer, 6, "a")
-    except InvalidDataError:
-        return
-    assert 0 <= mark.start <= mark.recommended <= mark.end < 6
 
 
 @given(*[st.integers(-2, 8)] * 3)
@@ -174,18 +152,6 @@ def test_marks_that_are_not_ours_are_refused(tmp_path):
         mark_pairs([pair()], Other(), tmp_path / "no" / "such")
 
 
-def test_a_teacher_cannot_mark_outside_the_rollout(tmp_path):
-    class Late:
-        name = "late"
-
-        def mark(self, cheap, strong):  # noqa: ARG002
-            return Lesson(cheap.episode, Mark(5, 6, 5), self.name)
-
-    with pytest.raises(InvalidDataError, match="at most 5"):
-        mark_pairs([pair()], Late(), tmp_path)
-    assert list(tmp_path.iterdir()) == []
-
-
 def counterfactuals_of(cheap, length=3, actions=6):
     """Play every handoff, and put it into the table."""
     handoffs = [
@@ -229,13 +195,6 @@ def test_new_places_are_progress_and_old_ones_are_not():
     assert by_hand.mark(cheap, strong).mark == Mark(3, 3, 3)
 
 
-def test_the_rule_needs_the_episode_in_the_table():
-    cheap, strong = pair()
-    other, _ = pair("b")
-    with pytest.raises(InvalidDataError, match="an episode of the counterfactuals"):
-        RuleTeacher(feasible_by(counterfactuals_of(other)), stalled_for(1)).mark(cheap, strong)
-
-
 def write(path, text):
     path.write_text(text, encoding="utf-8")
     return path
@@ -253,18 +212,14 @@ def test_human_marks_are_read(tmp_path):
     ("text", "message"),
     [
         ("episode,window_start\na,1\n", "no column 'window_end'"),
-        ("", "no column 'episode'"),
         ("episode,window_start,window_end\na,1.5,2\n", ":2: window_start is '1.5'"),
         ("episode,window_start,window_end\na,1,\n", ":2: window_end is ''"),
-        ("episode,window_start,window_end\na,-1,2\n", "window_start is '-1'"),
         ("episode,window_start,window_end\na,3,2\n", "window_start <= recommended <= window_end"),
         ("episode,window_start,window_end\na,1,2\na,1,2\n", ":3: episode is 'a'; expected an id that comes once"),
         ("episode,window_start,window_end\n,1,2\n", ":2: episode is ''"),
-        ("episode,window_start,window_end\na,1,2,3\n", "as many values as columns"),
         ('episode,window_start,window_end\na,1,"2\n', "not a CSV"),
         ("episode,window_start,window_end,recommended\na,1,2,9\n", "recommended"),
         ("episode,window_start,window_end,window_start\na,0,1,5\n", r"marks\.csv"),
-        ("episode,window_start,window_end,more\0\na,0,1,\n", r"marks\.csv"),
         ("episode,window_start,window_end\na\0,0,1\n", r"marks\.csv"),
         (f"episode,window_start,window_end\na,1,{'9' * 5000}\n", r"marks\.csv:2: window_end is"),
     ],
@@ -272,17 +227,6 @@ def test_human_marks_are_read(tmp_path):
 def test_human_marks_that_are_wrong_are_refused_with_their_place(text, message, tmp_path):
     with pytest.raises((InvalidDataError, FileFormatError), match=message):
         read_marks(write(tmp_path / "marks.csv", text))
-
-
-def test_outcomes_are_computed_once_for_all_marks(monkeypatch):
-    episodes = load_example()
-    due = [str(name) for name in episodes.ids[episodes.outcomes == "01"]]
-    marks = {name: Mark(0, 0, 0) for name in due}
-    found, asked = Episodes.outcomes, []
-    monkeypatch.setattr(Episodes, "outcomes", property(lambda self: asked.append(self) or found.fget(self)))
-    marked = with_marks(episodes, marks)
-    assert sum(one is episodes for one in asked) == 1
-    assert marked.has_window.sum() == len(due) > 10
 
 
 def test_marks_become_windows():

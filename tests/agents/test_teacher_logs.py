@@ -68,20 +68,6 @@ def test_the_rule_agrees_with_a_plain_search_and_its_marks_can_be_joined(logs):
         assert with_marks(episodes, marks).has_window.sum() == len(marks)
 
 
-def test_the_signs_of_the_rule_can_be_chosen(logs):
-    episodes, _ = episodes_from_logs(*logs({"a": "xxx"}))
-    assert mark_unproductive(episodes, 3, diagnostics=["repeated_call", "short_cycle"]) == {}
-    with pytest.raises(InvalidDataError, match="diagnostic is 'mood'"):
-        mark_unproductive(episodes, 3, diagnostics=["mood"])
-
-
-def test_only_episodes_that_strong_alone_solved_are_marked(tmp_path):
-    cheap = write(tmp_path / "c.jsonl", attempt("a", "xxx"), attempt("b", "xxx", success=True), attempt("c", "xxx"))
-    strong = write(tmp_path / "s.jsonl", rollout("a"), rollout("b"), rollout("c", success=False))
-    episodes, _ = episodes_from_logs(cheap, strong)
-    assert set(mark_unproductive(episodes, 3)) == {"a"}
-
-
 def test_a_model_reads_both_rollouts_of_the_logs(logs, tmp_path):
     cheap, strong = logs({"a": ".xxx"})
     program("import", cheap, strong, "--out", "episodes.jsonl", cwd=tmp_path)

@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-import textwrap
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -127,32 +122,6 @@ def test_retries_and_errors_are_in_the_file(tmp_path):
     assert read_transcript(path).end.status == "actor_error"
 
 
-def test_a_killed_program_leaves_a_torn_transcript_that_does_not_count(tmp_path):
-    script = f"""
-        import os, sys
-        sys.path[:0] = [{str(Path(__file__).parent)!r}]
-        from toy_world import Corridor, Walker
-        from bayes_tacit.agents import run_episode
-        from bayes_tacit.router import pure
-        class Deadly(Walker):
-            def act(self, history):
-                if len(history) == 2:
-                    os.kill(os.getpid(), 9)
-                return super().act(history)
-        run_episode(Corridor(9), Deadly("d", ("right",)), None, pure("cheap"), episode="e", path="t.jsonl")
-    """
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], cwd=tmp_path, env=environment, check=False)
-    assert done.returncode == -9
-    partial = tmp_path / "t.jsonl.partial"
-    events = [json.loads(line)["event"] for line in partial.read_text().splitlines()]
-    assert events == ["start", "reset", "step", "step"]
-    with pytest.raises(TornTranscriptError, match="has no end"):
-        read_transcript(partial)
-    play(pure("cheap"), path=tmp_path / "t.jsonl")
-    assert [entry.name for entry in tmp_path.iterdir()] == ["t.jsonl"]
-
-
 def test_a_transcript_cut_anywhere_is_torn(tmp_path):
     path = tmp_path / "t.jsonl"
     play(threshold_router(2), path=path)
@@ -252,11 +221,6 @@ def test_paired_transcripts_give_the_episodes_exactly(timing, tmp_path):
     assert rebuilt.identical(expected)
     assert rebuilt.outcomes.tolist() == ["01", "11", "00"]
     np.testing.assert_array_equal(rebuilt.n_steps, [6, 3, 6])
-
-
-def test_features_and_diagnostics_can_be_chosen():
-    rebuilt = episodes_from_transcripts([pair("a", WAIT, RIGHT, length=3)], features=["spare"], diagnostics=["third"])
-    assert (rebuilt.feature_names, rebuilt.diagnostic_names) == (("spare",), ("third",))
 
 
 def test_pairs_that_are_none_are_refused():

@@ -63,29 +63,6 @@ def test_every_line_of_the_file_that_was_paid_is_a_row(name, tmp_path):
         assert all(same(row[column], value) for column, value in expected.items())
 
 
-@pytest.mark.parametrize("name", ROUTERS)
-def test_the_costs_of_the_rows_are_the_cost_of_the_episode(name):
-    played = play(ROUTERS[name])
-    frame = transcript_frame(played)
-    calls = frame["agent"].value_counts().reindex(["cheap", "strong"], fill_value=0)
-    questions = played.end.one_off_calls
-    assert frame["cost"].sum() == played.end.cost == calls["cheap"] + 6.75 * calls["strong"] + 1.75 * questions
-
-
-def test_a_discarded_proposal_is_a_row_that_was_not_executed():
-    frame = transcript_frame(play(ROUTERS["discarded proposal"]))
-    discarded = frame[~frame["executed"]]
-    assert discarded[["step", "agent", "observation", "cost"]].to_numpy().tolist() == [[1, "cheap", "", 1.0]]
-
-
-def test_the_question_of_a_prefix_router_is_paid_with_its_step_and_the_restart_is_a_new_run():
-    frame = transcript_frame(play(ROUTERS["restart"]))
-    assert frame["agent"].tolist() == ["cheap", "cheap", "strong", "strong", "strong"]
-    assert frame["run"].tolist() == [0, 0, 1, 1, 1]
-    assert frame["cost"].tolist() == [1.0, 1.0 + 1.75, 6.75, 6.75, 6.75]
-    assert frame["score"].tolist()[1] == pytest.approx(0.9)
-
-
 def test_an_episode_that_never_began_has_no_rows():
     class Broken(Corridor):
         def reset(self):

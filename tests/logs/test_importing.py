@@ -10,7 +10,6 @@ from bayes_tacit import Counterfactuals, Episodes
 from bayes_tacit.data.costs import Price, TokenCost
 from bayes_tacit.errors import InvalidDataError, TacitError, TacitWarning
 from bayes_tacit.logs import episodes_from_logs, import_logs, importing
-from bayes_tacit.logs.rollout import Reading, row_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::bayes_tacit.errors.TacitWarning")
 
@@ -111,21 +110,6 @@ def test_tokens_and_cost_are_carried_along_in_every_format(logs, suffix):
     }  # fmt: skip
 
 
-def test_diagnostics_are_those_of_the_extractor(logs):
-    messages = [asked(), turn(call(q=1)), answer("Error: x"), turn(call(q=1)), answer("Error: x"), turn(text="")]
-    report, episodes = logs([{"task": "a", "success": 0, "messages": messages}], [rollout("a")])
-    names = episodes.diagnostic_names
-    steps = [
-        {name for name, value in zip(names, row, strict=True) if value}
-        for row in episodes.dataset["diagnostics"].values[0]
-    ]
-    assert steps == [{"tool_error"}, {"tool_error", "repeated_call", "unchanged_observation"}, {"no_action"}]
-    shapes = {shape.name: shape for shape in report.diagnostics}
-    assert shapes["tool_error"].mean == pytest.approx(2 / 3)
-    assert [name for name, shape in shapes.items() if shape.constant] == ["short_cycle", "malformed_call"]
-    assert "constant diagnostics, from which nothing can be learned: short_cycle, malformed_call" in str(report)
-
-
 def test_uncertainty_is_there_if_every_cheap_step_has_it_and_otherwise_it_is_said(logs):
     def sure(task, *nll):
         turns = [turn(text="x", logprobs=[-one]) if one is not None else turn(text="x") for one in nll]
@@ -156,11 +140,6 @@ def test_a_users_name_cannot_be_one_that_is_taken(logs, tmp_path, name):
         logs([rollout("a", features={name: 1})], [rollout("a")])
 
 
-def test_the_diagnostics_wanted_are_kept_and_no_other(logs):
-    _, episodes = logs([rollout("a")], [rollout("a")], diagnostics=["tool_error", "repeated_call"])
-    assert set(episodes.diagnostic_names) == {"tool_error", "repeated_call"}
-
-
 def test_nothing_is_written_if_something_is_wrong(logs, tmp_path):
     (tmp_path / "episodes.jsonl").write_text("old", encoding="utf-8")
     with pytest.raises(TacitError, match="jsonl:2"):
@@ -188,13 +167,6 @@ def test_logs_of_different_tasks_are_kept_side_by_side(logs):
     assert episodes.pairs().ids.tolist() == ["p"]
     dropped, paired = logs(cheap, strong, unpaired="drop")
     assert (len(paired), dropped.unpaired_strong.count) == (1, 3)
-
-
-def test_episodes_can_be_had_in_memory(tmp_path):
-    files = write(tmp_path / "c.jsonl", rollout(1)), write(tmp_path / "s.jsonl", rollout(1))
-    episodes, report = episodes_from_logs(*files)
-    assert episodes.ids.tolist() == ["1"]
-    assert report.episodes == 1
 
 
 def test_intercode_results_are_read_as_they_are(tmp_path):
@@ -235,21 +207,6 @@ def log(tmp_path):
     path = tmp_path / "log.jsonl"
     path.write_text("\n".join(lines), encoding="utf-8")
     return path
-
-
-@pytest.mark.parametrize("size", [1, 7, 100, 333, 1000, 4096, 10**6])
-def test_every_line_is_in_one_portion_whatever_their_size(log, size):
-    expected = [
-        (row_of(json.loads(line), Reading()), number)
-        for number, line in enumerate(log.read_text(encoding="utf-8").split("\n"), start=1)
-        if line
-    ]
-    found, before = [], 0
-    for start in range(0, log.stat().st_size, size):
-        lines, rows = importing.rows_between(log, start, start + size, Reading())
-        found += [(row, before + line) for row, line in rows]
-        before += lines
-    assert found == expected
 
 
 def test_processes_write_what_one_writes(log, tmp_path, monkeypatch):

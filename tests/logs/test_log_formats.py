@@ -199,20 +199,6 @@ def test_an_eval_file_without_the_package_says_what_to_install(tmp_path, monkeyp
         read(tmp_path / "a.eval")
 
 
-def test_inspect_with_the_real_package(tmp_path):
-    package = pytest.importorskip("inspect_ai.log", reason="inspect_ai is not installed")
-    spec = {
-        "created": "2026-01-01T00:00:00+00:00",
-        "task": "t",
-        "dataset": {"sample_ids": ["s1", 2, 3]},
-        "model": "mock/model",
-        "config": {"epochs": 2},
-    }
-    log = package.EvalLog.model_validate({"eval": spec, "samples": [{**one, "error": None} for one in SAMPLES]})
-    package.write_eval_log(log, str(tmp_path / "a.eval"))
-    check_inspect(read(tmp_path / "a.eval")[1])
-
-
 def test_mini_swe_agent_with_calls(tmp_path):
     def said(**arguments):
         usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
@@ -322,13 +308,6 @@ def test_a_log_of_two_formats_is_refused_with_its_line(tmp_path):
     log = write(tmp_path / "a.jsonl", rollout("a"), trajectory(extra={"task": "b", "success": True}))
     with pytest.raises(FileFormatError, match=r"a\.jsonl:2: not of the format openai"):
         read(log)
-
-
-def test_an_unknown_format_names_those_that_are_known(tmp_path):
-    with pytest.raises(FileFormatError, match="expected one of the formats openai, intercode, tau-bench, atif"):
-        read(write(tmp_path / "a.jsonl", {"question": "x"}))
-    with pytest.raises(InvalidDataError, match="format is 'csv'; expected 'auto' or 'openai'"):
-        read(write(tmp_path / "a.jsonl", rollout("a")), "csv")
 
 
 def test_no_format_recognizes_a_document_of_another():
