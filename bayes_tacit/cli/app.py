@@ -6,6 +6,7 @@ import os
 import sqlite3
 import sys
 import tempfile
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -31,7 +32,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
     help="When should a cheap LLM agent hand over, for good, to the expensive one?",
-    epilog="Try it: `bayes-tacit example episodes.jsonl`, then `bayes-tacit fit episodes.jsonl --out fit.json`.",
+    epilog="Begin with `bayes-tacit import cheap.jsonl strong.jsonl --out episodes.jsonl`, or without logs with "
+    "`bayes-tacit example episodes.jsonl`.",
 )
 
 # Typer exports only the leaves of its tree of exceptions; this is the parent of all that a wrong call can raise.
@@ -55,29 +57,36 @@ def _options(
     """Take the options that come before a command."""
 
 
-for command in (
-    data.example,
-    data.validate,
-    data.summary,
-    estimate.fit,
-    estimate.sample,
-    estimate.score,
-    estimate.report,
-    estimate.check,
-    decide.select,
-    recommend.recommend,
-    logs.replay,
-    route.route,
-    serve.serve,
-    monitor.monitor,
-    monitor.compare_routers,
-    playing.collect,
-    teach.teach,
-    playing.evaluate,
-):
-    app.command()(command)
-app.command("import")(logs.import_)
-app.command("next")(estimate.next_)
+PANELS: dict[str, dict[str, Callable[..., object]]] = {
+    "From logs to a router": {
+        "import": logs.import_,
+        "teach": teach.teach,
+        "recommend": recommend.recommend,
+        "replay": logs.replay,
+        "next": estimate.next_,
+    },
+    "Run a router": {
+        "route": route.route,
+        "serve": serve.serve,
+        "monitor": monitor.monitor,
+        "compare-routers": monitor.compare_routers,
+    },
+    "The model by hand": {
+        "example": data.example,
+        "validate": data.validate,
+        "summary": data.summary,
+        "fit": estimate.fit,
+        "sample": estimate.sample,
+        "check": estimate.check,
+        "report": estimate.report,
+        "score": estimate.score,
+        "select": decide.select,
+    },
+    "Play a benchmark": {"collect": playing.collect, "evaluate": playing.evaluate},
+}
+for panel, commands in PANELS.items():
+    for name, command in commands.items():
+        app.command(name, rich_help_panel=panel)(command)
 
 
 def main() -> None:

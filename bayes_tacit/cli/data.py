@@ -25,9 +25,8 @@ def example(
 
     episodes = load_example()
     episodes.write(new_file(out, force=force))
-    show(
-        f"{len(episodes)} episodes written to {out}", {"written": str(out), "episodes": len(episodes)}, as_json=as_json
-    )
+    facts = {"written": str(out), "episodes": len(episodes)}
+    show(f"{len(episodes)} episodes written to {out}", facts, as_json=as_json, then=("fit", out, "--out fit.json"))
 
 
 def validate(data: Data, as_json: AsJson = False, _seed: AnySeed = 0) -> None:
@@ -38,7 +37,8 @@ def validate(data: Data, as_json: AsJson = False, _seed: AnySeed = 0) -> None:
     with told() as notes:
         episodes = read_training(data)
     content = {"valid": True, "episodes": len(episodes), "notes": notes}
-    show(f"{data}: {len(episodes)} valid episodes, {len(notes)} notes", content, as_json=as_json)
+    text = f"{data}: {len(episodes)} valid episodes, {len(notes)} notes"
+    show(text, content, as_json=as_json, then=("fit", data, "--out fit.json"))
 
 
 def summary(data: Data, as_json: AsJson = False, _seed: AnySeed = 0) -> None:
@@ -48,4 +48,4 @@ def summary(data: Data, as_json: AsJson = False, _seed: AnySeed = 0) -> None:
     """
     with told():
         found = read_episodes(data).summary()
-    show(str(found), asdict(found), as_json=as_json)
+    show(str(found), asdict(found), as_json=as_json, then=("fit", data, "--out fit.json"))

@@ -161,7 +161,12 @@ def select(
         write_figure(figure, plot)
     written = {f"{name}_written": str(path) for name, path in (("points", points), ("plot", plot)) if path is not None}
     names = ", ".join([str(out), *written.values()])
-    show(f"{found.text}\n\nwritten: {names}", found.content | {"written": str(out)} | written, as_json=as_json)
+    show(
+        f"{found.text}\n\nwritten: {names}",
+        found.content | {"written": str(out)} | written,
+        as_json=as_json,
+        then=("route", out),
+    )
 
 
 def _of_kind(known: Counterfactuals, kind: Handoff, path: Path) -> Counterfactuals:

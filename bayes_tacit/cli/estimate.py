@@ -96,7 +96,8 @@ def fit(
             seed=seed,
         )
     found.save(target)
-    show(f"{found}\n\nwritten to {out}", json.loads(out.read_text()), as_json=as_json)
+    then = ("select", out, data, "--alpha 0.3 --out router.json")
+    show(f"{found}\n\nwritten to {out}", json.loads(out.read_text()), as_json=as_json, then=then)
 
 
 def sample(
@@ -225,7 +226,10 @@ def score(
     write_table(table, target)
     content = {"written": str(out), "checkpoints": len(table), "columns": list(table.columns)}
     show(
-        f"{table.head(8).to_string(index=False)}\n\n{len(table)} checkpoints written to {out}", content, as_json=as_json
+        f"{table.head(8).to_string(index=False)}\n\n{len(table)} checkpoints written to {out}",
+        content,
+        as_json=as_json,
+        then=("select", fitted, data, "--alpha 0.3 --out router.json"),
     )
 
 

@@ -78,7 +78,7 @@ def import_(
     ] = None,
     skip_broken: SkipBroken = False,
     cheap_price: Annotated[
-        str | None, typer.Option(help="Of a million Cheap tokens: input,cached,output or input,cached,output,written.")
+        str | None, typer.Option(help="Of a million Cheap tokens: in,cached,out or in,cached,out,written.")
     ] = None,
     strong_price: Annotated[str | None, typer.Option(help="The same of Strong's.")] = None,
     workers: Annotated[

@@ -170,7 +170,8 @@ def recommend(
 
         recommendation_page(cast("Recommendation", result), world, report)
         written["report_written"] = str(report)
-    show(f"{result}\n\nwritten: {', '.join(written.values())}", result.to_dict() | written, as_json=as_json)
+    then = ("serve", out, "--cheap URL --strong URL")
+    show(f"{result}\n\nwritten: {', '.join(written.values())}", result.to_dict() | written, as_json=as_json, then=then)
 
 
 def _paired(episodes: Episodes, path: Path) -> Episodes:
