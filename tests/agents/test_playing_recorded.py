@@ -17,11 +17,14 @@ from bayes_tacit.agents import (
     History,
     Observation,
     Proposal,
+    Step,
+    StepResult,
     read_transcript,
     run_episode,
     write_transcript,
 )
 from bayes_tacit.agents.playing import Players, RecordedActor, collect
+from bayes_tacit.agents.recorded import Remembering
 from bayes_tacit.errors import InvalidDataError, MissingFileError, TacitWarning
 from bayes_tacit.router import pure
 
@@ -156,3 +159,13 @@ def test_folders_that_hold_no_answers_or_too_many_are_refused(folder, tmp_path):
     shutil.copy(folder / "a.cheap.jsonl", folder / "z.jsonl")
     with pytest.raises(InvalidDataError, match=r"episode 'a', .*z\.jsonl: policy is 'pure_cheap'; expected one"):
         RecordedActor(folder, "cheap")
+
+
+def test_an_actor_that_remembers_asks_once_at_each_point_of_a_task():
+    right = Walker("strong", RIGHT)
+    actor = Remembering(right, "strong")
+    first = History(Observation("place 0"))
+    assert actor.act(first) is actor.act(first)
+    after = [first.then(Step(agent, Proposal("wait"), StepResult(Observation("")))) for agent in ("cheap", "strong")]
+    assert len({id(actor.act(history)) for history in after}) == 2, "who did what tells points apart"
+    assert len(right.seen) == 3

@@ -124,3 +124,19 @@ def test_the_command_marks_imported_episodes_by_rule_and_from_a_file(logs, tmp_p
     np.testing.assert_array_equal(ends, [np.nan, 3, np.nan])
     both = program("teach", "episodes.jsonl", "--rule", 2, "--marks", "marks.csv", "--out", "x.jsonl", cwd=tmp_path)
     assert both.returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("steps", "rule", "told"),
+    [
+        ({"a": ".x.x", "b": "x.x."}, 3, "the rule marks 0 of 2 episodes, too few to learn from; --rule 1 marks 2"),
+        ({"a": "....", "b": "...."}, 2, "these signs say little here"),
+        ({"a": "xxxx", "b": ".xxx"}, 2, "2 of 2 marks go on to the end of the rollout, and say little of when: --evid"),
+    ],
+)
+def test_a_rule_that_marks_next_to_nothing_or_up_to_the_end_says_what_to_do(logs, tmp_path, steps, rule, told):
+    cheap, strong = logs(steps)
+    program("import", cheap, strong, "--out", "episodes.jsonl", cwd=tmp_path)
+    done = program("teach", "episodes.jsonl", "--rule", rule, "--out", "ruled.jsonl", cwd=tmp_path)
+    assert told in done.stdout
+    assert done.stdout.splitlines()[-1].startswith("next: bayes-tacit recommend ruled.jsonl")
