@@ -189,7 +189,7 @@ def single_step_routers():
 def test_single_steps_are_what_a_plain_loop_plays_whatever_the_rule(games, pairs, tmp_path):
     """What a rule asks before the first step, and a task's own threshold, are the world's to look at."""
     levels, told = np.array([0.3, 0.9]), []
-    continued = Continuations(GAMES, pairs, tmp_path, PLAYERS, 2, counting(told))
+    continued = Continuations(GAMES, pairs, tmp_path, PLAYERS, progress=counting(told))
     played = [[plain(game, 16, None, "uncertainty", level) for game in games] for level in levels]
     expected = np.array([[(done, c + 6.75 * s, c, s) for done, c, s in row] for row in played]).transpose(2, 0, 1)
     for name, router in single_step_routers().items():
@@ -198,7 +198,6 @@ def test_single_steps_are_what_a_plain_loop_plays_whatever_the_rule(games, pairs
         np.testing.assert_array_equal(single_steps(continued, router, at), expected)
         # The scores of Step Deferral by task are those of Step Deferral.
         assert bool(told) == (name != "by task")
-        continued = replace(continued, workers=1)
     alone = single_steps(continued, router, np.array([np.inf]))[:, 0]
     assert alone[0].tolist() == [pair.cheap.end.success for pair in pairs]
     assert not alone[3].any()

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 
 import pytest
-from command_line import call, run
+from command_line import call
 
 from bayes_tacit import Router
 
@@ -86,7 +85,7 @@ def collected(tmp_path_factory):
     """Paired rollouts, played by the module in the working directory."""
     folder = tmp_path_factory.mktemp("own")
     (folder / "corridors.py").write_text(MODULE)
-    done = run("collect", "--benchmark", "corridors:suite", "--out", "rollouts", "--json", cwd=folder)
+    done = call("collect", "--benchmark", "corridors:suite", "--out", "rollouts", "--json", cwd=folder)
     assert done.returncode == 0, done.stderr
     return folder, json.loads(done.stdout)
 
@@ -103,7 +102,7 @@ def test_a_module_beside_the_data_is_played_and_its_router_evaluated(collected):
         done = call(*words, cwd=folder)
         assert done.returncode == 0, done.stderr
     assert Router.load(folder / "router.json").diagnostic_names == ("waited",)
-    done = run("evaluate", "router.json", "--benchmark", "corridors:suite", "--out", "played", "--json", cwd=folder)
+    done = call("evaluate", "router.json", "--benchmark", "corridors:suite", "--out", "played", "--json", cwd=folder)
     assert done.returncode == 0, done.stderr
     policies = json.loads(done.stdout)["policies"]
     assert list(policies) == ["Pure Cheap", "router", "Pure Strong"]
@@ -117,8 +116,8 @@ def test_an_entry_point_names_it(collected, tmp_path, monkeypatch):
     (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: corridors\nVersion: 1.0\n")
     (installed / "entry_points.txt").write_text("[bayes_tacit.benchmarks]\nwalks = corridors:suite\n")
     (tmp_path / "corridors.py").write_text(MODULE)
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
-    done = run("collect", "--benchmark", "walks", "--out", folder / "rollouts", "--json", cwd=tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    done = call("collect", "--benchmark", "walks", "--out", folder / "rollouts", "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["outcomes"] == counts["outcomes"]
 
