@@ -10,7 +10,6 @@ import sys
 import zlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -34,31 +33,6 @@ from textworld.logic import Placeholder, Proposition, Rule, Type, Variable
 
 from bayes_tacit.errors import FileFormatError
 from simulations.alfworld.text import NOTHING_HAPPENS
-
-
-@contextmanager
-def unchanged(name: str) -> Iterator[None]:
-    """Put a variable back to what it was before, or away if it was not there.
-
-    ALFWorld sets ALFWORLD_DATA to a folder of its own when it is imported; whoever then looks for games there finds
-    none.
-
-    Examples
-    --------
-    >>> with unchanged("NOT_SET_BEFORE"):
-    ...     os.environ["NOT_SET_BEFORE"] = "folder"
-    >>> "NOT_SET_BEFORE" in os.environ
-    False
-    """
-    before = os.environ.get(name)
-    try:
-        yield
-    finally:
-        if before is None:
-            os.environ.pop(name, None)
-        else:
-            os.environ[name] = before
-
 
 Foreign = Any
 """A value of a package that has no types."""
@@ -170,8 +144,13 @@ def _compiled(expression: str) -> CodeType:
     return compile(expression.strip(), "<grammar>", "eval")
 
 
-with unchanged("ALFWORLD_DATA"):
-    from alfworld.agents.utils.misc import Demangler
+# ALFWorld sets ALFWORLD_DATA to a folder of its own when it is imported; whoever then looks for games there finds none.
+_DATA = os.environ.get("ALFWORLD_DATA")
+from alfworld.agents.utils.misc import Demangler  # noqa: E402
+
+os.environ.pop("ALFWORLD_DATA", None)
+if _DATA is not None:
+    os.environ["ALFWORLD_DATA"] = _DATA
 
 _WORD = re.compile(r"\w+")
 LOOKED_AT = "checked"
@@ -205,7 +184,7 @@ def translated(domain: str, problem: str) -> Translation:
         tuple((one.name, one.supertype_names) for one in task.types),
         {action.name: SimpleNamespace(parameters=action.parameters) for action in task.actions},
         {one.name: one.type_name for one in task.objects},
-        tuple((atom.predicate, tuple(atom.args)) for atom in task.init if _is_fact(atom)),
+        tuple((atom.predicate, tuple(atom.args)) for atom in task.init if (getattr(atom, "predicate", "=") != "=")),
         zlib.compress(sas.encode("utf-8"), 1),
     )
 
@@ -419,11 +398,6 @@ class KeptPddlEnv(PddlEnv):  # type: ignore[misc]
 
     def _scope(self, mapping: Foreign) -> Scope:
         return Scope(self._pddl_state, self._entity_infos, mapping)
-
-
-def _is_fact(atom: Foreign) -> bool:
-    """Tell a proposition from an equality or a cost among a task's initial conditions."""
-    return getattr(atom, "predicate", "=") != "="
 
 
 @contextlib.contextmanager

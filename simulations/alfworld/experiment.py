@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -158,24 +159,19 @@ def _check(kept: LearnedPair, games: set[str], seed: int, path: Path) -> None:
     """Check that a pair is the one that would be trained."""
     # With two folds or more, every game is one that Strong learns from for the games of some other fold.
     known = {game for some in kept.strong_games for game in some}
-    few = [min(CHEAP_GAMES, len(some)) for some in kept.strong_games]
-    settings = {
-        "seed": ((kept.cheap.seed, kept.strong.seed), (seed, seed)),
-        "sharpness": ((kept.cheap.sharpness, kept.strong.sharpness), (SHARPNESS, SHARPNESS)),
-        "number of folds": ((len(kept.cheap.rankers), len(kept.strong.rankers)), (FOLDS, FOLDS)),
-        "number of games that Cheap learns from": ([len(some) for some in kept.cheap_games], few),
+    actors = kept.cheap, kept.strong
+    has: dict[str, set[Any]] = {
+        "seed": {actor.seed for actor in actors},
+        "sharpness": {actor.sharpness for actor in actors},
+        "number of folds": {len(actor.rankers) for actor in actors},
+        "number of games that Cheap learns from": {len(some) for some in kept.cheap_games},
+        "games": known,
     }
-    for name, (has, asked) in settings.items():
-        for one, other in zip(has, asked, strict=False):
-            if one != other:
-                raise InvalidDataError(f"{other}, as asked for: {ELSEWHERE}", field=name, value=one, where=str(path))
-    if known != games:
-        missing, more = sorted(games - known), sorted(known - games)
-        which = f"{missing[0]} among them" if missing else f"{more[0]} not among them"
-        raise InvalidDataError(
-            f"a pair for the {len(games)} games asked for, {which}, and it is for {len(known)}: {ELSEWHERE}",
-            where=str(path),
-        )
+    few = {min(CHEAP_GAMES, len(some)) for some in kept.strong_games}
+    for (name, found), asked in zip(has.items(), ({seed}, {SHARPNESS}, {FOLDS}, few, games), strict=True):
+        if found != asked:
+            one, other = (sorted(values)[:3] for values in (found, asked))
+            raise InvalidDataError(f"{other}, as asked for: {ELSEWHERE}", field=name, value=one, where=str(path))
 
 
 def _study(game: Game, seed: int) -> tuple[str, str, list[Lesson]]:

@@ -17,29 +17,7 @@ from bayes_tacit.agents.protocols import Agent, History, Proposal, Step
 from simulations.dabench.questions import FAILED, RAN, read_reply
 from simulations.draws import pick, uniforms
 
-Statistic = Literal[
-    "mean",
-    "median",
-    "std",
-    "variance",
-    "minimum",
-    "maximum",
-    "skewness",
-    "kurtosis",
-    "total",
-    "quartile_range",
-    "correlation",
-    "p_value",
-    "relationship",
-    "normality",
-    "outliers",
-    "missing",
-    "rows",
-    "distinct",
-    "mode",
-]
-
-WORDS: tuple[tuple[Statistic, tuple[str, ...]], ...] = (
+WORDS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("relationship", ("relationship", "significance", "significant", "correlationtype")),
     ("p_value", ("p", "pvalue", "pval")),
     ("normality", ("normal", "normality", "isnormal", "normally", "distribution", "decision", "adherence")),
@@ -60,7 +38,7 @@ WORDS: tuple[tuple[Statistic, tuple[str, ...]], ...] = (
     ("total", ("sum",)),
     ("rows", ("count", "number", "num", "rows", "total")),
 )
-"""Words of an answer's name that tell what is asked for; the first that is found counts."""
+"""Statistics, and words of an answer's name that tell that one is asked for; the first that is found counts."""
 
 _NUMBERS = {"zero": 0, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6}
 _DECIMALS = re.compile(r"(?:to|up to|with|at)?\s*(\w+)\s+decimal", re.IGNORECASE)
@@ -78,7 +56,7 @@ class Wanted:
     """One answer that a question asks for."""
 
     name: str  # As in `@name[value]`
-    statistic: Statistic | None  # What it is; None where no rule tells
+    statistic: str | None  # What it is; None where no rule tells
     columns: tuple[str, ...]  # The columns that it is of, the most likely first
     decimals: int | None  # To how many it is rounded; None where the question does not say
     # For an answer in words: what is said if a test is passed, and if it is not.
@@ -294,7 +272,9 @@ def _expression(task: Task, answer: Wanted, *, careful: bool) -> tuple[list[str]
     """Return lines that prepare a value, and the value; None where there is no rule."""
     if answer.statistic is None:
         return None
-    if answer.statistic in ("correlation", "p_value", "relationship") and _is_correlation(task):
+    if answer.statistic in ("correlation", "p_value", "relationship") and (
+        "correlat" in task.method or "relationship" in task.method
+    ):
         return _correlation(task, answer, careful=careful)
     if answer.statistic == "missing" and not answer.columns:
         return [], "df.isna().sum().sum()"
@@ -313,10 +293,6 @@ def _expression(task: Task, answer: Wanted, *, careful: bool) -> tuple[list[str]
         setup += _prepared(task, answer)
     value = _of_one(task, answer, careful=careful)
     return None if value is None else (setup, value)
-
-
-def _is_correlation(task: Task) -> bool:
-    return "correlat" in task.method or "relationship" in task.method
 
 
 def _correlation(task: Task, answer: Wanted, *, careful: bool) -> tuple[list[str], str] | None:

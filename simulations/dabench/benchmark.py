@@ -198,7 +198,9 @@ class DABenchExtractor:
         return {
             "protocol_violation": float(reply.kind == "neither" or proposal.fallback),
             "format_violation": self._format_violation(reply),
-            "execution_failure": float(_last_failed(history) or (is_call and not reply.compiles)),
+            "execution_failure": float(
+                (bool(history.steps) and _status(history.steps[-1]) == FAILED) or (is_call and not reply.compiles)
+            ),
             "repetition": float(is_call and any(_same_code(reply, said) for said, _ in past)),
             "stalled_answer": float(is_call and _same_twice(history)),
             "budget_pressure": self._pressure(len(history)) if reply.kind != "answer" else 0.0,
@@ -263,10 +265,6 @@ def _status(step: Step) -> str:
 
 def _output(step: Step) -> str:
     return step.result.observation.text.partition("\n")[2].strip()
-
-
-def _last_failed(history: History) -> bool:
-    return bool(history.steps) and _status(history.steps[-1]) == FAILED
 
 
 def _same_code(one: Reply, other: Reply) -> bool:

@@ -46,12 +46,8 @@ def chosen_again(experiment: Experiment, resamples: int = RESAMPLES, seed: int =
     return {
         name: _again(fitted, experiment.development, experiment.test, drawn, caps)
         for name, fitted in experiment.comparison.fitted.items()
-        if _by_threshold(fitted)
+        if (hands_off(fitted) and {"alpha"} <= set(fitted.candidates) <= THRESHOLDS)
     }
-
-
-def _by_threshold(fitted: FittedPolicy) -> bool:
-    return hands_off(fitted) and {"alpha"} <= set(fitted.candidates) <= THRESHOLDS
 
 
 def _again(fitted: FittedPolicy, development: World, test: World, drawn: np.ndarray, caps: np.ndarray) -> pd.DataFrame:

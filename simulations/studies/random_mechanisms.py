@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -246,18 +245,16 @@ def rescues(world: World) -> dict[str, float]:
     }
 
 
-def _to_four_digits(values: dict[str, Any]) -> dict[str, Any]:
-    """Return numbers that are the same on every machine: the last bits of what is computed hang on its processor."""
-    return json.loads(json.dumps(values), parse_float=lambda text: float(f"{float(text):.4g}"))
-
-
 STUDY = Study(
     name="random",
     title="Random mechanisms",
     description="The comparison over random mechanisms with the pure rates held: where TACIT-Switch wins and loses.",
     settings=[Setting("random")],
     parameters={
-        "first draw": _to_four_digits(random_mechanism(0).to_dict()),
+        # To four digits, which are the same on every machine.
+        "first draw": json.loads(
+            json.dumps(random_mechanism(0).to_dict()), parse_float=lambda text: float(f"{float(text):.4g}")
+        ),
         "sizes": dict(SIZES),
         "cap": CAP,
         "policies": [*names_of((*ALL, *OURS, *ANALOGUES)), RECOMMENDED],

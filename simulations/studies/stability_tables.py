@@ -114,16 +114,15 @@ def constants_table(constants: dict[str, Constants]) -> str:
         ),
         row("tasks from which the theorem applies, no wrong mark", [rounded(c.tasks_needed) for c in every]),
         *(
-            row(f"share of the marks that may be wrong, endless tasks, {label}", [_percent(c, kind) for c in every])
+            row(
+                f"share of the marks that may be wrong, endless tasks, {label}",
+                [f"{c.wrong_allowed(kind):.3%}" for c in every],
+            )
             for kind, label in shown.items()
         ),
     ]
     radius = "at the radius of those tried with which the theorem applies soonest"
     return markdown_table([radius, *constants], rows)
-
-
-def _percent(constants: Constants, kind: str) -> str:
-    return f"{constants.wrong_allowed(kind):.3%}"
 
 
 def scaling_table(fits: pd.DataFrame, constants: Constants) -> str:

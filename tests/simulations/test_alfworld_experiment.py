@@ -455,25 +455,17 @@ def test_a_kept_pair_is_taken_for_the_same_games_and_seed(tmp_path):
 @pytest.mark.parametrize(
     ("kept", "said"),
     [
-        (pair(seed=0), "seed is 0; expected 7, as asked for"),
-        (pair(7, folds=4), "number of folds is 4; expected 5, as asked for"),
-        (pair(7, cheap_games=3), "number of games that Cheap learns from is 3; expected 4, as asked for"),
-        (pair(7, sharpness=2.0), "sharpness is 2.0; expected 1.0, as asked for"),
-        (pair(7, IDS[:11]), f"expected a pair for the 12 games asked for, {IDS[11]} among them, and it is for 11"),
-        (
-            pair(7, [*IDS, "own/z"]),
-            "expected a pair for the 12 games asked for, own/z not among them, and it is for 13",
-        ),
-        (
-            pair(7, [*IDS[1:], "own/z"]),
-            f"expected a pair for the 12 games asked for, {IDS[0]} among them, and it is for 12",
-        ),
+        (pair(seed=0), r"seed is \[0\]; expected \[7\], as asked for"),
+        (pair(7, folds=4), r"number of folds is \[4\]; expected \[5\]"),
+        (pair(7, cheap_games=3), r"number of games that Cheap learns from is \[3\]; expected \[4\]"),
+        (pair(7, sharpness=2.0), r"sharpness is \[2.0\]; expected \[1.0\]"),
+        (pair(7, IDS[:11]), "games is .*give another folder with --kept"),
+        (pair(7, [*IDS, "own/z"]), "games is .*give another folder with --kept"),
     ],
 )
 def test_a_kept_pair_of_another_seed_or_of_other_games_is_refused(kept, said, tmp_path):
     kept.write(tmp_path / PAIR)
     before = (tmp_path / PAIR).read_bytes()
-    with pytest.raises(InvalidDataError) as told:
+    with pytest.raises(InvalidDataError, match=said):
         learned_pair(GAMES, tmp_path, seed=7)
-    assert str(told.value) == f"{tmp_path / PAIR}: {said}: give another folder with --kept"
     assert (tmp_path / PAIR).read_bytes() == before
