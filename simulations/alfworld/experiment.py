@@ -168,7 +168,8 @@ def _check(kept: LearnedPair, games: set[str], seed: int, path: Path) -> None:
         "games": known,
     }
     few = {min(CHEAP_GAMES, len(some)) for some in kept.strong_games}
-    for (name, found), asked in zip(has.items(), ({seed}, {SHARPNESS}, {FOLDS}, few, games), strict=True):
+    wanted: list[set[Any]] = [{seed}, {SHARPNESS}, {FOLDS}, few, games]
+    for (name, found), asked in zip(has.items(), wanted, strict=True):
         if found != asked:
             one, other = (sorted(values)[:3] for values in (found, asked))
             raise InvalidDataError(f"{other}, as asked for: {ELSEWHERE}", field=name, value=one, where=str(path))
