@@ -12,7 +12,6 @@ from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 
-import numpy as np
 import pytest
 from command_line import PROGRAM
 from documents import Document
@@ -155,11 +154,3 @@ def test_the_gateway_serves_by_it(router):
         ]
     sides.append(engine.consider(kept, messages).side)
     assert sides == ["cheap"] * 4 + ["strong"] * 2
-
-
-def test_scores_are_those_of_plain_python(router, worlds):
-    scores = router.scores(worlds["test"].episodes).values
-    for row in range(50):
-        risks = rollout(worlds["test"], row)
-        expected = [min(both) for both in pairwise([0.0, *risks])]
-        np.testing.assert_array_equal(scores[row, : len(risks)], expected)

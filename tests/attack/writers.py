@@ -189,27 +189,21 @@ def _wait(fork: int, folder: Path, out: str, rng: Random, length: float, *, writ
 
 
 def limited(writer: Writer, base: Path, home: Path, size: int) -> list[str]:
-    """Write files of at most so many bytes."""
-    (folder := home / f"limited{size}").mkdir()
+    """Write files of at most so many bytes, and say what is wrong with how it ended; they may be enough."""
+    folder, said, where = home / f"limited{size}", home / f"said{size}", f"{writer.name}, files of {size} bytes"
+    folder.mkdir()
+    for entry in base.iterdir():
+        (folder / entry.name).symlink_to(entry)
+    before = {entry.name for entry in folder.iterdir()}
+    # What it says must not need the room that it has not.
+    said.write_bytes(b"")
 
     def run() -> object:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
         return writer.run()
 
-    return _told(writer, base, folder, f"{writer.name}, files of {size} bytes", run)
-
-
-def _told(writer: Writer, base: Path, folder: Path, where: str, run: Callable[[], object] | None = None) -> list[str]:
-    """Run it, and say what is wrong with how it ended; it may also have had room enough."""
-    for entry in base.iterdir():
-        if not (folder / entry.name).is_symlink():
-            (folder / entry.name).symlink_to(entry)
-    before = {entry.name for entry in folder.iterdir()}
-    # What it says must not need the room that it has not.
-    said = folder.with_name(f"said-{folder.name}")
-    said.write_bytes(b"")
-    code = ended(started(run or writer.run, folder, said))
+    code = ended(started(run, folder, said))
     left = {entry.name for entry in folder.iterdir()} - before
     lines = [line for line in said.read_text(errors="replace").splitlines() if not line.startswith("note: ")]
     if code == 0:

@@ -84,16 +84,6 @@ def test_draws_are_thinned_evenly(rng, example):
     assert len(Router.from_posterior(tree, alpha=0.3, draws=1000).rule.s) == 100
 
 
-def test_a_posterior_without_features_needs_none(rng, example):
-    tree = random_posterior(rng, quietly(Episodes, example.dataset.isel(feature=[])))
-    router = Router.from_posterior(tree, alpha=0.3)
-    assert router.feature_names == ()
-    u = [0.5] * len(router.diagnostic_names)
-    scores = {router.start(*features).observe(u).score for features in ((), ({},), ([],), (None,))}
-    assert len(scores) == 1
-    assert router.start({"size": 1}).features == ()
-
-
 def test_decision_of_a_point_estimate_worked_by_hand():
     router = dataclasses.replace(random_router(features=1, diagnostics=2), alpha=0.25)
     draws, x = router.rule, (3 - router.rule.mean[0]) / router.rule.scale[0]
@@ -138,16 +128,6 @@ def test_a_decision_cannot_be_changed_and_says_why():
     assert below.reason == "score 0 is below alpha 0.5"
     assert crossing.reason == f"score {crossing.score:.6g} reached alpha 0.5"
     assert after.reason == "alpha was reached at step 1"
-
-
-@pytest.mark.parametrize("family", ["lognormal", "loglogistic"])
-@pytest.mark.parametrize("draws", [1, 20])
-def test_the_smallest_and_the_largest_risks_have_scores(family, draws):
-    state = random_router(draws=draws, family=family).start([0, 0])
-    first, second = state.observe([1e-320, 1e-320, 1e-320]), state.observe([1e306, 1e300, 0])
-    assert first.cumulative_risk > 0
-    assert first.score < 1e-12
-    assert second.score == pytest.approx(second.pi, rel=1e-12)
 
 
 @given(ROUTERS, FEATURES, ROLLOUTS)

@@ -84,18 +84,6 @@ def test_a_router_of_a_fit_says_where_it_comes_from(example, example_fit, tmp_pa
     assert set(content["ranges"]["features"]) == set(example_fit.feature_names)
 
 
-def test_names_in_any_script_are_kept(tmp_path):
-    router = dataclasses.replace(random_router(diagnostics=2), diagnostic_names=("répété", '繰り返し"\n'))
-    router.save(tmp_path / "router.json")
-    assert Router.load(tmp_path / "router.json").diagnostic_names == router.diagnostic_names
-
-
-def test_thresholds_that_nothing_reaches_are_null():
-    content = content_of(Router(rule=rules.Never()))
-    assert (content["alpha"], content["alpha_start"]) == (None, None)
-    assert Router.from_json(json.dumps(content)).alpha == math.inf
-
-
 @pytest.mark.parametrize("policy", ONE_OF)
 def test_what_a_file_should_not_hold_is_refused_for_every_rule_by_reader_and_schema(policy):
     content = content_of(router_of(policy))

@@ -442,12 +442,3 @@ def test_no_rule_takes_the_name_of_the_librarys_and_none_goes_without():
 def test_numbers_that_make_no_rule_are_refused(make, message):
     with pytest.raises(InvalidDataError, match=message):
         make()
-
-
-def test_a_rules_arrays_are_its_own_and_cannot_be_changed():
-    levels = np.array([0.5, 1.0])
-    rule = rules.Signs(levels)
-    levels[:] = 9
-    assert rule.levels.tolist() == [0.5, 1.0]
-    with pytest.raises(ValueError, match="read-only"):
-        rule.levels[0] = 1
