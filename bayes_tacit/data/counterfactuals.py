@@ -84,6 +84,9 @@ class Counterfactuals:
         self._dataset = _conform(dataset)
         self._n_steps = _n_steps(self._dataset)
         self._table, self._proposal_table = _lookup_tables(self._dataset)
+        for table in (self._table, self._proposal_table):
+            if table is not None:
+                table.flags.writeable = False
 
     @classmethod
     def from_calls(
@@ -518,14 +521,16 @@ def _check_rows(ids: np.ndarray, row: np.ndarray, handoff: np.ndarray, never: np
     expected = "a whole number >= 0 and below the number of rows, or missing for the Cheap rollout"
     refuse(~never & ~whole, expected, "handoff", ids[row], handoff)
     repeated = pd.DataFrame({"row": row, "handoff": handoff}).duplicated().to_numpy()
-    steps = np.array([MISSING if step != step else int(step) for step in handoff], dtype=object)
-    refuse(repeated, "one row each", "handoff", ids[row], steps)
+    if repeated.any():
+        at = int(repeated.argmax())
+        value = MISSING if never[at] else int(handoff[at])
+        raise InvalidDataError("one row each", episode=plain(ids[row[at]]), field="handoff", value=value)
     if never.all():
         raise InvalidDataError("rows with a handoff step", field="handoff", value=MISSING)
     without = np.bincount(row[never], minlength=len(ids)) == 0
-    if without.any():
-        expected = "also a row whose handoff is missing, for the Cheap rollout"
-        refuse(without, expected, "handoff in its rows", ids, steps[row == without.argmax()].tolist())
+    steps = handoff[row == without.argmax()]
+    expected = "also a row whose handoff is missing, for the Cheap rollout"
+    refuse(without, expected, "handoff in its rows", ids, [int(step) for step in steps if step == step])
 
 
 def _validate(dataset: xr.Dataset) -> None:
@@ -590,7 +595,7 @@ def _restarted(dataset: xr.Dataset, cost: CostModel | None) -> xr.Dataset:
         return _with_costs(table, cost)
     if "proposal_cost" not in dataset:
         raise InvalidDataError(
-            "a variable 'proposal_cost', what Cheap's call at each step costs, or a cost model: _restarted(cost)",
+            "a variable 'proposal_cost', what Cheap's call at each step costs, or a cost model: restarted(cost)",
             field="variables of the counterfactuals",
             value=list(dataset.data_vars),
         )

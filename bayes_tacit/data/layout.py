@@ -161,7 +161,7 @@ def refuse(
     expected: str | Callable[[int], str],
     field: str,
     ids: Array,
-    values: Any = MISSING,  # noqa: ANN401  an array, or one value for all
+    values: Any = MISSING,  # noqa: ANN401  an array, a function of the position, or one value for all
     along: str = "step",
 ) -> None:
     """Refuse the first episode at which something is wrong, with its value if they are given as `wrong` is.
@@ -170,7 +170,8 @@ def refuse(
     """
     if wrong.any():
         at = np.unravel_index(int(wrong.argmax()), wrong.shape)
-        value = values[at if len(at) > 1 else at[0]] if hasattr(values, "shape") else values
+        row = at if len(at) > 1 else at[0]
+        value = values(row) if callable(values) else values[row] if hasattr(values, "shape") else values
         said = expected if isinstance(expected, str) else expected(int(at[0]))
         where = f"{along} {at[1]}" if len(at) > 1 else None
         raise InvalidDataError(said, episode=plain(ids[at[0]]), field=field, value=plain(value), where=where)
@@ -315,7 +316,17 @@ def _by_episode(dataset: xr.Dataset, name: str, ids: Array, expected: str) -> Ar
 
 
 def _missing(values: Array) -> Array:
+    if values.dtype.kind in "biuf":
+        return np.isnan(values) if values.dtype.kind == "f" else np.zeros(values.shape, dtype=bool)
     return np.array([is_missing(value) for value in values.tolist()], dtype=bool)
+
+
+def _said(values: Array, known: Array) -> Array:
+    """Return which values are true, of those that are known."""
+    out = np.zeros(len(values), dtype=bool)
+    there = values[known]
+    out[known] = there != 0 if there.dtype.kind in "biuf" else [bool(value) for value in there.tolist()]
+    return out
 
 
 def _cheap(dataset: xr.Dataset, ids: Array) -> tuple[Array, Array, Array]:
@@ -328,7 +339,8 @@ def _cheap(dataset: xr.Dataset, ids: Array) -> tuple[Array, Array, Array]:
     if "cheap_played" in dataset:
         played = as_flags(dataset["cheap_played"].values, ids, "cheap_played")
     else:
-        played = ~(absent & np.array([is_missing(value) or value == 0 for value in lengths.tolist()], dtype=bool))
+        none = _missing(lengths)
+        played = ~(absent & (none | ~_said(lengths, ~none)))
     longest = dataset.sizes["step"]
     expected = f"a whole number from 1 to {longest}, the length of the step dimension"
     n_steps = _by_episode(dataset, "n_steps", ids, expected)
@@ -338,7 +350,7 @@ def _cheap(dataset: xr.Dataset, ids: Array) -> tuple[Array, Array, Array]:
     refuse(played & ~inside, expected, "n_steps", ids, lengths)
     flags: Array = np.zeros(len(ids), dtype=bool)
     flags[played] = as_flags(outcome[played], ids[played], "cheap_success")
-    said = np.array([bool(value) for value in np.where(absent | played, False, outcome).tolist()], dtype=bool)
+    said = _said(outcome, ~absent & ~played)
     refuse(said, "no outcome, since Cheap was not played", "cheap_success", ids, outcome)
     return played, n_steps.astype(np.int64), flags
 
@@ -367,7 +379,7 @@ def _strong(dataset: xr.Dataset, ids: Array) -> tuple[Array, tuple[Array, Array]
     most = "at most strong_trials, which is {}"
     refuse(successes > trials, lambda at: most.format(trials[at]), "strong_successes", ids, successes)
     strong: Array = 2 * successes > trials
-    said = np.array([bool(value) for value in np.where(known, values, False).tolist()], dtype=bool)
+    said = _said(values, known)
     settled = "{}, or left out, since {} of {} rollouts succeeded"
     refuse(
         known & (said != strong) & (trials > 0),

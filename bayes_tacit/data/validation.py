@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,18 +39,23 @@ def _check_windows(dataset: xr.Dataset) -> None:
     ids, n_steps, outcomes = dataset["episode"].values, dataset["n_steps"].values, outcome_labels(dataset)
     start, end = dataset["window_start"].values, dataset["window_end"].values
     marked, ended = ~np.isnan(start), ~np.isnan(end)
-    starts, ends = ([int(at) if at.is_integer() else at for at in each.tolist()] for each in (start, end))
-    windows = [*zip(starts, ends, strict=True)]
+
+    def checkpoint(values: Array) -> Callable[[int], float]:
+        return lambda row: int(values[row]) if values[row].is_integer() else float(values[row])
+
+    starts, ends = checkpoint(start), checkpoint(end)
     both = "both window_start and window_end, or neither"
     refuse(~marked & ended, both, "window_start", ids)
     refuse(~ended & marked, both, "window_end", ids)
-    shown = np.empty(len(ids), dtype=object)
-    shown[:] = [list(window) for window in windows]
+
+    def shown(row: int) -> list[float]:
+        return [starts(row), ends(row)]
+
     refuse(marked & (n_steps == 0), "no window, since there is no Cheap rollout to mark", "window", ids, shown)
     inside = "a whole checkpoint from 0 to {}, the last of the rollout"
-    for name, there, at, values in (("window_start", marked, start, starts), ("window_end", ended, end, ends)):
+    for name, there, at, value in (("window_start", marked, start, starts), ("window_end", ended, end, ends)):
         wrong = there & ~((at == np.floor(at)) & (at >= 0) & (at < n_steps))
-        refuse(wrong, lambda row: inside.format(n_steps[row] - 1), name, ids, np.array(values, dtype=object))
+        refuse(wrong, lambda row: inside.format(n_steps[row] - 1), name, ids, value)
     refuse(start > end, "a window that starts before it ends", "window", ids, shown)
     only = "no window, since the outcome AB is {}: only Strong's success alone (AB = 01) can have one"
     lone = ~dataset["cheap_success"].values & strong_ever(dataset)
