@@ -118,14 +118,7 @@ MOST = 100_000
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """Thresholds to try, in rising order.
-
-    Attributes
-    ----------
-    alpha
-        The thresholds.
-    target
-        The share of training episodes that each was meant to hand off; NaN where it was not made that way.
+    """Thresholds to try, in rising order, and the share of training episodes that each was meant to hand off, or NaN.
 
     Examples
     --------
@@ -167,21 +160,13 @@ def fixed_grid(lowest: float = 0.1, highest: float = 0.9, n: int = 9) -> Candida
 
 
 def score_quantiles(scores: npt.ArrayLike | xr.DataArray, n: int = 101, *, above: float = 0.0) -> Candidates:
-    """Take evenly spaced quantiles of training scores, the smallest and the largest among them.
+    """Take n evenly spaced quantiles of training scores, the smallest and the largest among them.
 
-    The scores are those of all checkpoints of all episodes, pooled. The last scores of the episodes alone would space
-    the candidates evenly by how many episodes they hand off, but would have just one that hands off all of them; scores
-    of all checkpoints also tell apart how early that happens, which is what a large budget has to decide.
-
-    Parameters
-    ----------
-    scores
-        (episode, step), NaN past the end of an episode. Those of a fit's own training episodes.
-    n
-        How many quantiles, interpolated as `numpy.quantile` does; those that are equal count once.
-    above
-        Quantiles at or below it become the smallest score above it: a router needs an alpha above 0, and a score of 0
-        says only that nothing has happened yet. Use `-numpy.inf` for scores that may be negative.
+    The scores (episode, step), NaN past the end of an episode, are those of all checkpoints of all episodes, pooled.
+    The last scores alone would space the candidates evenly by how many episodes they hand off, but would have just one
+    that hands off all of them; scores of all checkpoints also tell apart how early that happens, which is what a large
+    budget has to decide. Quantiles at or below `above` become the smallest score above it: a router needs an alpha
+    above 0. Use `-numpy.inf` for scores that may be negative.
 
     Examples
     --------
@@ -206,26 +191,13 @@ def target_switch_rates(
     """Find thresholds that hand off given shares of the training episodes, as the paper does for DABench.
 
     1. For each rate r of m episodes, alpha is the round(r m)-th largest of the episodes' highest scores; for rate 0 it
-       is 1 (infinite, should a score reach 1), which no score reaches.
+    is 1
+       (infinite, should a score reach 1), which no score reaches. Under "post_action" the last score is not counted.
     2. Quantiles of all scores join them; the target of each is the share of episodes that it hands off.
     3. Of candidates that hand off every training episode at the same step, the first is kept: rates before quantiles,
-       lower ones first.
+    lower
+       ones first.
     4. If more than n are left, n are kept that are evenly spaced in their order by alpha, both ends included.
-
-    Parameters
-    ----------
-    scores
-        (episode, step), NaN past the end of an episode; training episodes only.
-    rates
-        Shares from 0 to 1.
-    quantiles
-        Levels from 0 to 1; an empty list for none.
-    n
-        How many candidates at most, at least 2.
-    timing
-        What a checkpoint is. Under "post_action" the last one of an episode is not counted: nothing is left to do.
-    above
-        As for `score_quantiles`.
 
     Examples
     --------
@@ -301,20 +273,10 @@ TIES = (("cost", 1), ("intervention_rate", 1), ("target", 1), ("alpha", -1))
 
 @dataclass(frozen=True)
 class Choice:
-    """The candidate that was chosen.
+    """The candidate that was chosen under a cap.
 
-    Attributes
-    ----------
-    position
-        Its row in the table, from 0.
-    point
-        Its row: `success`, `cost` and whatever else the table has.
-    cap
-        The budget.
-    n_points, n_within
-        How many candidates there were, and how many were within the cap.
-    n_tied
-        How many of those succeed as often as the chosen one, itself included.
+    `position` is its row in the table, `point` that row; `n_points` and `n_within` say how many candidates there were
+    and were within the cap, `n_tied` how many of those succeed as often as the chosen one, itself included.
     """
 
     position: int
@@ -483,26 +445,9 @@ def bootstrap(
     """Compute percentile intervals by resampling tasks with replacement.
 
     A resample takes a task with everything that was done on it, so a difference compares the two policies on the same
-    tasks. The interval is about which tasks were drawn; it does not know that a candidate was chosen on them.
-
-    Parameters
-    ----------
-    outcomes
-        What came of a policy, by episode.
-    baseline
-        What came of another policy on the same episodes, in the same order.
-    resamples
-        How many sets of tasks are drawn.
-    probability
-        Mass of the intervals, equal-tailed.
-    seed
-        Decides the draws.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Rows `success` and `cost`, and with a baseline `success_difference` and `cost_difference`; columns `estimate`,
-        `lower` and `upper`.
+    tasks. The interval is about which tasks were drawn; it does not know that a candidate was chosen on them. Rows are
+    `success` and `cost`, and with a baseline on the same episodes `success_difference` and `cost_difference`; columns
+    `estimate`, `lower` and `upper`.
 
     Examples
     --------

@@ -89,20 +89,8 @@ def learn(
 class Design:
     """All checkpoints of all rollouts, those before the first step included, and what stands for each.
 
-    Attributes
-    ----------
-    prompts, turns
-        Words of each rollout's prompt, and of each turn, as rows of length 1.
-    rarity
-        How rare each place is, in prompts and in turns.
-    numbers
-        (checkpoint, 1 + numbers): a constant, and the standardized numbers.
-    centre, scale
-        What they were standardized by.
-    rollout, step
-        Of each checkpoint.
-    first
-        The first checkpoint of each rollout.
+    Words of each rollout's prompt and of each turn are rows of length 1, `numbers` a constant and the standardized
+    numbers; `rollout` and `step` are of each checkpoint, `first` the first checkpoint of each rollout.
     """
 
     prompts: csr_array

@@ -427,16 +427,8 @@ def _unpacked(name: str, given: object, shape: tuple[int, ...]) -> np.ndarray:
 class Conversation:
     """A conversation as it goes on: messages in, features and the diagnostics of each step out.
 
-    Parameters
-    ----------
-    messages
-        What stands before the first turn of the assistant.
-    reader
-        Reads the words; None for the signs alone.
-    tools
-        Names of the tools that were offered.
-    action
-        How a text-only agent writes its actions, as for `import_logs`.
+    It begins with what stands before the first turn of the assistant; without a reader there are the signs alone.
+    `action` is how a text-only agent writes its actions, as for `import_logs`.
 
     Examples
     --------

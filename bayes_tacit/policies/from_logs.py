@@ -38,10 +38,9 @@ class LogsRecommendation:
 
     Attributes
     ----------
-    name
-        The policy: of those with a model, the one under which the marks are likeliest (by Akaike's criterion).
-    fitted, setting
-        The policy, and its threshold: the best in its own worst case within the cap.
+    name, fitted, setting
+        The policy, of those with a model the one under which the marks are likeliest (by Akaike's criterion), and its
+        threshold: the best in its own worst case within the cap.
     table
         A row for each policy: `policy`, `alpha`, bounds `success_low`, `success_high`, `cost_low` and `cost_high` on
         the logged episodes, and `log_likelihood`, that of a training episode on average, where there is a model.
@@ -98,18 +97,9 @@ def recommend_from_logs(
 ) -> LogsRecommendation:
     """Compare policies by bounds and by likelihood, from paired rollouts alone.
 
-    Parameters
-    ----------
-    training
-        What policies are fitted on.
-    development
-        Logged episodes that the fits have not seen.
-    cap
-        The highest mean cost of a task, to be kept in the worst case that the assumptions of the bounds allow.
-    cost, step_budget, strong_steps
-        As for `bounds_from_logs`.
-    options
-        What `fit_map` is called with besides.
+    Policies are fitted on `training`, with `options` for `fit_map`; `development` are logged episodes that the fits
+    have not seen, on which the mean cost is within the cap in the worst case that the assumptions of the bounds allow.
+    The other parameters are those of `bounds_from_logs`.
 
     Examples
     --------

@@ -76,16 +76,9 @@ def held_fit(episodes: Episodes, **options: Any) -> MapFit:  # noqa: ANN401
 def contest(
     world: World, *, timing: Timing = DEFAULT_TIMING, options: Mapping[str, Any] | None = None
 ) -> tuple[Policy, ...]:
-    """Return the policies that are tried, from the simplest on.
+    """Return the policies that are tried, from the simplest on; `options` are what `fit_map` is called with besides.
 
-    Parameters
-    ----------
-    world
-        What it knows decides what can be judged: single steps of Strong only where they can be replayed.
-    timing
-        What a checkpoint is.
-    options
-        What `fit_map` is called with besides.
+    Those that call Strong for single steps are among them where the world can replay that.
 
     Examples
     --------
@@ -126,14 +119,12 @@ class Recommendation:
 
     Attributes
     ----------
-    name
-        The policy; "Pure Cheap" where nothing is worth more than a coin flip.
-    router
-        It, fitted on all tasks, as it will run.
-    setting
-        The chosen thresholds in words.
-    cap
-        The highest mean cost of a task; infinite where a success has a `value` instead.
+    name, router, setting
+        The policy, "Pure Cheap" where nothing is worth more than a coin flip; it, fitted on all tasks, as it will run;
+        and its thresholds in words.
+    cap, confidence
+        The highest mean cost of a task, infinite where a success has a `value` instead, and with which probability new
+        tasks keep it.
     table
         A row for each policy, the coin flip among them: `policy`, its `setting`, `success` with its interval and `cost`
         on tasks left out, `above_coin` with its interval, success above the coin flip of the same cost, the probability
@@ -142,15 +133,9 @@ class Recommendation:
     expected
         `success` and `cost` to expect of as many new tasks, by the whole procedure, with the ends of intervals that
         count the new tasks' own noise; `above_coin`; and `above`, for up to 200 tasks that at budgets around this one.
-    gain
-        Whether there is anything to gain.
-    needed
-        Where there is not, with about how many tasks a gain would show, by the learning curve; None for more than a
-        thousand times as many.
-    n_tasks
-        How many tasks there were.
-    confidence
-        With which probability the mean cost of new tasks is within the cap.
+    gain, needed, n_tasks
+        Whether there is anything to gain; where there is not, with about how many tasks a gain would show, by the
+        learning curve (None for more than a thousand times as many); and how many tasks there were.
     frontier
         What the named policy gives at other budgets: `cap`, `success` with its interval, `cost`.
     """
@@ -229,15 +214,15 @@ def recommend(
 ) -> Recommendation:
     """Try every policy on all tasks by cross-fitting, and name the one that gains most above a coin flip.
 
+    `CrossFit` gives recommendations under several budgets from one set of fits.
+
     Parameters
     ----------
     world
         All tasks, for which it is known what comes of handoffs. Rollouts of one task, by a carried `task`, stay
         together.
-    cap
-        The highest mean cost of a task; or instead
-    value
-        what a success is worth: then success times value minus cost is what counts.
+    cap, value
+        The highest mean cost of a task; or what a success is worth: then success times value minus cost is what counts.
     confidence
         With which probability the mean cost of new tasks has to be within the cap; at 0.5 it is as likely above it as
         below, and above 1.05 of it with a probability of 0.25 at most.
@@ -258,10 +243,6 @@ def recommend(
         Decides the parts and draws.
     progress
         Called with what is done, how much of it is done, and of how much.
-
-    See Also
-    --------
-    CrossFit : several budgets from one set of fits.
 
     Examples
     --------
@@ -354,22 +335,11 @@ class _Tried:
 
 @dataclass(frozen=True, eq=False)
 class CrossFit:
-    """Policies, fitted on all tasks and without each fold: what recommendations under any budget are made from.
+    """Policies, fitted on all tasks and without each part: what recommendations under any budget are made from.
 
-    Attributes
-    ----------
-    world
-        The tasks.
-    policies
-        What was tried.
-    groups, fold
-        Of each task: the number of the task whose rollout it is, and the part that it is left out with.
-    known, reasons
-        By name: what could be fitted, and why the others could not.
-    last_handoff
-        The last step from which Strong may take over; None for any.
-    seed
-        Decides draws.
+    `groups` and `fold` are the number of the task whose rollout each is, and the part that it is left out with; `known`
+    and `reasons` by name what could be fitted, and why the others could not; `last_handoff` is the last step from which
+    Strong may take over.
 
     Examples
     --------

@@ -38,10 +38,9 @@ class TacitSwitch:
 
     Attributes
     ----------
-    estimator
-        Makes the fit from training episodes; by default `fit_map`.
-    options
-        What `fit_map` is called with, such as `{"ridge": 0.03, "timing": "proposal"}`.
+    estimator, options
+        Makes the fit from training episodes, by default `fit_map`, which is called with the options, such as
+        `{"ridge": 0.03, "timing": "proposal"}`.
     candidates
         "score_quantiles" (101 of the training scores), "switch_rates" (target rates on training episodes, as the paper
         does for DABench), or thresholds such as `fixed_grid()`.
@@ -89,21 +88,17 @@ class TacitSwitch:
 
 @dataclass(frozen=True, eq=False)
 class PosteriorTacitSwitch:
-    """TACIT-Switch from posterior draws, by their mean score or a quantile of it.
+    """TACIT-Switch from posterior draws, by their mean score or a quantile of it; the rest is as for `TacitSwitch`.
 
     Attributes
     ----------
     rule
         "mean", or a probability: 0.1 hands off only where 90% of the posterior agrees.
-    posterior
+    posterior, options
         A posterior of the training episodes (a warning says if it names others), or a function that makes one from
-        them; by default `sample_posterior`.
-    options
-        What `sample_posterior` is called with.
+        them; by default `sample_posterior`, which is called with the options.
     draws
         How many draws are used at most, at even distances, as a router does.
-    candidates, view, handoff
-        As for `TacitSwitch`.
 
     Examples
     --------
@@ -185,24 +180,10 @@ def start_from(
 ) -> Router:
     """Return a TACIT-Switch router that also decides before the first step, by Cheap's own chance given the features.
 
-    Beside a point estimate Cheap's chance is a point estimate too. Beside a posterior it has as many draws, from the
+    Strong has the task from the start where c pi(x) - P(Cheap succeeds | x) is at least `threshold`; c, the `weight`,
+    is how much Strong's success counts beside Cheap's. Beside a posterior Cheap's chance has as many draws, from the
     normal approximation of its own posterior: the two models share no parameters, so any draw of one goes with any
     other.
-
-    Parameters
-    ----------
-    training
-        The episodes that the router was made from.
-    router
-        The router.
-    threshold
-        Strong has the task from the start where c pi(x) - P(Cheap succeeds | x) is at least this.
-    weight
-        c, how much Strong's success counts beside Cheap's.
-    logistic
-        How Cheap's chance is fitted.
-    seed
-        For the draws.
 
     Examples
     --------
