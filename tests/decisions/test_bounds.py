@@ -136,13 +136,6 @@ def test_strongs_own_length_bounds_the_cost_where_there_is_no_budget():
     assert "strong_length" not in bounds_of(world, strong_steps=None).assumptions
 
 
-def test_any_cost_model_that_rises_with_calls_gives_bounds():
-    world = random_world(5)
-    model = lambda cheap, strong, _: np.sqrt(cheap) + strong**2  # noqa: E731
-    truth = operating_points(world.scores, world.counterfactuals.with_cost(model), ALPHAS, "proposal")
-    assert_contains(bounds_of(world, "proposal", cost=model).certain, truth)
-
-
 # The suggestion
 
 
@@ -194,21 +187,6 @@ def test_the_cost_of_pure_strong_is_exact_where_its_lengths_are_known_and_bounde
     assert unknown.strong_cost_low <= exact <= unknown.strong_cost_high
 
 
-def test_a_suggestion_that_hands_off_nothing_says_why(example, example_fit):
-    from bayes_tacit import handoff_score
-
-    scores = handoff_score(example_fit, example)
-    given = {"cost": StepCost(1, 3), "step_budget": 30}
-    for alphas, cap, why in (
-        ([0.1, 1], 30, "of the candidates that do, the cheapest costs"),
-        ([1.0], 30, "no score reaches any of the candidates"),
-    ):
-        suggestion = suggest_alpha(bounds_from_logs(scores, example, alphas, "post_action", **given), cap)
-        assert f"It hands off nothing: {why}" in suggestion.reasons[-1]
-    acting = suggest_alpha(bounds_from_logs(scores, example, [0.3, 1], "post_action", **given), 60)
-    assert "nothing" not in acting.reasons[-1]
-
-
 # What is refused
 
 
@@ -241,17 +219,6 @@ def test_lengths_of_strong_rollouts_are_checked():
 def test_wrong_settings_are_refused(changes, message):
     with pytest.raises(InvalidDataError, match=message):
         bounds_of(random_world(2), **changes)
-
-
-def test_scores_of_other_episodes_are_refused():
-    world, other = random_world(2, n=6), random_world(3, n=6)
-    settings = {"cost": COST, "step_budget": BUDGET}
-    with pytest.raises(InvalidDataError, match="number of episodes in scores is 5; expected 6"):
-        bounds_from_logs(world.scores[:5], world.episodes, ALPHAS, "proposal", **settings)
-    with pytest.raises(InvalidDataError, match=r"number of scores is .*its n_steps"):
-        bounds_from_logs(other.scores, world.episodes, ALPHAS, "proposal", **settings)
-    with pytest.raises(InvalidDataError, match=r"episodes is \[\]; expected Episodes"):
-        bounds_from_logs(world.scores, [], ALPHAS, "proposal", **settings)
 
 
 def test_scores_with_other_ids_are_refused(example, example_fit):

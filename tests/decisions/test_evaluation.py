@@ -240,16 +240,6 @@ def test_single_steps_need_a_world_that_replays_them(replayed):
     np.testing.assert_array_equal(replayed.take(rows).outcomes(router).cost, replayed.outcomes(router).cost[rows])
 
 
-def test_the_thresholds_of_single_steps_are_played_a_part_at_a_time(replayed, monkeypatch):
-    from bayes_tacit.decisions import evaluation
-
-    router = Router(rule=rules.Signal(), call="strong_once", diagnostic_names=("risk",))
-    routers = [replace(router, alpha=alpha) for alpha in (0.1, 0.9, 0.4, 0.5, 1.3)]
-    whole = replayed.points(routers)
-    monkeypatch.setattr(evaluation, "AT_ONCE", 2 * len(replayed))
-    pd.testing.assert_frame_equal(replayed.points(routers), whole)
-
-
 # What belongs together
 
 

@@ -59,11 +59,6 @@ def test_a_score_crosses_where_it_first_reaches_alpha():
     np.testing.assert_array_equal(first_crossings(scores, [0.1, 0.2, 1]), [[0, 0], [1, 1], [NEVER, NEVER]])
 
 
-def test_dims_may_come_in_any_order():
-    scores = xr.DataArray([[0.1, 0.5], [0.2, 0.1]], dims=("step", "episode"))
-    np.testing.assert_array_equal(first_crossings(scores, 0.2), [1, 0])
-
-
 @settings(deadline=None)
 @given(SCORES, st.floats(0, 1), st.floats(0, 1))
 def test_lowering_alpha_never_delays_a_handoff(scores, one, other):
@@ -122,14 +117,6 @@ def test_quantiles_are_of_the_scores_of_all_checkpoints():
     np.testing.assert_allclose(score_quantiles(scores, n=3).alpha, [0.1, 0.3, 0.9])
 
 
-def test_there_are_101_quantiles_by_default(rng):
-    scores = np.sort(rng.uniform(0.01, 1, (300, 10)), axis=1)
-    alpha = score_quantiles(scores).alpha
-    assert len(alpha) == 101
-    assert (alpha[0], alpha[-1]) == (scores.min(), scores.max())
-    np.testing.assert_allclose(alpha[50], np.median(scores))
-
-
 def test_equal_quantiles_count_once_and_no_candidate_is_zero():
     scores = [[0.0, 0.0, 0.0, 0.2, 0.5]]
     np.testing.assert_allclose(score_quantiles(scores, n=5).alpha, [0.2, 0.5])
@@ -146,29 +133,6 @@ WORKED = np.array(
     ]
 )
 """Highest scores before the last action: .50, .30, .05, .20, .20; at proposals: .60, .40, .10, .30, .70."""
-
-
-def test_rates_hand_off_their_share_of_the_training_episodes():
-    candidates = target_switch_rates(WORKED, [0, 0.2, 0.4, 0.6, 1], quantiles=[])
-    assert candidates.alpha.tolist() == [0.05, 0.2, 0.3, 0.5, 1.0]
-    assert candidates.target.tolist() == [1.0, 0.6, 0.4, 0.2, 0.0]
-    assert target_switch_rates(WORKED, [0.35], quantiles=[]).alpha.tolist() == [0.3]
-    proposal = target_switch_rates(WORKED, [0, 0.2, 0.4, 0.6, 1], quantiles=[], timing="proposal")
-    assert proposal.alpha.tolist() == [0.1, 0.4, 0.6, 0.7, 1.0]
-
-
-def test_candidates_with_the_same_policy_count_once():
-    """Rates 0.6 and 0.8 both hand off at 0.20, where two scores are equal; 0.4 and 0.45 round to the same count."""
-    candidates = target_switch_rates(WORKED, [0.4, 0.45, 0.6, 0.8], quantiles=[])
-    assert candidates.alpha.tolist() == [0.2, 0.3]
-    assert candidates.target.tolist() == [0.6, 0.4]
-
-
-def test_quantiles_join_with_the_rate_that_they_induce():
-    """The sorted 15 scores have the median 0.20, which rate 0.6 has already, and the largest 0.70, which never acts."""
-    candidates = target_switch_rates(WORKED, [0.4, 0.6], quantiles=[0, 0.5, 1])
-    assert candidates.alpha.tolist() == [0.05, 0.2, 0.3, 0.7]
-    assert candidates.target.tolist() == [1.0, 0.6, 0.4, 0.0]
 
 
 def test_thinning_keeps_both_ends_and_even_ranks():
@@ -262,26 +226,6 @@ def test_points_are_averages_over_episodes_run_one_by_one(seed, timing):
         assert point.intervention_rate == pytest.approx(np.mean(np.array(strong) > 0))
 
 
-@pytest.mark.parametrize("timing", ["post_action", "proposal"])
-def test_points_are_those_of_the_outcomes_at_each_handoff(timing):
-    world = random_world(5, n=200)
-    candidates = score_quantiles(world.scores)
-    points = operating_points(world.scores, world.counterfactuals, candidates, timing)
-    handoffs = handoff_steps(first_crossings(world.scores, candidates.alpha), timing)
-    lookup = [world.counterfactuals.outcomes_at(k, discards_proposal=timing == "proposal").point() for k in handoffs]
-    pd.testing.assert_frame_equal(points[list(lookup[0])], pd.DataFrame(lookup))
-
-
-def test_the_ends_are_the_pure_policies():
-    world = random_world(7)
-    points = operating_points(world.scores, world.counterfactuals, [0, np.inf], "proposal").set_index("alpha")
-    strong, cheap = world.counterfactuals.pure_strong.point(), world.counterfactuals.pure_cheap.point()
-    assert points.loc[np.inf, list(cheap)].to_dict() == cheap
-    assert points.loc[0, "success"] == strong["success"]
-    # One discarded proposal for each episode.
-    assert points.loc[0, "cost"] == pytest.approx(strong["cost"] + 1)
-
-
 def test_labelled_scores_are_matched_by_id():
     world = random_world(7)
     order = np.random.default_rng(1).permutation(len(world.scores))
@@ -293,13 +237,6 @@ def test_labelled_scores_are_matched_by_id():
     some = operating_points(labelled[:3], world.counterfactuals, fixed_grid(), "post_action")
     chosen = world.counterfactuals.select(coords["episode"][:3])
     pd.testing.assert_frame_equal(some, operating_points(labelled.values[:3], chosen, fixed_grid(), "post_action"))
-
-
-def test_targets_stay_with_their_thresholds():
-    world = random_world(7)
-    points = operating_points(world.scores, world.counterfactuals, Candidates([0.8, 0.2], [0.1, 0.9]), "post_action")
-    assert points["alpha"].tolist() == [0.2, 0.8]
-    assert points["target"].tolist() == [0.9, 0.1]
 
 
 def test_scores_that_do_not_fit_the_counterfactuals_are_refused():
@@ -368,16 +305,6 @@ def test_rounding_neither_breaks_a_tie_nor_the_cap():
     assert choose({"success": [0.5], "cost": [third]}, 0.3).position == 0
 
 
-def test_a_choice_says_what_it_is():
-    choice = choose({"alpha": [0.25], "success": [0.5], "cost": [4]}, 5)
-    assert (choice.alpha, choice.success, choice.cost, choice.cap) == (0.25, 0.5, 4, 5)
-    assert str(choice) == "alpha = 0.25: success 50.0% at cost 4 (1 of 1 candidates within the cap of 5)"
-    unnamed = choose({"success": [0.5], "cost": [4]}, 5)
-    assert str(unnamed).startswith("candidate 0: ")
-    with pytest.raises(InvalidDataError, match="expected a column 'alpha'"):
-        _ = unnamed.alpha
-
-
 @pytest.mark.parametrize(
     ("points", "cap", "message"),
     [
@@ -430,13 +357,6 @@ def test_the_interval_of_a_success_rate_is_the_binomial_one():
     assert table.loc["cost"].tolist() == [1, 1, 1]
 
 
-def test_the_interval_of_a_mean_cost_has_its_standard_error(rng):
-    cost = rng.gamma(4, 2, 400)
-    row = bootstrap(outcomes(np.ones(400), cost), probability=0.9, seed=4).loc["cost"]
-    reach = stats.norm.ppf(0.95) * cost.std() / 20
-    np.testing.assert_allclose([row["lower"], row["upper"]], [cost.mean() - reach, cost.mean() + reach], rtol=0.01)
-
-
 def test_differences_are_paired_by_task(rng):
     cost = rng.gamma(4, 2, 60)
     success = rng.integers(0, 2, 60)
@@ -444,17 +364,6 @@ def test_differences_are_paired_by_task(rng):
     np.testing.assert_allclose(table.loc["cost_difference"].astype(float), 3)
     assert table.loc["success_difference"].tolist() == [0, 0, 0]
     assert table.loc["cost", "upper"] - table.loc["cost", "lower"] > 1
-
-
-def test_the_difference_of_success_is_the_multinomial_one():
-    """Of 67 tasks 12 are won and 8 lost: the mean of n draws from {+1, -1, 0}."""
-    ours, theirs = np.repeat([1, 0, 1, 0], [12, 8, 27, 20]), np.repeat([0, 1, 1, 0], [12, 8, 27, 20])
-    row = bootstrap(outcomes(ours, np.ones(67)), outcomes(theirs, np.ones(67)), seed=5).loc["success_difference"]
-    sums = np.array([1.0])
-    for _ in range(67):
-        sums = np.convolve(sums, np.array([8, 47, 12]) / 67)
-    exact = (np.searchsorted(np.cumsum(sums), [0.025, 0.975]) - 67) / 67
-    np.testing.assert_allclose([row["lower"], row["upper"]], exact, atol=1 / 67 + 1e-12)
 
 
 def test_the_seed_decides_the_draws(rng):
@@ -503,17 +412,6 @@ def test_the_figure_joins_the_candidates_and_rings_the_chosen_one():
         lines[r"candidates, chosen, $\alpha$ = 0.1"].get_ydata()[0],
     ) == (20, 0.7)
     assert ax.get_xlabel() == "mean cost of an episode (4B calls)"
-
-
-@pytest.mark.usefixtures("closed_figures")
-def test_policies_share_axes():
-    _, ax = plt.subplots()
-    points = {"success": [0.5, 0.7], "cost": [8, 20]}
-    assert plot_operating_points(points, choose(points, 10), label="Task Router", frontier=False, ax=ax) is ax
-    plot_operating_points(points, choose(points, 10), label="TACIT-Switch", frontier=False, color="k", ax=ax)
-    labels = [text.get_text() for text in ax.get_legend().get_texts()]
-    assert labels == ["Task Router", "cap 10", "Task Router, chosen", "TACIT-Switch", "TACIT-Switch, chosen"]
-    assert len(plt.get_fignums()) == 1
 
 
 # Baselines

@@ -122,14 +122,6 @@ def test_the_condensed_experience_is_bounded_and_loses_no_moment():
     assert len(halved(np.zeros((10, 2)), 64)) == 10
 
 
-def test_an_experience_that_cannot_be_is_refused():
-    for change, field in (({"nearest": 0.0}, "nearest"), ({"limit": 5000}, "limit"), ({"prices": (-1,)}, "prices")):
-        with pytest.raises(InvalidDataError, match=f"{field} is "):
-            EvoRoute(**change)
-    with pytest.raises(InvalidDataError, match=r"cost is .*; expected a StepCost in which Strong's steps cost"):
-        EvoRoute(cost=StepCost(1, 0))
-
-
 def slips(seed: int, n: int, *, lasting: bool) -> World:
     """Tasks of six steps. Cheap slips once, which risk shows when it happens and a feature scales.
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import pandas as pd
 import pytest
 from policy_worlds import COST, draw_tasks, episodes_of, pure_cheap, pure_strong, world_of
 
-import bayes_tacit
 from bayes_tacit import Episodes
 from bayes_tacit.decisions import selection
 from bayes_tacit.errors import InvalidDataError
@@ -24,7 +21,6 @@ from bayes_tacit.policies import (
     TaskRouter,
     World,
     compare,
-    describe,
     success_cost_curve,
 )
 from models.mechanism import FULL, RISK_ONLY, X_ONLY, without_features, without_risk_values
@@ -103,14 +99,6 @@ def test_pure_policies_are_references_that_need_not_meet_the_cap(result):
     assert (table.drop("Pure Strong")["development_cost"] <= CAP).all()
 
 
-def test_settings_are_readable(result):
-    table = result.table.set_index("policy")
-    assert table.loc["Prefix router", "setting"].startswith("k = ")
-    assert table.loc["TACIT-Switch", "setting"] == f"alpha = {result.choices['TACIT-Switch'].alpha:.4g}"
-    assert "cap of 9.5" in repr(result)
-    assert all(policy.name in repr(result) for policy in POLICIES)
-
-
 def test_gains_are_paired_by_task(result):
     gains = result.gains("TACIT-Switch", resamples=200).set_index("over")
     assert "TACIT-Switch" not in gains.index
@@ -155,15 +143,6 @@ def test_a_curve_chooses_at_each_cap_as_a_comparison_does(policy, training, deve
     assert found["development_success"].is_monotonic_increasing
 
 
-def test_curves_of_several_policies_are_one_table(result, development, test_world):
-    curves = success_cost_curve(result.fitted, development, test_world, [CAP, 12])
-    assert curves["policy"].tolist() == [name for name in result.fitted for _ in range(2)]
-    one = curves[(curves["policy"] == "TACIT-Switch") & (curves["cap"] == CAP)].iloc[0]
-    assert one["success"] == pytest.approx(result.table.set_index("policy").loc["TACIT-Switch", "success"])
-    with pytest.raises(InvalidDataError, match="at least one"):
-        success_cost_curve({}, development, test_world, [CAP])
-
-
 def test_ablations_are_the_same_policy_on_less_information(development):
     training, world = one_diagnostic(episodes_of(draw_tasks(1, 300))), development
     small = World(one_diagnostic(world.episodes), world.counterfactuals, COST)
@@ -187,15 +166,6 @@ def one_diagnostic(episodes: Episodes) -> Episodes:
     return Episodes(episodes.dataset.isel(diagnostic=[0]))
 
 
-def test_descriptions_say_what_each_sees_and_when_it_decides():
-    table = describe(POLICIES)
-    assert table["policy"].tolist() == [policy.name for policy in POLICIES]
-    assert table[["sees", "decides"]].map(lambda text: text.endswith(".") and text[0].isupper()).to_numpy().all()
-    assert table["decides"].is_unique
-    ablation = describe([TacitSwitch(name="risk-only", sees="The diagnostics of all steps so far.")])
-    assert ablation.loc[0, "sees"] == "The diagnostics of all steps so far."
-
-
 def test_bad_comparisons_are_refused(training, development, test_world):
     cases = [
         (([], training, development, test_world), "at least one policy"),
@@ -211,11 +181,3 @@ def test_bad_comparisons_are_refused(training, development, test_world):
         compare([TaskRouter()], training, development, test_world, cap=-1)
     with pytest.raises(InvalidDataError, match="single_steps of the world is None"):
         compare([StepDeferral("risk")], training, world_of(DEVELOPMENT_TASKS, replayed=False), test_world, CAP)
-
-
-def test_the_package_offers_what_a_user_needs():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert bayes_tacit.compare is compare
-        assert bayes_tacit.World is World
-    assert isinstance(describe(POLICIES), pd.DataFrame)

@@ -77,11 +77,6 @@ def decisions(policy, episodes: Episodes) -> list[np.ndarray]:
     return [policy.handoffs(episodes, setting) for setting in some_settings(policy)]
 
 
-def deferring(policy, episodes: Episodes, setting) -> np.ndarray:
-    router = policy.router(setting)
-    return router.reached(router.score(episodes))
-
-
 def with_scrambled_outcomes(episodes: Episodes, rng: np.random.Generator) -> Episodes:
     dataset = episodes.dataset.copy(deep=True)
     n = len(episodes)
@@ -153,26 +148,6 @@ def test_a_permanent_handoff_does_not_see_what_comes_after_its_decision(fitted, 
         lengths = np.where(handed_off, rng.integers(np.maximum(handoff, 1), horizon + 1), test_episodes.n_steps)
         changed = with_diagnostics(test_episodes, later, lengths)
         np.testing.assert_array_equal(policy.handoffs(changed, setting), handoff)
-
-
-def test_step_deferral_sees_the_latest_value_only(fitted, test_episodes, rng):
-    policy, values = fitted["deferral"], test_episodes.dataset["diagnostics"].values
-    setting = policy.candidates.iloc[60]
-    before = deferring(policy, test_episodes, setting)
-    for step in range(values.shape[1]):
-        others = np.where((np.arange(values.shape[1]) == step)[:, None], values, 5 * rng.random(values.shape))
-        after = deferring(policy, with_diagnostics(test_episodes, np.nan_to_num(others)), setting)
-        np.testing.assert_array_equal(after[:, step], before[:, step])
-
-
-def test_first_alarm_sees_one_diagnostic_and_no_features(fitted, test_episodes, rng):
-    policy, dataset = fitted["alarm"], test_episodes.dataset
-    values = dataset["diagnostics"].values.copy()
-    values[:, :, 1] = 5 * rng.random(values.shape[:2])
-    changed = with_diagnostics(test_episodes, values)
-    moved = quietly(changed.dataset.assign(features=-dataset["features"]))
-    for before, after in zip(*(decisions(policy, one) for one in (test_episodes, moved)), strict=True):
-        np.testing.assert_array_equal(before, after)
 
 
 def test_a_view_gets_blank_outcomes_when_it_is_asked_for_decisions(training, test_episodes):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import optimize
 
 from bayes_tacit.errors import ConvergenceError, EvidenceError, InvalidDataError
-from bayes_tacit.policies.logistic import DABENCH, NEWTON, L2Logistic
+from bayes_tacit.policies.logistic import NEWTON, L2Logistic
 
 
 def draw(seed: int, n: int = 200, k: int = 3) -> tuple[tuple[str, ...], np.ndarray, np.ndarray]:
@@ -48,15 +48,6 @@ def test_a_vanishing_penalty_gives_the_maximum_likelihood_of_statsmodels():
     np.testing.assert_allclose([fit.intercept, *fit.slopes], expected, atol=1e-6)
 
 
-def test_the_penalty_is_the_inverse_of_scikit_learns_c():
-    from sklearn.linear_model import LogisticRegression
-
-    names, x, y = draw(1)
-    fit, z = DABENCH.fit(names, x, y), (x - x.mean(axis=0)) / x.std(axis=0)
-    peer = LogisticRegression(C=0.1, tol=1e-10, max_iter=10_000).fit(z, y)
-    np.testing.assert_allclose([fit.intercept, *fit.slopes], [*peer.intercept_, *peer.coef_[0]], atol=1e-5)
-
-
 def test_probabilities_use_the_training_mean_and_scale():
     names, x, y = draw(2)
     fit = NEWTON.fit(names, x, y)
@@ -82,18 +73,6 @@ def test_newton_converges_also_where_outcomes_are_separated(seed, penalty):
     z = (x - x.mean(axis=0)) / x.std(axis=0)
     residual = fit.probability(x) - y
     np.testing.assert_allclose([residual.sum(), *(z.T @ residual + penalty * fit.slopes)], 0, atol=1e-6)
-
-
-@pytest.mark.parametrize("method", [NEWTON, DABENCH])
-def test_without_columns_it_is_the_training_rate(method):
-    fit = method.fit((), np.empty((8, 0)), np.arange(8) < 2)
-    np.testing.assert_allclose(fit.probability(np.empty((3, 0))), 0.25)
-
-
-def test_a_constant_column_has_no_slope():
-    _, x, y = draw(4)
-    fit = NEWTON.fit(("a", "b", "c", "one"), np.column_stack([x, np.full(len(x), 7.0)]), y)
-    assert fit.slopes[-1] == 0
 
 
 def test_what_cannot_be_fitted_is_said():

@@ -104,12 +104,6 @@ def test_a_posterior_is_made_from_what_the_view_shows(training, tree):
     np.testing.assert_array_equal(fitted.scores(training), expected)
 
 
-def test_names_come_from_the_rule():
-    assert PosteriorTacitSwitch().name == "TACIT-Switch, posterior mean"
-    assert PosteriorTacitSwitch(0.1).name == "TACIT-Switch, posterior 0.1 quantile"
-    assert PosteriorTacitSwitch(0.1, name="cautious").name == "cautious"
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -123,15 +117,6 @@ def test_names_come_from_the_rule():
 def test_bad_settings_are_refused_at_once(settings, message):
     with pytest.raises(InvalidDataError, match=message):
         PosteriorTacitSwitch(**settings)
-
-
-def test_what_is_no_posterior_is_refused(training, tree):
-    with pytest.raises(InvalidDataError, match="posterior DataTree"):
-        PosteriorTacitSwitch(posterior=lambda _: 3).fit(training)
-    fitted = PosteriorTacitSwitch(posterior=tree).fit(training)
-    other = Episodes(training.dataset.rename_vars({"nll": "extra"}).assign_coords(diagnostic=["risk", "other"]))
-    with pytest.raises(InvalidDataError, match="diagnostic is 'doubt'"):
-        fitted.scores(other)
 
 
 # A start beside a router
