@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
+from typing import TYPE_CHECKING, Annotated, cast, get_args
 
 import typer
 
@@ -108,6 +106,7 @@ def recommend(
 
     Example: `bayes-tacit recommend episodes.jsonl --cap 50% --handoff restart --out router.json`
     """
+    from bayes_tacit.data.costs import StepCost
     from bayes_tacit.model.spec import Unmarked as UnmarkedName
 
     validate.choice("--handoff", handoff, HANDOFFS)
@@ -136,8 +135,11 @@ def recommend(
     fitting = {"timing": timing, "unmarked": unmarked}
     frontier = STOPS if report is not None else 0 if plot is None else BUDGETS
     with told():
+        from bayes_tacit.policies import contest, recommend_from_logs
+        from bayes_tacit.policies import recommend as recommend_in
+
         episodes = read_episodes(data)
-        cost: CostModel | LoggedCost | TokenCost = prices_of(cheap_cost, strong_cost, restarts=True)
+        cost: StepCost | LoggedCost | TokenCost = prices_of(cheap_cost, strong_cost, restarts=True)
         if cheap_price is not None or strong_price is not None:
             cost = tokens_of(cheap_price, strong_price)
         result: Recommendation | LogsRecommendation
@@ -150,12 +152,37 @@ def recommend(
                 world = _world(kept, counterfactuals, cost, steps, handoff)
             training = None if development is None else episodes
             settings = {"value": value, "confidence": confidence, "at_most": at_most, "folds": folds, "seed": seed}
-            result = _recommended(world, cap, training, fitting, frontier=frontier, **settings)
+            budget = None if cap is None else _cap(cap, float(world.counterfactuals.pure_strong.cost.mean()))
+            tried = contest(world, timing=fitting["timing"], options=fitting)  # type: ignore[arg-type]
+            with bars() as bar:
+                task = bar.add_task("fitting", total=None)
+                result = recommend_in(
+                    world,
+                    budget,
+                    training=training,
+                    policies=tried,
+                    frontier=frontier,
+                    progress=lambda _, done, of: bar.update(task, completed=done, total=of),
+                    **settings,  # type: ignore[arg-type]
+                )
             router = result.router
         else:
-            training, kept = _parts(episodes, development, share, seed)
-            steps = steps_of(kept, strong_steps)
-            result = _from_logs(training, kept, str(cap), cost, step_budget, steps, fitting)
+            if not isinstance(cost, StepCost):
+                expected = "numbers, or --handoff restart, whose costs a log knows"
+                raise InvalidDataError(expected, field="--cheap-cost", value=cost.cheap)
+            if development is not None:
+                training, kept = episodes, read_episodes(development)
+            else:
+                training, kept = episodes.split({"training": 1 - share, "development": share}, seed=seed).values()
+            result = recommend_from_logs(
+                training,
+                kept,
+                _cap(str(cap), None),
+                cost=cost,
+                step_budget=step_budget,
+                strong_steps=steps_of(kept, strong_steps),
+                options=fitting,
+            )
             router = result.router.with_ranges_of(training).with_reader_of(training)
     router.save(out)
     written = {"written": str(out)}
@@ -163,7 +190,13 @@ def recommend(
         write_table(result.table, table)
         written["table_written"] = str(table)
     if plot is not None:
-        _draw(cast("Recommendation", result), plot)
+        from matplotlib.figure import Figure
+
+        from bayes_tacit.review.plots import plot_recommendation
+
+        figure = Figure(figsize=(11.5, 5.0), layout="constrained")
+        plot_recommendation(cast("Recommendation", result), figure=figure)
+        write_figure(figure, plot)
         written["plot_written"] = str(plot)
     if report is not None:
         from bayes_tacit.review.recommendation import recommendation_page
@@ -197,13 +230,6 @@ def _paired(episodes: Episodes, path: Path) -> Episodes:
     return episodes.pairs()
 
 
-def _parts(episodes: Episodes, development: Path | None, share: float, seed: int) -> tuple[Episodes, Episodes]:
-    if development is not None:
-        return episodes, read_episodes(development)
-    parts = episodes.split({"training": 1 - share, "development": share}, seed=seed)
-    return parts["training"], parts["development"]
-
-
 def _cap(text: str, strong: float | None) -> float:
     """Read a budget: a number, or a share of what Pure Strong costs."""
     of_share = text.endswith("%")
@@ -235,62 +261,3 @@ def _world(
         raise InvalidDataError("numbers with --counterfactuals", field="--cheap-cost", value=cost.cheap)
     known = Counterfactuals.read(counterfactuals, cost=cost).match(episodes)
     return World(episodes, known.restarted(cost) if handoff == "restart" else known, None)
-
-
-def _recommended(
-    world: World,
-    cap: str | None,
-    training: Episodes | None,
-    fitting: dict[str, str],
-    **settings: Any,  # noqa: ANN401
-) -> Recommendation:
-    from bayes_tacit.policies import contest, recommend
-
-    budget = None if cap is None else _cap(cap, float(world.counterfactuals.pure_strong.cost.mean()))
-    policies = contest(world, timing=fitting["timing"], options=fitting)  # type: ignore[arg-type]
-    with _bar() as advance:
-        return recommend(world, budget, training=training, policies=policies, progress=advance, **settings)
-
-
-@contextmanager
-def _bar() -> Iterator[Callable[[str, int, int], None]]:
-    """Show on a terminal how far fitting and judging are; say nothing on a pipe."""
-    with bars() as progress:
-        tasks = {stage: progress.add_task(stage, total=None) for stage in ("fitting",)}
-        yield lambda stage, done, of: progress.update(tasks[stage], completed=done, total=of)
-
-
-def _from_logs(
-    training: Episodes,
-    kept: Episodes,
-    cap: str,
-    cost: CostModel | LoggedCost | TokenCost,
-    step_budget: int | None,
-    strong_steps: str | None,
-    fitting: dict[str, str],
-) -> LogsRecommendation:
-    from bayes_tacit.data.costs import LoggedCost, TokenCost
-    from bayes_tacit.policies import recommend_from_logs
-
-    if isinstance(cost, LoggedCost | TokenCost):
-        expected = "numbers, or --handoff restart, whose costs a log knows"
-        raise InvalidDataError(expected, field="--cheap-cost", value=cost.cheap)
-    return recommend_from_logs(
-        training,
-        kept,
-        _cap(cap, None),
-        cost=cost,
-        step_budget=step_budget,
-        strong_steps=strong_steps,
-        options=fitting,
-    )
-
-
-def _draw(result: Recommendation, path: Path) -> None:
-    from matplotlib.figure import Figure
-
-    from bayes_tacit.review.plots import plot_recommendation
-
-    figure = Figure(figsize=(11.5, 5.0), layout="constrained")
-    plot_recommendation(result, figure=figure)
-    write_figure(figure, path)
