@@ -476,7 +476,7 @@ class CrossFit:
         chosen = budget.pick(one)
         if chosen is None:
             lowest = one.held[1].mean(axis=1).min()
-            raise InvalidDataError(f"no setting is within the cap: its lowest cost is {lowest:.4g}")
+            raise TacitError(f"no setting is within the cap: its lowest cost is {lowest:.4g}")
         for part in np.unique(self.fold):
             left = self.fold == part
             found = budget.pick(one, int(part))
