@@ -185,7 +185,9 @@ def test_policies_can_be_fitted_elsewhere():
 
 def test_more_tasks_are_asked_for_where_a_gain_does_not_show_yet():
     """A sign that is right three times in four, and 60 tasks."""
-    counts = [recommend(world_of(blurred(seed, 60)), CAP, policies=[Count(handoff="restart")], folds=5) for seed in range(6)]
+    counts = [
+        recommend(world_of(blurred(seed, 60)), CAP, policies=[Count(handoff="restart")], folds=5) for seed in range(6)
+    ]
     some = [advice.needed for advice in counts if not advice.gain and advice.needed]
     assert some
     assert all(needed > 60 for needed in some)
