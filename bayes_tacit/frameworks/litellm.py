@@ -97,8 +97,8 @@ class TacitLiteLLM(CustomLogger):
         self._through = litellm if through is None else through
         self._looks_for_redis = options.get("store") is None
         self.sessions = sessions_of(router, options)
-        self._open: OrderedDict[str, _Asked] = OrderedDict()
-        self._told: OrderedDict[str, dict[str, str]] = OrderedDict()
+        self._open: OrderedDict[str, Any] = OrderedDict()
+        self._told: OrderedDict[str, Any] = OrderedDict()
 
     def completion(self, messages: list[Any], **settings: Any) -> Any:  # noqa: ANN401  as LiteLLM has it
         """Decide who answers, and call it; a stream is passed on as it comes."""
@@ -151,11 +151,10 @@ class TacitLiteLLM(CustomLogger):
         for name in [name for name, value in changes.items() if value is None]:
             del data[name]
         call = data.setdefault(CALL_ID, uuid4().hex)
-        self._open[call], self._told[call] = asked, _headers(asked.ticket)
-        if len(self._open) > MOST_OPEN:
-            self._open.popitem(last=False)
-        if len(self._told) > MOST_OPEN:
-            self._told.popitem(last=False)
+        for known, value in ((self._open, asked), (self._told, _headers(asked.ticket))):
+            known[call] = value
+            if len(known) > MOST_OPEN:
+                known.popitem(last=False)
         return data
 
     async def async_post_call_success_hook(
@@ -313,7 +312,7 @@ def _headers(ticket: Ticket) -> dict[str, str]:
     """Tell who serves and why, as the gateway does."""
     ruling = ticket.ruling
     told = {"session": ticket.identity.session, "step": ruling.step, "served": ruling.side, "why": ruling.why}
-    told |= {"handoff": ("restart" if ruling.restart else "resume") if ruling.latched else None, "fault": ruling.fault}
+    told |= {"handoff": ruling.handoff, "fault": ruling.fault}
     return {
         f"x-tacit-{name}": "".join(letter if " " <= letter <= "~" else "?" for letter in str(value))[:1000]
         for name, value in told.items()

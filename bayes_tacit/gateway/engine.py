@@ -28,14 +28,7 @@ def default_router(signs: int = 4, handoff: Handoff = DEFAULT_HANDOFF) -> Router
     """Return a router that counts bad signs: repeated calls, cycles, tool errors and the like, all that messages show.
 
     It needs no features and no log-probabilities, which calls of tools often lack. Nothing in it was learned; replace
-    it by what `bayes-tacit recommend` names as soon as there are logs.
-
-    Parameters
-    ----------
-    signs
-        How many signs hand off.
-    handoff
-        What Strong does then.
+    it by what `bayes-tacit recommend` names as soon as there are logs. So many `signs` hand off, as `handoff` says.
 
     Examples
     --------
@@ -491,16 +484,7 @@ def forwarded(messages: Sequence[Message], ruling: Assignment, side: Side | None
 
     What the other side thought is taken out of its turns: reasoning and signatures. Its calls and the answers to them
     stay, under ids that any server takes and that still belong together. Where a handoff restarts the task, the turns
-    before it are cut, with the answers to their calls.
-
-    Parameters
-    ----------
-    messages
-        The conversation, as the client sent it.
-    ruling
-        What `Engine.consider` said of it.
-    side
-        Who serves, if it is not the ruling's side.
+    before it are cut, with the answers to their calls. By default the side is that of the ruling.
 
     Examples
     --------

@@ -369,7 +369,7 @@ async def _killed(
         while found["requests"] < requests:
             # Between two kills both serve again, and some requests are answered.
             seen = found["requests"]
-            while found["requests"] < min(seen + 5 * sessions, requests):
+            while found["requests"] < min(seen + 20 * sessions, requests):
                 await asyncio.sleep(0.01)
             await asyncio.to_thread(kill_one)
             found["kills"] += 1

@@ -328,14 +328,11 @@ class Exchange:
     async def _serve(self, send: Send) -> None:
         try:
             answer, beginning = await self._answer()
-        except RefusedError as error:
-            self.status = error.status
-            await send_json(send, error.status, self.protocol.error(error.status, str(error)), self._told())
-            await self._done(str(error), error.status, read=False)
-            return
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            self.status = 504 if isinstance(error, TimeoutError) else 502
+        except (RefusedError, aiohttp.ClientError, TimeoutError, OSError) as error:
             said = f"the {self.side} model's server {_failure(error)}"
+            self.status = 504 if isinstance(error, TimeoutError) else 502
+            if isinstance(error, RefusedError):
+                self.status, said = error.status, str(error)
             await send_json(send, self.status, self.protocol.error(self.status, said), self._told())
             await self._done(said, self.status, read=False)
             return

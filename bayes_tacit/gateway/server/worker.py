@@ -11,7 +11,7 @@ from collections import Counter, deque
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from bayes_tacit.gateway.store import StoreDownError
 
@@ -217,9 +217,5 @@ class Storage:
 
 def _tell(done: list[tuple[asyncio.Future[Any], object, bool]]) -> None:
     for future, result, good in done:
-        if future.done():
-            continue
-        if good:
-            future.set_result(result)
-        else:
-            future.set_exception(cast("BaseException", result))
+        if not future.done():
+            (future.set_result if good else future.set_exception)(result)  # type: ignore[arg-type]
