@@ -6,7 +6,7 @@ import asyncio
 import io
 import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -181,6 +181,15 @@ LARGE = 2**20
 """Bytes from which on a body is read in a thread."""
 
 
+async def _aside[T](
+    raw: bytes, work: Callable[[], T], run: Callable[[Callable[[], T]], Awaitable[T]] | None = None
+) -> T:
+    """Do what takes as long as a request is large: in a thread where it is, else at once, or as it is run else."""
+    if len(raw) > LARGE:
+        return await asyncio.to_thread(work)
+    return work() if run is None else await run(work)
+
+
 class Service:
     """What one worker serves with: sessions, connections and counters."""
 
@@ -199,10 +208,12 @@ class Service:
     ) -> tuple[Asked, str | None]:
         """Read a request; return it, and the session that it goes on where it names an earlier answer."""
         name = named_in(headers) if protocol is CHAT else None
-        found = None if name is None else self._prefixes.read((scope, name), raw, self.sessions.engine.readers)
+        found = None
+        if name is not None:
+            found = await _aside(raw, lambda: self._prefixes.read((scope, name), raw, self.sessions.engine.readers))
         if found is not None:
             return Asked(raw, found[0], None, seen=found[1]), None
-        body = await asyncio.to_thread(parse_object, raw) if len(raw) > LARGE else parse_object(raw)
+        body = await _aside(raw, lambda: parse_object(raw))
         last = body.get("previous_response_id") if protocol is RESPONSES else None
         if protocol is RESPONSES and body.get("conversation") is not None:
             raise RefusedError(400, "conversation is kept by one server; expected the whole of it in input")
@@ -229,8 +240,10 @@ class Service:
             return None
         messages = asked.seen or asked.messages or ()
         try:
-            ticket = await self.storage.run(
-                lambda: self.sessions.begin(identity, messages, asked.body.get("tools"), features, task)
+            ticket = await _aside(
+                asked.raw,
+                lambda: self.sessions.begin(identity, messages, asked.body.get("tools"), features, task),
+                self.storage.run,
             )
         except (StoreDownError, InvalidDataError) as error:
             self.metrics.add("tacit_faults_total", "kind", "store")

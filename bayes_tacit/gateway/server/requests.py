@@ -191,7 +191,7 @@ class Prefixes:
 
     def read(self, key: object, raw: bytes, readers: Readers = NO_READERS) -> tuple[dict[str, Any], RequestView] | None:
         """Return a session's request without its messages, and what these show; None where it is read otherwise."""
-        if len(raw) < SMALLEST:
+        if not SMALLEST <= len(raw) <= PATIENT:
             return None
         known = self._known.pop(key, None)
         try:
