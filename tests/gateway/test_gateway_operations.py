@@ -116,9 +116,9 @@ def test_metrics_reloads_and_the_sessions_of_others_are_for_the_operator(doors):
     assert doors.client.post("/sessions/a/outcome", json=won, headers=two).status_code == 404
     assert doors.client.post("/sessions/a/outcome", json=won).status_code == 401
     assert doors.client.post("/sessions/a/outcome", json=won, headers=one).status_code == 200
-    lost = doors.client.post(
-        "/sessions/a/outcome", json={"success": False}, headers=boss, params={"scope": scope_of(one)}
-    )
+    lose = {"json": {"success": False}, "params": {"scope": scope_of(one)}}
+    assert doors.client.post("/sessions/a/outcome", headers=two, **lose).status_code == 404
+    lost = doors.client.post("/sessions/a/outcome", headers=boss, **lose)
     assert lost.json()["outcome"] == {"success": False}
 
 

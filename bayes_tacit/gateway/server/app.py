@@ -45,7 +45,7 @@ logger = logging.getLogger("bayes_tacit.gateway")
 BETWEEN = 1.0
 """Seconds between two times that counters are written where workers share them, and a file of sessions is settled."""
 
-HELD = 0.05
+HELD = 0.01
 """Seconds for which lines of the log are held back while other requests are under way."""
 
 REFRESH = 30.0
