@@ -363,7 +363,7 @@ def marks(home: Path, rng: Random) -> Iterator[Case]:
             cells = [due[0], "0", "1", "0"]
             cells[column] = value
             changed = (text + ",".join(cells) + "\n" + "".join(rows[1:])).encode()
-            yield case_of(door, "m.csv", f"column {column} is {value[:20]!r}", changed, REFUSE, ("line 2", "CSV"))
+            yield case_of(door, "m.csv", f"column {column} is {value[:20]!r}", changed, REFUSE, ("m.csv:2", "CSV"))
     for what, bad in {
         "past the rollout": text + f"{due[0]},0,999,0\n",
         "of an unknown episode": text + "nobody,0,1,0\n",
