@@ -204,9 +204,7 @@ def _given_likelihood(groups: dict[str, xr.Dataset], evidence: Evidence, posteri
     total = given["strong_success"].transpose("chain", "draw", "episode").values.copy()
     if not joint:
         total[..., evidence.timed] += given["threshold"].transpose("chain", "draw", "timed").values
-    coords = {"chain": posterior["chain"].values, "draw": posterior["draw"].values}
-    coords |= {"episode": evidence.episode, "timed": evidence.episode[evidence.timed]}
-    return xr.Dataset({"total": (("chain", "draw", "episode"), total)}, coords=coords)
+    return _labelled(posterior, evidence, total=total)
 
 
 def thinned(posterior: xr.Dataset, most: int) -> xr.Dataset:
@@ -233,17 +231,7 @@ def replicates(
         w = flat["w"][at] if flat["w"].size else fixed
         memory = [flat["rho"][at]] if flat["rho"].size else []
         steps[at] = crossing.draw(location[at], scale_at(flat, evidence, at), logit[at], *w, *memory, rng=rng)
-    steps = steps.astype(np.promote_types("int8", np.min_scalar_type(-int(steps.max(initial=0)) - 1)))
-    shape = (some.sizes["chain"], some.sizes["draw"], -1)
-    coords = {"chain": some["chain"].values, "draw": some["draw"].values, "episode": evidence.episode}
-    coords["timed"] = evidence.episode[evidence.timed]
-    return xr.Dataset(
-        {
-            "strong_success": (("chain", "draw", "episode"), strong.reshape(shape)),
-            "threshold": (("chain", "draw", "timed"), steps.reshape(shape)),
-        },
-        coords=coords,
-    )
+    return _labelled(some, evidence, strong_success=strong, threshold=_small(steps))
 
 
 def _record_replicates(some: xr.Dataset, evidence: Evidence, rng: np.random.Generator) -> xr.Dataset:
@@ -253,10 +241,12 @@ def _record_replicates(some: xr.Dataset, evidence: Evidence, rng: np.random.Gene
     can = rng.random(logit.shape) < special.expit(logit)
     trials = (records.successes + records.failures).astype(int)
     counts = rng.binomial(trials, np.where(can, rates["sensitivity"], 1 - rates["specificity"]))
-    counts = counts.astype(np.promote_types("int8", np.min_scalar_type(-int(counts.max(initial=0)) - 1)))
-    coords = {"chain": some["chain"].values, "draw": some["draw"].values, "episode": evidence.episode}
-    shape = (some.sizes["chain"], some.sizes["draw"], -1)
-    return xr.Dataset({"strong_success": (("chain", "draw", "episode"), counts.reshape(shape))}, coords=coords)
+    return _labelled(some, evidence, strong_success=_small(counts)).drop_vars("timed")
+
+
+def _small(counts: np.ndarray) -> np.ndarray:
+    """Keep whole numbers in as few bytes as they take."""
+    return counts.astype(np.promote_types("int8", np.min_scalar_type(-int(counts.max(initial=0)) - 1)))
 
 
 def kept_statistics(statistics: xr.Dataset) -> xr.Dataset:
@@ -272,17 +262,14 @@ def kept_statistics(statistics: xr.Dataset) -> xr.Dataset:
 def pointwise_log_likelihood(posterior: xr.Dataset, evidence: Evidence) -> xr.Dataset:
     """Evaluate the model's likelihood of each episode: its outcome and, if it is timed, its interval together.
 
-    Returns
-    -------
-    xarray.Dataset
-        `total` by episode; its coordinate `timed` names the timed episodes.
+    It is `total`, by episode; its coordinate `timed` names the timed episodes.
     """
     if evidence.records is not None:
-        return _labelled(posterior, evidence, _records_by_draw(posterior, evidence)[0])
+        return _labelled(posterior, evidence, total=_records_by_draw(posterior, evidence)[0])
     incidence, threshold, _ = _by_draw(posterior, evidence)
     total = incidence.copy()
     total[:, evidence.timed] += threshold
-    return _labelled(posterior, evidence, total)
+    return _labelled(posterior, evidence, total=total)
 
 
 def seen_or_not(posterior: xr.Dataset, evidence: Evidence, rng: np.random.Generator) -> xr.Dataset:
@@ -295,11 +282,6 @@ def seen_or_not(posterior: xr.Dataset, evidence: Evidence, rng: np.random.Genera
 
     Records are ordered by how many of Strong's rollouts succeed, then by their Cheap rollouts: first those that are
     marked, by when, then those that fail without a mark, then those that succeed.
-
-    Returns
-    -------
-    xarray.Dataset
-        `total` by episode.
     """
     if evidence.records is not None:
         total, sooner = _records_by_draw(posterior, evidence)
@@ -307,13 +289,13 @@ def seen_or_not(posterior: xr.Dataset, evidence: Evidence, rng: np.random.Genera
         trials = records.successes + records.failures
         log_ways = special.gammaln(trials + 1) - special.gammaln(records.successes + 1)
         same = np.exp(total + log_ways - special.gammaln(records.failures + 1))
-        return _labelled(posterior, evidence, _placed(sooner, same, rng))
+        return _labelled(posterior, evidence, total=_placed(sooner, same, rng))
     incidence, threshold, earlier = _by_draw(posterior, evidence)
     pi = np.where(evidence.strong_success, np.exp(incidence), -np.expm1(incidence))
     before, same = np.where(evidence.strong_success, 0.0, pi), np.exp(incidence)
     before[:, evidence.timed] = pi[:, evidence.timed] * earlier
     same[:, evidence.timed] *= np.exp(threshold)
-    return _labelled(posterior, evidence, _placed(before, same, rng))
+    return _labelled(posterior, evidence, total=_placed(before, same, rng))
 
 
 def _placed(before: np.ndarray, same: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -443,12 +425,8 @@ def _before(
             at = ranks == rank
             lexical[records.record[at]] += reached[records.record[at]] * earlier[at]
             reached[records.record[at]] *= each[at]
-        more = special.bdtrc(records.successes, trials.astype(int), share) if trials.any() else np.zeros(n)
-        exactly = special.bdtr(records.successes, trials.astype(int), share)
-        fewer = np.where(
-            records.successes > 0, special.bdtr(np.maximum(records.successes - 1, 0), trials.astype(int), share), 0
-        )
-        out += pi[stratum] * (np.where(trials > 0, more, 0.0) + np.where(trials > 0, exactly - fewer, 1.0) * lexical)
+        strong_side = stats.binom(trials.astype(int), share)
+        out += pi[stratum] * (strong_side.sf(records.successes) + strong_side.pmf(records.successes) * lexical)
     return out
 
 
@@ -459,17 +437,13 @@ def as_seen(evidence: Evidence) -> xr.Dataset:
     )
 
 
-def _labelled(posterior: xr.Dataset, evidence: Evidence, total: np.ndarray) -> xr.Dataset:
-    shape = (posterior.sizes["chain"], posterior.sizes["draw"], -1)
-    return xr.Dataset(
-        {"total": (("chain", "draw", "episode"), total.reshape(shape))},
-        coords={
-            "chain": posterior["chain"].values,
-            "draw": posterior["draw"].values,
-            "episode": evidence.episode,
-            "timed": evidence.episode[evidence.timed],
-        },
-    )
+def _labelled(posterior: xr.Dataset, evidence: Evidence, **values: np.ndarray) -> xr.Dataset:
+    """Name the dimensions of values with draws as rows: what is of thresholds is by timed episode."""
+    shape, coords = (posterior.sizes["chain"], posterior.sizes["draw"], -1), {"episode": evidence.episode}
+    coords |= {name: posterior[name].values for name in ("chain", "draw")}
+    coords["timed"] = evidence.episode[evidence.timed]
+    dims = {name: ("chain", "draw", "timed" if name == "threshold" else "episode") for name in values}
+    return xr.Dataset({name: (dims[name], each.reshape(shape)) for name, each in values.items()}, coords=coords)
 
 
 def rounded(log_likelihood: xr.Dataset) -> xr.Dataset:
