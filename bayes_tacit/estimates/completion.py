@@ -105,7 +105,7 @@ def completed(tree: xr.DataTree, episodes: Episodes | None = None) -> xr.DataTre
     out.attrs = {
         "format": FORMAT,
         "schema_version": SCHEMA_VERSION,
-        "inference_method": "nuts",
+        "inference_method": str(tree.attrs.get("inference_method", "nuts")),
         "sampler": str(tree["posterior"].attrs.get("inference_library", "pymc")),
         "draws": sizes["draw"],
         "chains": sizes["chain"],

@@ -234,7 +234,7 @@ def _assemble(
     posterior = posterior.assign_coords({dim: labels for dim, labels in names.items() if dim in posterior.dims})
     drawn = seen_or_not(posterior, evidence, np.random.default_rng(seed))
     some = thinned(posterior, predictive_draws)
-    constant = _constant_data(evidence, table)
+    constant = constant_data(evidence, table)
     if type(prior) is WeaklyInformativePrior:
         from_prior = prior_draws(prior, evidence, table, predictive_draws, np.random.default_rng([seed, 1]))
         log_prior = weakly_informative(prior, posterior, constant, evidence)
@@ -258,7 +258,8 @@ def _assemble(
     return xr.DataTree.from_dict({name: dataset.drop_attrs() for name, dataset in groups.items()})
 
 
-def _constant_data(evidence: Evidence, table: Table) -> xr.Dataset:
+def constant_data(evidence: Evidence, table: Table) -> xr.Dataset:
+    """Name the dimensions of what a model carries."""
     used = {dim for dims, _ in table.values() for dim in dims or ()} - {"rollout", "mass"}
     coords = {dim: names for dim, names in coords_of(evidence).items() if dim in used}
     return xr.Dataset({name: (dims or (), value) for name, (dims, value) in table.items()}, coords=coords)

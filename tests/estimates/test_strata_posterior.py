@@ -4,12 +4,23 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from bayes_tacit import Episodes, Router, compare_models, credible_band, fit_map, run_checks
+from bayes_tacit import (
+    Episodes,
+    Noise,
+    Router,
+    approximate_posterior,
+    compare_models,
+    credible_band,
+    fit_map,
+    run_checks,
+)
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.estimates.completion import evidence_of, pointwise_log_likelihood
 from bayes_tacit.model.evidence import collect_evidence
 from bayes_tacit.model.spec import spec_of
 from models import unpaired
+from simulations.model_based import TRUTH, simulate
+from simulations.studies.strata import MARKS, NOISY, flipped, late
 
 
 @pytest.fixture(scope="module")
@@ -67,3 +78,26 @@ def test_checks_scores_and_routers_take_it(tree, episodes):
 def test_a_posterior_of_pairs_is_no_rival_of_one_of_records(tree, posterior):
     with pytest.raises(InvalidDataError, match="the others' likelihood is of another part of the data"):
         compare_models({"records": tree, "pairs": posterior})
+
+
+@pytest.mark.filterwarnings("ignore::bayes_tacit.errors.TacitWarning")
+def test_leave_one_out_names_the_noise_that_the_data_have():
+    rng = np.random.default_rng(1)
+    many = simulate(TRUTH, 4000, rng)
+    clean = many.take(slice(1000))
+    nearly = Noise(sensitivity=0.99, specificity=0.99)
+    cases = {
+        "flipped": (flipped(many, rng), {"nearly exact": nearly, "rates learned": NOISY}, "rates learned"),
+        "late": (late(clean, rng), {"as they are": Noise(), "lateness learned": MARKS}, "lateness learned"),
+        "clean": (clean, {"as they are": Noise(), "lateness learned": MARKS}, None),
+    }
+    for data, noises, best in cases.values():
+        trees = {
+            name: approximate_posterior(data, 300, weights=[1.0], ridge=1e-3, noise=noise)
+            for name, noise in noises.items()
+        }
+        found = compare_models(trees)
+        if best is None:
+            assert "predicts better" not in str(found)
+        else:
+            assert f"{best} predicts better" in str(found)
