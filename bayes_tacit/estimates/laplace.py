@@ -125,7 +125,7 @@ def approximate(
 def approximate_posterior(episodes: Episodes, draws: int = 1000, **options: Any) -> xr.DataTree:  # noqa: ANN401
     """Return draws from a normal approximation of the posterior, in the shape that `sample_posterior` gives them.
 
-    It takes about as long as `fit_map`. Scores, bands, routers and `compare_models` take it; no check of a sampler does.
+    It takes about as long as `fit_map`. Scores, bands, routers and `compare_models` take it, but no check of a sampler.
     Bands are about right with some hundred records; with few, or where a rate is at the edge of what it can be, sample.
 
     Parameters
