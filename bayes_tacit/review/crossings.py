@@ -121,13 +121,6 @@ def check_crossing_steps(tree: xr.DataTree, episodes: Episodes) -> CheckResult:
     It also fails if more than 10% of the AB = 01 episodes have no mark and the model was fitted with
     `unmarked="outcome"`: they cross too, and the likelihood does not know it. And it fails if there is no mark at all
     and the final risks of all tasks are alike: the data then say little of when to hand over.
-
-    Parameters
-    ----------
-    tree
-        A posterior with posterior predictive draws.
-    episodes
-        What it was fitted on; only the lengths of the rollouts are read.
     """
     require_same_data(tree, episodes)
     draws = flat_draws(group_of(tree, "replicates")["threshold"])
@@ -289,13 +282,6 @@ def check_structure(tree: xr.DataTree, episodes: Episodes) -> CheckResult:
     worst bin, so the number of bins does not matter. What fitting to the same data takes from the residuals is allowed
     for, by the covariance of the totals and each episode's log-likelihood over the posterior
     (see the top of `bayes_tacit.review.crossings`). The study `power` shows how often it fails, rightly and wrongly.
-
-    Parameters
-    ----------
-    tree
-        A posterior; the residuals are taken at its mean.
-    episodes
-        What it was fitted on.
     """
     require_same_data(tree, episodes)
     return judge_structure(TimedEpisodes.of_tree(tree, episodes))
@@ -471,16 +457,8 @@ def _other_families(family: object) -> str:
 class TimedEpisodes:
     """The timed episodes, and the parameters that should explain their windows.
 
-    Attributes
-    ----------
-    fitted
-        Draws of the parameters; a point estimate has one.
-    x, u
-        Standardized features (episode, feature), and diagnostics (episode, step, diagnostic), zero past the end.
-    first, last
-        First and last checkpoint of the window; the number of steps where the threshold was not crossed.
-    n_steps
-        Of each rollout.
+    `x` are standardized features (episode, feature), `u` diagnostics (episode, step, diagnostic), zero past the end;
+    `first` and `last` the checkpoints of the window, the number of steps where the threshold was not crossed.
     """
 
     fitted: Fitted
@@ -561,14 +539,7 @@ class Residuals:
 
     @classmethod
     def of(cls, crossed: np.ndarray, first: np.ndarray, last: np.ndarray, n_steps: np.ndarray) -> Residuals:
-        """Compare F (episode, step) with windows [first, last]; without a crossing, first is at least n_steps.
-
-        Examples
-        --------
-        >>> certain = Residuals.of(np.array([[0.5, 0.75]]), np.array([1]), np.array([1]), np.array([2]))
-        >>> certain.observed, certain.expected
-        (array([[0., 1.]]), array([[0.5, 0.5]]))
-        """
+        """Compare F (episode, step) with windows [first, last]; without a crossing, first is at least n_steps."""
         step, row = np.arange(crossed.shape[1]), np.arange(len(crossed))
         inside, before = step < n_steps[:, None], _earlier(crossed)
         mass = np.where(inside, crossed - before, 0.0)
@@ -592,13 +563,7 @@ class Residuals:
 
 
 def log_mass(crossed: np.ndarray, first: np.ndarray, last: np.ndarray, n_steps: np.ndarray) -> np.ndarray:
-    """Return the log probability of each window under F (episode, step): what an episode says of the parameters.
-
-    Examples
-    --------
-    >>> log_mass(np.array([[0.5, 0.75]] * 2), np.array([1, 2]), np.array([1, 2]), np.array([2, 2])).round(2)
-    array([-1.39, -1.39])
-    """
+    """Return the log probability of each window under F (episode, step): what an episode says of the parameters."""
     below, upto = window_ends(crossed, first, last, n_steps)
     return np.log(np.maximum(upto - below, SMALLEST))
 
@@ -661,19 +626,6 @@ def moved_by_fitting(totals: np.ndarray, log_likelihood: np.ndarray) -> np.ndarr
     """Compute the covariance of (draw, total) totals and (draw, episode) log-likelihoods: (episode, total).
 
     Of a single draw nothing is known of what fitting did, and it counts as nothing.
-
-    Examples
-    --------
-    The mean of numbers y with a flat prior: what remains of the sum of y - mean is nothing.
-
-    >>> rng = np.random.default_rng(0)
-    >>> y = rng.normal(size=50)
-    >>> draws = y.mean() + rng.normal(size=100_000) / np.sqrt(50)
-    >>> total = (y.sum() - 50 * draws)[:, None]
-    >>> log_likelihood = -0.5 * (y - draws[:, None]) ** 2
-    >>> left = (y - y.mean())[:, None] + moved_by_fitting(total, log_likelihood)
-    >>> bool(np.abs(left).max() < 0.05)
-    True
     """
     if len(totals) < 2:
         return np.zeros((log_likelihood.shape[1], totals.shape[1]))

@@ -251,24 +251,12 @@ def cut(values: np.ndarray, quantiles: np.ndarray, weight: np.ndarray | None = N
 
 
 def evenly(count: int) -> np.ndarray:
-    """Return the inner ends of `count` bins of equal weight.
-
-    Examples
-    --------
-    >>> evenly(4)
-    array([0.25, 0.5 , 0.75])
-    """
+    """Return the inner ends of `count` bins of equal weight."""
     return np.arange(1, count) / count
 
 
 def span(inside: np.ndarray) -> str:
-    """Return the name of a bin: the range of the values in it.
-
-    Examples
-    --------
-    >>> span(np.array([0.25, 1.0])), span(np.array([2.0, 2.0]))
-    ('0.25 to 1', '2')
-    """
+    """Return the name of a bin: the range of the values in it."""
     least, most = _rounded(inside).min(), _rounded(inside).max()
     return f"{least:.4g}" if least == most else f"{least:.3g} to {most:.3g}"
 
@@ -326,13 +314,7 @@ def _distance(difference: np.ndarray, spread: np.ndarray) -> np.ndarray:
 
 
 def chance_of(worst: np.ndarray, observed: float) -> float:
-    """Return the share of what chance gave that is at least as far out as what was observed, counting that too.
-
-    Examples
-    --------
-    >>> chance_of(np.array([1.0, 2.0, 3.0]), 2.5)
-    0.5
-    """
+    """Return the share of what chance gave that is at least as far out as what was observed, counting that too."""
     return float((1 + (worst >= observed - 1e-12).sum()) / (1 + len(worst)))
 
 

@@ -346,15 +346,12 @@ def _joined(episodes: Episodes, drawn: xr.Dataset) -> Episodes:
 
 
 def _draw_ranks(ranks: dict[str, np.ndarray]) -> Figure:
-    """Draw how the ranks of the truth depart from uniform."""
+    """Draw how ranks depart from uniform, with what speaks against it marked."""
     named = {f"parameter {at}": ("sample", places) for at, places in enumerate(ranks.values())}
     tree = xr.DataTree.from_dict({"prior_sbc": xr.Dataset(named)})
-    rows = -(-len(ranks) // 4)
-    size = {"figsize": (page_width(), 0.5 + 1.7 * rows), "figsize_units": "inches"}
-    shown = arviz_plots.plot_ecdf_pit(
-        tree, sample_dims=["sample"], method="envelope", envelope_prob=0.99, backend="matplotlib", col_wrap=4,
-        figure_kwargs=size,
-    )  # fmt: skip
+    size = {"figsize": (page_width(), 0.5 + 1.7 * -(-len(ranks) // 4)), "figsize_units": "inches"}
+    how: dict[str, Any] = {"sample_dims": ["sample"], "backend": "matplotlib", "col_wrap": 4, "figure_kwargs": size}
+    shown = arviz_plots.plot_ecdf_pit(tree, **how)
     for variable, name in zip(named, ranks, strict=True):
         shown.viz["plot"][variable].item().set_title(name, parse_math=False)
     figure: Figure = shown.viz["figure"].item()

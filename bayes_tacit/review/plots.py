@@ -223,10 +223,8 @@ def incidence_calibration(
 
     Parameters
     ----------
-    fit_or_tree
-        A fit, or a posterior, whose mean incidence is then used.
-    episodes
-        Best those that the fit has not seen.
+    fit_or_tree, episodes
+        A fit, or a posterior, whose mean incidence is then used, and episodes, best such that it has not seen.
     bins
         How many bins of about equally many episodes; episodes with the same prediction share one.
     probability
@@ -309,16 +307,12 @@ def crossed_by_step(
 
     Parameters
     ----------
-    fit_or_tree
-        A fit, or a posterior, of which evenly spaced draws are used.
-    episodes
-        Any episodes with some that are timed.
+    fit_or_tree, episodes
+        A fit, or a posterior, of which evenly spaced draws are used, and any episodes with some that are timed.
     probability
         Mass of the predictive interval, equal-tailed.
-    replicates
-        How many sets of episodes to draw.
-    seed
-        Decides the draws.
+    replicates, seed
+        How many sets of episodes to draw, and what decides the draws.
 
     Returns
     -------
@@ -423,11 +417,6 @@ def share_crossed(steps: np.ndarray, deadline: np.ndarray) -> np.ndarray:
 
     `steps` are crossing steps (..., episode), the number of steps of a rollout where there is no crossing; `deadline`
     is the last checkpoint that counts, (deadline, episode).
-
-    Examples
-    --------
-    >>> share_crossed(np.array([0, 2, 3]), np.array([[0, 0, 0], [2, 2, 2]])).round(2)
-    array([0.33, 0.67])
     """
     return np.stack([(steps <= by).mean(axis=-1) for by in deadline], axis=-1)
 
@@ -455,14 +444,10 @@ def plot_operating_points(
         As for `choose`. They are joined by rising alpha, or by rising cost where there is none.
     choice
         The chosen candidate, which is ringed; its cap is drawn as a line.
-    label, color
-        Of the curve. Several policies can be drawn on the same axes.
-    frontier
-        Whether to draw the efficient frontier, the most success that the candidates give at each cost.
-    unit
-        Unit of the cost.
-    ax
-        Axes to draw on; new ones by default.
+    label, color, ax
+        Of the curve, and the axes to draw on, which several policies may share; new ones by default.
+    frontier, unit
+        Whether to draw the most success that the candidates give at each cost, and the unit of the cost.
 
     Examples
     --------
@@ -516,16 +501,8 @@ def plot_bounds(
 ) -> Figure:
     """Draw the bounds of success and cost of every threshold: certain ones, and those under the assumptions.
 
-    Parameters
-    ----------
-    bounds
-        From `bounds_from_logs`. A cost without an upper bound is not drawn.
-    suggestion
-        The threshold that was taken, which is drawn as a line, and the cap.
-    unit
-        Unit of the cost.
-    figure
-        Figure to draw on; a new one by default.
+    `bounds` are from `bounds_from_logs`; a cost without an upper bound is not drawn. Of the `suggestion`, the threshold
+    and the cap are drawn as lines; `unit` is that of the cost.
     """
     with house_style():
         out = plt.figure(figsize=(9.6, 4.6), layout="constrained") if figure is None else figure

@@ -147,13 +147,7 @@ def shortened(text: str, width: int) -> str:
 
 
 def literal(name: object, width: int = 40) -> str:
-    r"""Return a user's name as matplotlib writes it literally, no longer than `width` letters.
-
-    Examples
-    --------
-    >>> print(literal("cost_$"))
-    cost_\$
-    """
+    """Return a user's name as matplotlib writes it literally, no longer than `width` letters."""
     return shortened(str(name), width).replace("$", r"\$")
 
 
@@ -173,14 +167,7 @@ def is_narrow() -> bool:
 
 
 def page_width() -> float:
-    """Return the width of a figure in inches.
-
-    Examples
-    --------
-    >>> with narrowly():
-    ...     page_width()
-    3.75
-    """
+    """Return the width of a figure in inches."""
     return NARROW if _narrow.get() else WIDE
 
 

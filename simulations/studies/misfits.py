@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import xarray as xr
 from scipy import special
 
-from bayes_tacit import Episodes
+from bayes_tacit import CheckResult, Episodes, WeaklyInformativePrior, credible_band, run_checks, sample_posterior
+from bayes_tacit.errors import TacitWarning
 from simulations.model_based import quietly
 
-HORIZON = 15
+HORIZON, PROBABILITY = 15, 0.9
 WEIGHTS = np.array([0.5, 0.3, 0.2])
 
 
@@ -228,3 +231,38 @@ def right(
     w, known = rng.dirichlet(np.full(diagnostics, 2.0)), rng.random(n) < marked
     probability = reached(tasks.risk(w), location, rng.uniform(0.3, 0.8))
     return tasks.due(rng, probability, seen=lambda _: known, group=group)
+
+
+def judged(
+    episodes: Episodes,
+    prior: WeaklyInformativePrior,
+    seed: int,
+    **settings: Any,  # noqa: ANN401  as for sample_posterior
+) -> tuple[xr.DataTree, list[CheckResult]]:
+    """Sample a posterior in this process, and run all checks of it."""
+    tree = sampled(episodes, prior, seed, **settings)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TacitWarning)
+        return tree, run_checks(tree, episodes)
+
+
+def sampled(
+    episodes: Episodes,
+    prior: WeaklyInformativePrior,
+    seed: int,
+    **settings: Any,  # noqa: ANN401  as for sample_posterior
+) -> xr.DataTree:
+    """Sample a posterior in this process; windows without mass are dropped."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TacitWarning)
+        return sample_posterior(
+            episodes, prior, cores=1, seed=seed, zero_mass="drop_window", progress=False, **settings
+        )
+
+
+def covered(tree: xr.DataTree, episodes: Episodes, q: np.ndarray) -> float:
+    """Return the share of true q(t) in the 90% band; of fewer steps than there are, they are the last ones."""
+    band = credible_band(tree, episodes, probability=PROBABILITY)
+    lower, upper = (band[side].values[:, -q.shape[1] :] for side in ("lower", "upper"))
+    known = np.isfinite(q)
+    return float(((lower <= q) & (q <= upper))[known].mean())

@@ -6,21 +6,17 @@ failed and none was left open.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import xarray as xr
 from scipy import special, stats
 
-from bayes_tacit import Episodes, WeaklyInformativePrior, credible_band
-from bayes_tacit.errors import TacitWarning
-from bayes_tacit.estimates.posterior import sample_posterior
-from bayes_tacit.review.checks import CheckResult, headline, run_checks
+from bayes_tacit import WeaklyInformativePrior
+from bayes_tacit.review.checks import headline
 from simulations.model_based import quietly
-from simulations.studies.misfits import HORIZON, WEIGHTS, Drawn, Tasks, reached
+from simulations.studies.misfits import HORIZON, PROBABILITY, WEIGHTS, Drawn, Tasks, covered, judged, reached
 from simulations.studies.study import Row, Setting, Study
 from simulations.studies.tables import COLOURS, figure_file, markdown_table, mean_and_half_width
 
@@ -92,7 +88,6 @@ MISFITS: dict[str, Callable[..., Drawn]] = {
 RIGHT, NOISE = "right model", f"{MANY} diagnostics, {MANY - TELLING} of them noise"
 SPARSE, TELLING_ONLY = f"{NOISE}, sparse prior", f"only the {TELLING} that count"
 CONCENTRATION = 0.25
-PROBABILITY = 0.9
 SHORT, SHORTEST = {"chains": 4, "draws": 400}, {"chains": 2, "draws": 300}
 LONG = {"chains": 4, "draws": 1000, "tune": 1000}
 LEAST_POWER, MOST_ALARMS, ASKED = 0.8, 0.05, 200
@@ -122,16 +117,18 @@ def replicate(setting: Setting, number: int, seeds: np.random.SeedSequence) -> l
         episodes = quietly(episodes.dataset.isel(diagnostic=slice(0, TELLING)))
     prior = WeaklyInformativePrior(concentration=setting.values.get("concentration", 1.0))
     short = {"chains": setting.values["chains"], "draws": setting.values["draws"], "tune": setting.values["draws"]}
-    tree, results = _judged(episodes, prior, number, short)
+    tree, results = judged(episodes, prior, number, **short)
+    results = [result for result in results if result.name in CHECKS]
     sampler, *others = results
     again = not sampler.passed and not any(result.passed is False for result in others)
     if again:
         # As the sampler's own advice has it; the lengths are then the library's default.
-        tree, results = _judged(episodes, prior, number, LONG)
+        tree, results = judged(episodes, prior, number, **LONG)
+        results = [result for result in results if result.name in CHECKS]
     row: Row = {
         "green": int(headline(results).passed),
         "again": int(again),
-        "covered": _covered(tree, episodes, drawn.q),
+        "covered": covered(tree, episodes, drawn.q),
     }
     for result in results:
         if result.hint:
@@ -141,32 +138,6 @@ def replicate(setting: Setting, number: int, seeds: np.random.SeedSequence) -> l
         if name in JUDGED_BY_CHANCE:
             row[f"p, {name}"] = np.nan if result.p_value is None else result.p_value
     return [row]
-
-
-def _judged(
-    episodes: Episodes, prior: WeaklyInformativePrior, seed: int, lengths: dict[str, int]
-) -> tuple[xr.DataTree, list[CheckResult]]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TacitWarning)
-        tree = sample_posterior(
-            episodes,
-            prior,
-            draws=lengths["draws"],
-            tune=lengths["tune"],
-            chains=lengths["chains"],
-            cores=1,
-            seed=seed,
-            zero_mass="drop_window",
-            progress=False,
-        )
-        return tree, [result for result in run_checks(tree, episodes) if result.name in CHECKS]
-
-
-def _covered(tree: xr.DataTree, episodes: Episodes, q: np.ndarray) -> float:
-    band = credible_band(tree, episodes, probability=PROBABILITY)
-    known = np.isfinite(q)
-    inside = (band["lower"].values <= q) & (q <= band["upper"].values)
-    return float(inside[known].mean())
 
 
 def summarize(table: pd.DataFrame, folder: Path) -> str:

@@ -7,7 +7,6 @@ is run as it stands there, and the bands of the mended model are held against th
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
@@ -15,18 +14,16 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import xarray as xr
 from scipy import special
 
-from bayes_tacit import CheckResult, Episodes, credible_band, run_checks, sample_posterior
+from bayes_tacit import CheckResult, Episodes, WeaklyInformativePrior
 from bayes_tacit.data import mending
-from bayes_tacit.errors import TacitWarning
 from bayes_tacit.review.checks import headline
-from simulations.studies.misfits import WRONG, right
+from simulations.studies.misfits import PROBABILITY, WRONG, covered, judged, right, sampled
 from simulations.studies.study import Row, Setting, Study
 from simulations.studies.tables import markdown_table
 
-PROBABILITY, HELD, POOR = 0.9, 0.85, 0.8
+HELD, POOR = 0.85, 0.8
 SHORT = {"chains": 2, "draws": 500, "tune": 500}
 LONG = {"chains": 4, "draws": 1000, "tune": 1000}
 EARLY = 3
@@ -52,18 +49,18 @@ def replicate(setting: Setting, number: int, seeds: np.random.SeedSequence) -> l
     rng = np.random.default_rng(seeds)
     wrong = world in WRONG
     drawn = WRONG[world](rng, n, size) if wrong else right(rng, n, **SHAPES[world])
-    own = {"groups": "group"} if world == "groups" else {}
-    tree, results = _judged(drawn.episodes, number, own, SHORT)
+    own, prior = {"groups": "group"} if world == "groups" else {}, WeaklyInformativePrior()
+    tree, results = judged(drawn.episodes, prior, number, **own, **SHORT)
     failed = [each for each in results[1:] if each.passed is False]
     if not results[0].passed and not failed:
         # As the sampler's own advice has it: the library's default.
-        tree, results = _judged(drawn.episodes, number, own, LONG)
+        tree, results = judged(drawn.episodes, prior, number, **own, **LONG)
         failed = [each for each in results[1:] if each.passed is False]
     row: Row = {
         "green": int(headline(results).passed),
         "caught": int(bool(failed)),
         "failed": ", ".join(each.name for each in failed),
-        "covered": _covered(tree, drawn.episodes, drawn.q),
+        "covered": covered(tree, drawn.episodes, drawn.q),
         "remedy": "",
         "mended": np.nan,
     }
@@ -71,7 +68,7 @@ def replicate(setting: Setting, number: int, seeds: np.random.SeedSequence) -> l
         row["remedy"], mended, settings = found
         # What Cheap's first steps say is not known before they are over.
         known = drawn.q[:, EARLY - 1 :] if "early" in str(row["remedy"]) else drawn.q
-        row["mended"] = _covered(_sampled(mended, number, settings, SHORT), mended, known)
+        row["mended"] = covered(sampled(mended, prior, number, **settings, **SHORT), mended, known)
     return [row]
 
 
@@ -85,29 +82,6 @@ def _remedy(failed: Sequence[CheckResult], episodes: Episodes) -> tuple[str, Epi
                 return given, episodes, {name: value.strip("'\"")}
             return change, eval(change, vars(mending) | {"episodes": episodes}), {}
     return None
-
-
-def _judged(
-    episodes: Episodes, seed: int, settings: dict[str, str], lengths: dict[str, int]
-) -> tuple[xr.DataTree, list[CheckResult]]:
-    tree = _sampled(episodes, seed, settings, lengths)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TacitWarning)
-        return tree, run_checks(tree, episodes)
-
-
-def _sampled(episodes: Episodes, seed: int, settings: dict[str, str], lengths: dict[str, int]) -> xr.DataTree:
-    options: dict[str, Any] = {**lengths, **settings, "cores": 1, "seed": seed, "progress": False}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TacitWarning)
-        return sample_posterior(episodes, zero_mass="drop_window", **options)
-
-
-def _covered(tree: xr.DataTree, episodes: Episodes, q: np.ndarray) -> float:
-    band = credible_band(tree, episodes, probability=PROBABILITY)
-    lower, upper = (band[side].values[:, -q.shape[1] :] for side in ("lower", "upper"))
-    known = np.isfinite(q)
-    return float(((lower <= q) & (q <= upper))[known].mean())
 
 
 def summarize(table: pd.DataFrame, folder: Path) -> str:  # noqa: ARG001  no figures

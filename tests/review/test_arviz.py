@@ -42,6 +42,12 @@ def test_pictures_of_predictive_probabilities_are_drawn_without_a_warning(poster
     plt.close("all")
 
 
+def test_predictive_draws_are_drawn_beside_what_was_seen(posterior):
+    collection = az.plot_ppc_dist(posterior, kind="ecdf", num_samples=20)
+    assert collection.viz["figure"].item().axes[0].has_data()
+    plt.close("all")
+
+
 def interval_probabilities(posterior, example, shift):
     """Return the LOO probability integral transforms of all episodes after beta0 was moved."""
     moved = posterior["posterior"].to_dataset().isel(draw=slice(0, None, 5))

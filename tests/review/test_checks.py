@@ -11,7 +11,6 @@ from posteriors import changed, with_attrs
 from simulate import quietly
 
 from bayes_tacit import (
-    Noise,
     WeaklyInformativePrior,
     build_model,
     fit_map,
@@ -35,7 +34,7 @@ from bayes_tacit.review.checks import (
     moved_by_halving,
 )
 from bayes_tacit.scores.fitted import as_draws
-from simulations.studies.misfits import WRONG, right
+from simulations.studies.misfits import WRONG
 
 NAMES = [
     "Sampler",
@@ -310,13 +309,9 @@ def test_what_is_taken_for_granted_is_said_with_bounds_on_the_first_of_it(result
     assert q["as known"] == pytest.approx(own, abs=0.01)
 
 
-def test_records_of_noisy_marks_are_checked_by_their_places():
-    episodes = right(np.random.default_rng(6), 200, 2, 1).episodes
-    options = {"draws": 250, "tune": 250, "chains": 2, "cores": 1, "progress": False, "zero_mass": "drop_window"}
-    tree = sample_posterior(episodes, noise=Noise(mark_error=(1, 9)), **options)
-    found = {result.name: result for result in run_checks(tree, episodes)}
-    assert found["Records"].passed is not False
-    assert "Crossing steps" not in found
-    draws = tree["posterior_predictive"]["total"].values.copy()
+def test_places_of_records_are_uniform_under_a_right_model_and_not_if_half_come_late(posterior):
+    """An episode of the paper's model is a record, too."""
+    assert check_records(posterior).passed
+    draws = posterior["posterior_predictive"]["total"].values.copy()
     draws[:, :, ::2] = 1
-    assert check_records(changed(tree, "posterior_predictive", total=draws)).passed is False
+    assert check_records(changed(posterior, "posterior_predictive", total=draws)).passed is False

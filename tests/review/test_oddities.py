@@ -1,17 +1,18 @@
-"""Tasks that are there twice and features that give the outcome away are found; coarse data are left alone."""
+"""What is odd about the data is found, coarse data are left alone; calibration is simulated; remedies do as they say."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 import xarray as xr
-from posteriors import random_posterior
+from posteriors import changed, random_posterior
 from simulate import quietly
 
-from bayes_tacit import Episodes, fit_map
-from bayes_tacit.errors import ConvergenceError
+from bayes_tacit import Episodes, fit_map, sample_posterior
+from bayes_tacit.data.mending import with_product, with_returns
+from bayes_tacit.errors import ConvergenceError, InvalidDataError
 from bayes_tacit.model.evidence import collect_evidence, warn_of_scales
-from bayes_tacit.review.oddities import check_data
+from bayes_tacit.review.oddities import check_calibration, check_data
 from simulations.studies.misfits import right
 
 
@@ -80,3 +81,39 @@ def test_diagnostics_that_no_sampler_can_weigh_are_told_before_it_starts(episode
     evidence = collect_evidence(quietly(dataset), zero_mass="drop_window")
     with pytest.warns(match=said):
         warn_of_scales(evidence)
+
+
+def test_simulated_posteriors_hold_the_truth_unless_it_is_drawn_from_elsewhere():
+    episodes = right(np.random.default_rng(5), 80, 2, 1).episodes
+    options = {"draws": 300, "tune": 300, "chains": 2, "cores": 1, "progress": False, "zero_mass": "drop_window"}
+    tree = sample_posterior(episodes, **options)
+    sound = check_calibration(tree, episodes, replicates=12)
+    assert sound.passed
+    assert set(sound.table.index) == {"gamma0", "gamma[x1]", "beta0", "beta[x1]", "s", "w[u1]", "w[u2]"}
+    assert len(sound.figure().axes) >= 7
+    moved = changed(tree, "posterior", beta0=tree["posterior"]["beta0"].values + 1.5)
+    wrong = check_calibration(moved, episodes, replicates=12)
+    assert wrong.passed is False
+    assert wrong.table["p"].idxmin() == "beta0"
+    with pytest.raises(InvalidDataError, match="replicates is 3"):
+        check_calibration(tree, episodes, replicates=3)
+
+
+def test_sums_count_by_a_power_or_a_logarithm(episodes):
+    sums = episodes.dataset["diagnostics"].cumsum("step").values
+    for given, expected in (({"power": 0.3}, sums**0.3), ({"rate": 4.0}, np.log1p(4 * sums))):
+        found = with_returns(episodes, **given).dataset["diagnostics"].cumsum("step").values
+        np.testing.assert_allclose(found, expected, atol=1e-9)
+    for wrong in ({}, {"power": 1.0, "rate": 1.0}, {"power": 0.0}):
+        with pytest.raises(InvalidDataError, match="power"):
+            with_returns(episodes, **wrong)
+
+
+def test_a_diagnostic_is_split_by_a_feature_and_its_parts_sum_to_it(episodes):
+    split = with_product(episodes, "x1", "u2")
+    assert len(split.diagnostic_names) == len(episodes.diagnostic_names) + 4
+    parts = split.dataset["diagnostics"].values[..., 1:6].sum(axis=2)
+    np.testing.assert_allclose(parts, episodes.dataset["diagnostics"].values[..., 1])
+    for wrong in (("x9", "u1"), ("x1", "u9"), ("x1",)):
+        with pytest.raises(InvalidDataError, match="expected some of"):
+            with_product(episodes, *wrong)
