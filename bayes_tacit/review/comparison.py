@@ -27,6 +27,7 @@ from bayes_tacit.estimates.completion import (
     weakly_informative,
 )
 from bayes_tacit.estimates.map_fit import MapFit, fit_map
+from bayes_tacit.model.evidence import Evidence
 from bayes_tacit.model.families import LOGLOGISTIC, NUMPY
 from bayes_tacit.model.likelihood import threshold_log_likelihood
 from bayes_tacit.model.memory import CLOCK
@@ -75,7 +76,7 @@ def check_loo(tree: xr.DataTree) -> CheckResult:
     grouped = bool(spec_of(tree).groups)
     unit = "group" if grouped else "episode"
     try:
-        elpd = _matched(tree, loo_of(by_group(tree) if grouped else tree))
+        elpd = _matched(tree, loo_of(by_group(tree, evidence_of(tree)) if grouped else tree))
     except TacitError:
         raise
     except ValueError as error:
@@ -142,14 +143,14 @@ def loo_of(tree: xr.DataTree) -> Any:  # noqa: ANN401  arviz_stats is untyped
         return arviz_stats.loo(tree, var_name="total", pointwise=True)
 
 
-def by_group(tree: xr.DataTree) -> xr.DataTree:
+def by_group(tree: xr.DataTree, evidence: Evidence) -> xr.DataTree:
     r"""Return a posterior whose `log_likelihood` is that of each group, its own intercepts integrated out.
 
     Outcomes and windows are independent given the parameters, and so are a group's two intercepts: each integral,
     :math:`\int \prod_i p(y_i | \theta, \sigma z) \, d\Phi(z)`, is of one dimension. Gauss-Hermite quadrature takes
     it, with nodes where the posterior of that intercept lies.
     """
-    evidence, posterior = evidence_of(tree), group_of(tree, "posterior")
+    posterior = group_of(tree, "posterior")
     every = -(-posterior.sizes["draw"] * posterior.sizes["chain"] // MOST_DRAWS)
     some = posterior.isel(draw=slice(None, None, every))
     assert evidence.grouping is not None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-import pymc as pm
 import pytest
 import xarray as xr
 from posteriors import changed, with_attrs
@@ -12,7 +11,6 @@ from simulate import quietly
 
 from bayes_tacit import (
     WeaklyInformativePrior,
-    build_model,
     fit_map,
     handoff_score,
     run_checks,
@@ -93,14 +91,6 @@ def test_incidence_calibration_names_the_feature_that_is_off(posterior, example)
     assert "not linear" in result.advice
 
 
-def test_bins_hold_every_episode_once_for_each_variable(results, example):
-    table = results[NAMES.index("Incidence calibration")].table
-    assert set(table.groupby("by")["episodes"].sum()) == {len(example)}
-    assert set(table["by"]) == {"predicted pi", *example.feature_names}
-    share = (table["observed"] * table["episodes"]).groupby(table["by"]).sum() / len(example)
-    assert np.allclose(share, example.dataset["strong_success"].values.mean())
-
-
 @pytest.mark.parametrize("check", [check_incidence_calibration, check_crossing_steps])
 def test_too_few_predictive_draws_are_not_judged_by(posterior, example, check):
     few = posterior.copy()
@@ -109,27 +99,6 @@ def test_too_few_predictive_draws_are_not_judged_by(posterior, example, check):
     assert result.passed is None
     assert "40 predictive draws" in result.sentence
     assert "predictive_draws" in result.advice
-
-
-def test_log_prior_is_that_of_the_model(posterior, example):
-    model = build_model(example, WeaklyInformativePrior())
-    few = posterior["posterior"].to_dataset().isel(chain=[0, 3], draw=[0, 7, 99])
-    tree = xr.DataTree.from_dict({"posterior": few, "constant_data": posterior["constant_data"].to_dataset()})
-    tree.attrs = posterior.attrs
-    expected = pm.stats.compute_log_prior(
-        xr.DataTree.from_dict({"posterior": few}),
-        model=model,
-        extend_inferencedata=False,
-        progressbar=False,
-        compile_kwargs={"mode": "FAST_COMPILE"},
-    )
-    for name, values in log_prior(tree).items():
-        wanted = expected[name]
-        extra = [dim for dim in wanted.dims if dim not in ("chain", "draw")]
-        offset = values - wanted.sum(extra)
-        # PyTensor's normalizing constants are float32; what depends on the draw is not.
-        np.testing.assert_allclose(offset, 0, atol=1e-6, err_msg=name)
-        np.testing.assert_allclose(offset, offset.mean(), atol=1e-12, err_msg=name)
 
 
 def test_log_prior_follows_the_settings_of_the_prior(posterior):

@@ -35,16 +35,6 @@ def test_crossing_steps_fail_if_the_model_crosses_at_another_time(posterior, exa
     assert "Try the log-logistic" in result.advice
 
 
-def test_crossing_steps_fail_if_the_model_crosses_too_late_and_too_early(posterior, example):
-    """All replicates have crossed by the same step, in the middle of what was observed."""
-    draws = posterior["replicates"]["threshold"]
-    n_steps = example.n_steps[posterior["constant_data"]["timed_position"].values]
-    alike = np.where(draws.values < n_steps, n_steps // 2, draws.values)
-    advice = check_crossing_steps(changed(posterior, "replicates", threshold=alike), example).advice
-    assert "The model crosses too late at 10%" in advice
-    assert " and too early at " in advice
-
-
 @pytest.mark.parametrize(
     ("parameter", "value", "said"),
     [
@@ -153,14 +143,6 @@ def test_too_few_crossings_are_not_judged_by():
     result = judged(right(np.random.default_rng(1), n=40).episodes)
     assert result.passed is None
     assert "too few to judge" in result.sentence
-
-
-def test_of_very_many_checkpoints_a_part_is_looked_at(monkeypatch):
-    monkeypatch.setattr("bayes_tacit.review.crossings.MOST_CHECKPOINTS", 3000)
-    result = judged(square(np.random.default_rng(3)).episodes)
-    by_step = result.table[result.table["by"] == "step"]
-    assert result.passed is False
-    assert by_step["observed"].sum() <= 200
 
 
 def test_errors_of_totals_are_those_of_least_squares(rng):

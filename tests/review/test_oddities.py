@@ -1,4 +1,4 @@
-"""What is odd about the data is found, coarse data are left alone; calibration is simulated; remedies do as they say."""
+"""Odd data are found and coarse data left alone; calibration is simulated; remedies do as they say."""
 
 from __future__ import annotations
 

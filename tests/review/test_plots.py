@@ -215,38 +215,6 @@ def test_no_text_is_cut_off_or_overlaps(example, tree, name):
         assert fits_in_its_figure(plot_handoff_scores(tree, episodes, episodes.ids[:1]))
 
 
-def test_names_are_drawn_as_they_are_even_if_they_look_like_mathematics(example, tree):
-    odd = example.dataset.assign_coords(
-        episode=[f"task_$x_{i}$" for i in range(1200)], diagnostic=["$a_1$", "b_c", "$", "d^2"]
-    )
-    with pytest.warns(UserWarning, match="window"):
-        episodes = type(example)(odd)
-    renamed = xr.DataTree.from_dict(
-        {
-            "posterior": tree["posterior"].to_dataset().assign_coords(diagnostic=["$a_1$", "b_c", "$", "d^2"]),
-            "constant_data": tree["constant_data"].to_dataset(),
-        }
-    )
-    renamed.attrs = dict(tree.attrs)
-    ax = plot_weights(renamed)
-    assert [label.get_text() for label in ax.get_yticklabels()] == ["$a_1$", "b_c", "$", "d^2"]
-    assert not any(label.get_parse_math() for label in ax.get_yticklabels())
-    assert fits_in_its_figure(ax.figure)
-    for drawn in (
-        plot_handoff_score(renamed, episodes, "task_$x_3$"),
-        plot_handoff_scores(renamed, episodes, ["task_$x_3$"]).axes[0],
-    ):
-        (title,) = [text for text in drawn.findobj(mpl.text.Text) if text.get_text() == "task_$x_3$"]
-        assert not title.get_parse_math()
-
-
-def test_the_users_settings_are_left_alone(example_fit):
-    before = dict(mpl.rcParams)
-    ax = plot_weights(example_fit)
-    assert dict(mpl.rcParams) == before
-    assert not ax.spines["top"].get_visible()
-
-
 def test_what_cannot_be_drawn_is_refused(example, example_fit):
     with pytest.raises(InvalidDataError, match="expected an id of these 1200 episodes"):
         plot_handoff_score(example_fit, example, "task-9999")

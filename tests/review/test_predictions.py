@@ -52,12 +52,6 @@ def test_a_bins_interval_is_jeffreys_and_covers_the_prediction_of_a_fitted_model
         assert row.lower < row.predicted < row.upper
 
 
-def test_a_posterior_is_calibrated_by_its_mean(episodes):
-    tree = random_posterior(np.random.default_rng(4), episodes)
-    table = incidence_calibration(tree, episodes, bins=1)
-    assert table["predicted"][0] == pytest.approx(float(incidence(tree, episodes).mean()))
-
-
 def test_crossings_are_predicted_as_the_threshold_distribution_says(fit, episodes):
     table = crossed_by_step(fit, episodes, replicates=400)
     timed = episodes.has_window | (episodes.outcomes == "11")
@@ -76,11 +70,6 @@ def test_observed_crossings_are_bounded_by_the_windows(fit, episodes):
             count = sum(at <= step for at in episodes.dataset[mark].values[timed] if not np.isnan(at))
             assert table.loc[step, name] == pytest.approx(count / timed.sum())
     assert (table["ended"] <= table["began"]).all()
-
-
-def test_a_fitted_model_predicts_the_crossings_it_was_fitted_on(fit, episodes):
-    table = crossed_by_step(fit, episodes, probability=0.99)
-    assert ((table["lower"] <= table["began"]) & (table["ended"] <= table["upper"])).all()
 
 
 def test_marks_after_a_step_belong_to_the_next_proposal(episodes):
@@ -122,17 +111,6 @@ def test_every_value_is_in_one_bin_and_bins_rise(values, count):
     assert len(members) <= count
     assert all(mask.any() for mask in members)
     assert all(values[low].max() < values[high].min() for low, high in pairwise(members))
-
-
-@given(VALUES, st.integers(1, 8))
-def test_a_bin_ends_at_the_first_value_by_which_its_part_of_all_is_reached(values, count):
-    distinct = np.unique(values)
-    found = [values[mask].max() for mask in cut(values, evenly(count))]
-    if len(distinct) <= count:
-        assert found == distinct.tolist()
-        return
-    reached = [min(v for v in distinct if (values <= v).sum() >= q * len(values) - 1e-9) for q in evenly(count)]
-    assert found == sorted({*reached, distinct[-1]})
 
 
 def test_what_has_no_weight_is_in_no_bin_and_moves_no_end():
