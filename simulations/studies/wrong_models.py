@@ -38,9 +38,9 @@ SHAPES: dict[str, dict[str, Any]] = {
     "groups": {"spread": 0.5},
 }
 """Data sets that the model is right about."""
-SIZES = ((200, 1.0, 0.2), (500, 0.5, 0.2), (500, 1.0, 0.4), (2000, 1.0, 0.3))
+SIZES = ((200, 1.0, 0.2), (500, 0.5, 0.2), (500, 1.0, 0.4), (2000, 1.0, 0.2))
 """Number of tasks, size of the departure, and how many of the study's replicates are drawn."""
-RIGHT_SIZES = (100, 500)
+RIGHT_SIZES = {100: 1.0, 500: 0.2}
 
 
 def replicate(setting: Setting, number: int, seeds: np.random.SeedSequence) -> list[Row]:
@@ -185,15 +185,15 @@ STUDY = Study(
             for world in WRONG
         ),
         *(
-            Setting(_name(shape, n, 0.0), {"world": shape, "n": n, "size": 0.0})
-            for n in RIGHT_SIZES
+            Setting(_name(shape, n, 0.0), {"world": shape, "n": n, "size": 0.0}, share=share)
+            for n, share in RIGHT_SIZES.items()
             for shape in SHAPES
         ),
     ],
     parameters={"lengths": SHORT, "long": LONG, "probability": PROBABILITY},
     replicate=replicate,
     summarize=summarize,
-    replicates=10,
+    replicates=5,
     seed=20261119,
     unsteady=("mended",),
 )
