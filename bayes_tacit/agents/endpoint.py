@@ -86,14 +86,15 @@ class Prompt:
             validate.whole("steps in the prompt", self.steps, 0)
 
     @classmethod
-    def default(cls, **settings: Any) -> Prompt:  # noqa: ANN401
+    def default(cls, *, lists_actions: bool = True, steps: int | None = None) -> Prompt:
         """Return our own prompt."""
-        return cls(files("bayes_tacit.agents").joinpath("endpoint.txt").read_text(encoding="utf-8"), **settings)
+        text = files("bayes_tacit.agents").joinpath("endpoint.txt").read_text(encoding="utf-8")
+        return cls(text, lists_actions, steps)
 
     @classmethod
-    def read(cls, path: str | os.PathLike[str], **settings: Any) -> Prompt:  # noqa: ANN401
+    def read(cls, path: str | os.PathLike[str], *, lists_actions: bool = True, steps: int | None = None) -> Prompt:
         """Read a prompt from a file."""
-        return cls(read_text(path, "a prompt"), **settings)
+        return cls(read_text(path, "a prompt"), lists_actions, steps)
 
     def messages(self, history: History) -> list[dict[str, str]]:
         """Fill in the places."""

@@ -7,11 +7,10 @@ from command_line import call
 from hypothesis import given
 from hypothesis import strategies as st
 from protocol_server import ProtocolServer, completion, dies, drips, hangs_up, raw, says, stalls, status
-from toy_world import Corridor, Stalled, threshold_router
+from toy_world import Corridor, Stalled
 
 from bayes_tacit.agents import (
     ActorError,
-    Budget,
     History,
     Observation,
     Proposal,
@@ -214,22 +213,6 @@ def test_a_key_that_is_given_for_the_name_of_its_variable_is_not_shown(tmp_path)
     assert (done.returncode, KEY[:9] in done.stderr, "***@host" in done.stderr) == (2, False, True)
 
 
-def test_numbers_of_any_length_stop_nothing():
-    huge = "9" * 400
-    body = f'{{"choices": [{{"message": {{"content": "look"}}, "logprobs": {{"content": [{{"token": "look", "logprob": -{huge}}}]}}}}], "usage": {{"a": {huge}, "b": 2}}}}'  # noqa: E501
-    proposal, _ = ask(raw(body.encode()))
-    assert (proposal.action, proposal.nll, proposal.usage) == ("look", None, {"b": 2.0})
-
-
-def test_halves_of_surrogate_pairs_do_not_reach_the_transcript(tmp_path):
-    content = b'{"choices": [{"message": {"content": "right \\ud800"}}]}'
-    with ProtocolServer(raw(content)) as server:
-        path = tmp_path / "t.jsonl"
-        playing = actor(server, mode="generate")
-        run_episode(Corridor(1), playing, None, pure("cheap"), episode="e", path=path, budget=Budget(1))
-    assert read_transcript(path).steps[0].proposal.raw == "right ?"
-
-
 def test_an_episode_survives_a_server_that_misbehaves_between_good_answers(tmp_path):
     script = [
         says("Action: right"),
@@ -257,16 +240,6 @@ def test_an_episode_survives_a_server_that_misbehaves_between_good_answers(tmp_p
     assert [len(step.failures) for step in played.steps] == [0, 3, 1]
     assert waits == [1.0, 3.0, 4.0, 1.0]
     assert read_transcript(tmp_path / "t.jsonl") == played
-
-
-def test_strong_behind_its_own_endpoint_takes_over_with_the_history():
-    with ProtocolServer(says("Action: wait")) as cheap, ProtocolServer(says("Action: right")) as strong:
-        played = run_episode(
-            Corridor(2), actor(cheap), actor(strong), threshold_router(2), episode="e", extractor=Stalled()
-        )
-        assert len(cheap.requests) == 2
-        assert strong.requests[0]["body"]["messages"][1]["content"].count("> wait") == 2
-    assert played.end.success
 
 
 @given(
@@ -314,12 +287,6 @@ def test_a_prompt_file_is_read_and_its_places_are_checked(tmp_path):
         Prompt("costs 5$")
     with pytest.raises(MissingFileError, match="expected a prompt"):
         Prompt.read(tmp_path / "none.txt")
-
-
-def test_what_a_task_says_is_never_taken_for_a_place():
-    history = History(Observation("$actions ${task} $$", task="$observation"))
-    (message,) = Prompt("$task/$observation").messages(history)
-    assert message["content"] == "$observation/$actions ${task} $$"
 
 
 @pytest.mark.parametrize(

@@ -69,13 +69,6 @@ def test_strong_acts_from_the_handoff_to_the_end(timing):
     assert below.get_xlim() == (-0.5, played.end.actions - 0.5)
 
 
-def test_without_handoff_and_draws_there_is_neither_crossing_nor_span_nor_band():
-    played = play(threshold_router(9), actions=5)
-    figure = plot_episode(played)
-    assert sorted(labelled(figure.axes[0])) == [r"$\alpha$ = 0.5", "q(t)"]
-    assert figure.axes[0].get_title(loc="left") == "reach 4: not solved after 5 actions"
-
-
 @pytest.mark.parametrize("router", [pure("cheap"), deferral(0.5, "stalled")])
 def test_an_episode_without_q_is_refused(router):
     with pytest.raises(InvalidDataError, match=f"policy is '{router.policy}'; expected an episode under a policy that"):

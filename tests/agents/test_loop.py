@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from toy_world import RIGHT, WAIT, Corridor, Moody, Stalled, Walker, cascade, deferral, prefix_router, threshold_router
 
-from bayes_tacit.agents import ActorError, Budget, Observation, Proposal, ReplayError, Retry, StepResult, run_episode
+from bayes_tacit.agents import ActorError, Budget, Observation, ReplayError, Retry, StepResult, run_episode
 from bayes_tacit.data.costs import StepCost
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.router import Router, Rule, handoff_at, pure
@@ -216,13 +216,6 @@ def test_a_forced_handoff_replays_the_recorded_prefix_without_asking_cheap():
     assert transcript.end.cost == 2 * 2.25 + 3 * 6.75
 
 
-def test_a_replay_goes_on_with_cheap_itself_where_the_record_ends():
-    recorded, *_ = play(pure("cheap"), budget=Budget(2))
-    transcript, _, (cheap, _) = play(pure("cheap"), recorded=recorded, budget=Budget(4))
-    assert [len(history) for history in cheap.seen] == [2, 3]
-    assert transcript.end.cheap_calls == 4
-
-
 def test_after_strong_has_acted_cheap_is_asked_and_not_the_record():
     recorded, *_ = play(pure("cheap"), nll=(5.0, 0.1), budget=Budget(3))
     transcript, _, (cheap, _) = play(
@@ -246,12 +239,6 @@ def test_an_environment_that_answers_otherwise_than_recorded_is_refused():
         play(handoff_at(3), recorded=recorded, environment=Corridor(4))
     with pytest.raises(InvalidDataError, match="recorded rollout"):
         play(handoff_at(3), recorded=recorded, episode="another")
-
-
-def test_a_budget_of_calls_counts_discarded_proposals():
-    transcript, *_ = play(threshold_router(2, "proposal"), budget=Budget(actions=50, calls=4), length=9)
-    assert agents(transcript)[1] == ("cheap", 1, "wait", False)
-    assert (len(transcript.steps), transcript.end.actions, transcript.end.status) == (4, 3, "budget")
 
 
 def test_transient_errors_are_retried_with_growing_waits_and_none_is_charged():
@@ -329,20 +316,6 @@ def test_a_router_whose_diagnostics_nobody_gives_is_refused():
         run_episode(Corridor(), Walker("c", WAIT), Walker("s", RIGHT), threshold_router(2), episode="e")
 
 
-def test_the_seconds_of_an_actor_are_kept_and_measured_where_it_does_not_tell():
-    class Silent:
-        name = "silent"
-
-        def act(self, history):  # noqa: ARG002
-            return Proposal("right")
-
-    times = iter(range(1000))
-    transcript = run_episode(Corridor(1), Silent(), None, pure("cheap"), episode="e", clock=lambda: float(next(times)))
-    assert transcript.steps[0].proposal.seconds == 1.0
-    told, *_ = play(pure("strong"))
-    assert told.steps[0].proposal.seconds == 0.25
-
-
 class Asking(Rule):
     """A rule of one's own, which asks at every step, and calls Strong at the second."""
 
@@ -362,12 +335,6 @@ def test_calls_made_to_decide_at_a_checkpoint_are_charged(timing):
     assert transcript.end.cost == 2 * (2.25 + 1.75) + 3 * 6.75
     assert transcript.end.one_off_calls == 2
     assert transcript.header.policy == "asking"
-
-
-@pytest.mark.parametrize(("timing", "asked"), [("post_action", 1), ("proposal", 2)])
-def test_nothing_is_asked_where_nothing_is_left_to_do(timing, asked):
-    transcript, *_ = play(Router(rule=Asking(), timing=timing), budget=Budget(2))
-    assert transcript.end.one_off_calls == asked
 
 
 def test_a_diagnostic_called_nll_is_the_extractors():

@@ -63,15 +63,6 @@ def test_every_line_of_the_file_that_was_paid_is_a_row(name, tmp_path):
         assert all(same(row[column], value) for column, value in expected.items())
 
 
-def test_an_episode_that_never_began_has_no_rows():
-    class Broken(Corridor):
-        def reset(self):
-            raise OSError("the engine is gone")
-
-    frame = transcript_frame(play(pure("cheap"), corridor=Broken()))
-    assert (len(frame), tuple(frame.columns)) == (0, COLUMNS)
-
-
 @pytest.mark.parametrize("taken", ["cost", "score"])
 def test_a_diagnostic_that_is_called_like_another_column_is_refused(taken):
     class Named(Stalled):

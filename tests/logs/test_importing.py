@@ -140,19 +140,6 @@ def test_a_users_name_cannot_be_one_that_is_taken(logs, tmp_path, name):
         logs([rollout("a", features={name: 1})], [rollout("a")])
 
 
-def test_nothing_is_written_if_something_is_wrong(logs, tmp_path):
-    (tmp_path / "episodes.jsonl").write_text("old", encoding="utf-8")
-    with pytest.raises(TacitError, match="jsonl:2"):
-        logs([rollout("a")], [rollout("a"), {"task": "b"}])
-    assert (tmp_path / "episodes.jsonl").read_text(encoding="utf-8") == "old"
-    assert {path.name for path in tmp_path.iterdir()} == {"cheap.jsonl", "strong.jsonl", "episodes.jsonl"}
-
-
-def test_no_task_in_common_is_refused_with_examples(logs):
-    with pytest.raises(InvalidDataError, match=r"paired tasks is 0; expected .*Cheap has 1 such as \['a'\], Strong 1"):
-        logs([rollout("a")], [rollout("b")], unpaired="drop")
-
-
 def test_logs_of_different_tasks_are_kept_side_by_side(logs):
     cheap = [rollout("a"), rollout("b", success=False), rollout("p")]
     strong = [rollout("c"), rollout("d", success=False), rollout("p"), rollout("e")]
