@@ -209,7 +209,7 @@ def import_logs(
             _episodes(lines).write(target)
         if broken:
             few = "; ".join(broken[:3]) + ("; ..." if len(broken) > 3 else "")
-            notes.append(f"{len(broken)} broken records were skipped: {few}")
+            notes.append(f"{len(broken)} broken record{'s were' if len(broken) > 1 else ' was'} skipped: {few}")
         for log, used in dict(zip(logs, formats, strict=True)).items():
             notes += left_out_of_gateway(log) if used == _GATEWAY else ()
         return ImportReport.of(store, plan, tally, formats, notes)

@@ -8,7 +8,7 @@ from command_line import call as program
 from conversations import answer, asked, call, rollout, turn
 
 GOOD = [rollout("a", model="m", trial=0), rollout("b", model="m", trial=0), rollout("c", model="m", trial=0)]
-JUNK = [None, True, 7, "text", [], {"a": 1}]
+JUNK = [None, True, 7, "text", {"a": 1}]
 """A value of every kind."""
 
 NAN = float("nan")
