@@ -252,9 +252,8 @@ def page(rows: pd.DataFrame) -> str:
         "flip between both models of the same cost.",
         "",
         f"**Fixed before:** policies, settings, caps, splits ({rows['seed'].nunique()} of each kind). The reader of",
-        "words and the rule of choice were developed on these pairs, so other pairs are their test. **Chosen on the "
-        "training half:** the",
-        "policy and its thresholds. `python -m simulations pairs --data FOLDER` makes this page.",
+        "words and the rule of choice were developed on these pairs, so other pairs are their test. **Chosen on the",
+        "training half:** the policy and its thresholds. `python -m simulations pairs --data FOLDER` makes this page.",
         "",
         "| pair | 40% | 60% | 80% | by hand | without words | other databases or kinds |",
         "| --- | --: | --: | --: | --: | --: | --: |",
