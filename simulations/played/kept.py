@@ -17,13 +17,15 @@ from simulations.studies.storage import write_table
 from simulations.tuned import SearchedPolicy
 
 MANIFEST, CANDIDATES = "manifest.json", "candidates.parquet"
+DEVELOPMENT, HANDOFFS = "development.nc", "handoffs.parquet"
 
 
 def write_kept(experiment: Experiment, folder: Path) -> None:
     """Write which tasks were for what, the routers that were frozen, and what every candidate gave on each task.
 
-    The table has a row for each policy, candidate, part ("development" or "test") and task. A policy that searches its
-    numbers has the one setting that it found.
+    The development episodes and what comes of every handoff on them are there for policies that nobody has tried yet.
+    The table of candidates has a row for each policy, candidate, part ("development" or "test") and task. A policy that
+    searches its numbers has the one setting that it found.
     """
     comparison = experiment.comparison
     content: dict[str, Any] = {
@@ -37,6 +39,8 @@ def write_kept(experiment: Experiment, folder: Path) -> None:
     }
     with atomic_path(folder / MANIFEST) as temporary:
         temporary.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    experiment.development.episodes.write(folder / DEVELOPMENT)
+    experiment.development.counterfactuals.write(folder / HANDOFFS)
     tables = []
     for name, fitted in comparison.fitted.items():
         chosen = comparison.choices[name].point

@@ -18,6 +18,7 @@ from bayes_tacit.agents import Budget, History, Step, read_transcript
 from bayes_tacit.agents.pages import episode_page
 from bayes_tacit.agents.playing import Continuations, Players, collect
 from bayes_tacit.data.costs import Outcomes
+from bayes_tacit.data.counterfactuals import Counterfactuals
 from bayes_tacit.data.visible import Visible
 from bayes_tacit.decisions.selection import fixed_grid
 from bayes_tacit.errors import InvalidDataError
@@ -64,7 +65,7 @@ from simulations.alfworld.learned import LearnedActor, LearnedPair, Ranker
 from simulations.played import experiment as experiment_module
 from simulations.played.crossed import cross_validate, crossed_words
 from simulations.played.experiment import check_played
-from simulations.played.kept import chosen_again
+from simulations.played.kept import DEVELOPMENT, HANDOFFS, MANIFEST, chosen_again
 from simulations.played.needed import needed_handoffs
 from simulations.played.page import Story, advice_table, write_results
 from simulations.played.policies import BY_LIKELIHOOD, DUE, POSTERIOR, TACIT, is_family, recommended
@@ -77,6 +78,7 @@ N_FIT, N_SELECT, N_TEST, ACTIONS = 6, 2, 3, 10
 MILD = ErrorProcess(skips_state=0.3, settles_for_one=0.2, overlooks=0.2, loses_composure=0.05)
 PLAYERS = Players(CheapActor(7, MILD), StrongActor(7, overlooks=0.3), budget=Budget(ACTIONS))
 SINGLE_STEPS = ("Step Deferral", "TRIM analogue")
+COMMITTED = Path(__file__).parents[2] / "simulations" / "results" / "alfworld"
 STORY = Story("alfworld", "alfworld --data path/to/alfworld", "calls of the 4B model")
 SETTINGS = {"players": PLAYERS, "workers": 1, "standstill": 1}
 
@@ -292,6 +294,24 @@ def test_a_page_shows_every_step_and_its_score(ran):
     assert "http" not in page
     assert "<script" not in page
     assert "q = " not in episode_page(ran.played["Pure Strong"][0])
+
+
+def test_the_committed_choices_can_be_made_again_without_the_games():
+    training, development = (Episodes.read(COMMITTED / name) for name in ("training.nc", DEVELOPMENT))
+    manifest = json.loads((COMMITTED / MANIFEST).read_text())
+    assert training.ids.tolist() == manifest["tasks"]["fit"]
+    assert development.ids.tolist() == manifest["tasks"]["select"]
+    world = World(development, Counterfactuals.read(COMMITTED / HANDOFFS), PLAYERS.cost)
+    page = (COMMITTED / "README.md").read_text()
+    tried = [policy for policy in compared_policies() if policy.name in manifest["routers"]]
+    assert len(tried) > 5
+    for policy in tried:
+        fitted = policy.fit(training)
+        choice = fitted.choose(world, manifest["cap"])
+        chosen = f"{fitted.in_words(choice)} | {100 * choice.success:.1f}% at {choice.cost:.1f} |"
+        assert f"| {policy.name} | {chosen}" in page
+        frozen = Router.from_json(json.dumps(manifest["routers"][policy.name]))
+        assert (frozen.handoffs(development).values == fitted.handoffs(development, choice.point)).all()
 
 
 def test_the_runner_names_what_is_missing(tmp_path, capsys, monkeypatch):
