@@ -134,21 +134,21 @@ def by_pymc(model: pm.Model, chains: int) -> tuple[xr.Dataset, float, float]:
 STAN = """
 data {
   int<lower=1> n; int<lower=1> p; int<lower=1> m; int<lower=1> d; int n_left; int n_interval;
-  array[n] int<lower=0, upper=1> b; matrix[n, p] x; matrix[m, p] timed; matrix[m, d] before; matrix[m, d] until;
+  array[n] int<lower=0, upper=1> b; matrix[n, p] x; matrix[m, p] timed; matrix[m, d] before; matrix[m, d] after;
   real center;
 }
 parameters { real gamma0; vector[p] gamma; real beta0; vector[p] beta; real<lower=0> s; simplex[d] w; }
 model {
   vector[m] mu = beta0 + timed * beta;
   vector[m] low = (log(before * w) - mu) / s;
-  vector[m] high = (log(until * w) - mu) / s;
+  vector[m] high = (log(after * w) - mu) / s;
   int stop = n_left + n_interval;
   gamma0 ~ normal(0, 1.5); gamma ~ normal(0, 1); beta0 ~ normal(center, 1.5); beta ~ normal(0, 0.5);
   s ~ lognormal(log(0.7), 0.5);
   b ~ bernoulli_logit_glm(x, gamma0, gamma);
-  target += sum(std_normal_lcdf(head(high, n_left)));
-  for (i in (n_left + 1):stop) target += log_diff_exp(std_normal_lcdf(high[i]), std_normal_lcdf(low[i]));
-  target += sum(std_normal_lccdf(low[(stop + 1):m]));
+  target += std_normal_lcdf(head(high, n_left));
+  target += sum(log(Phi(segment(high, n_left + 1, n_interval)) - Phi(segment(low, n_left + 1, n_interval))));
+  target += std_normal_lccdf(low[(stop + 1):m]);
 }
 """
 
@@ -188,7 +188,7 @@ def by_stan(episodes: Episodes, chains: int) -> tuple[xr.Dataset, float, float]:
         "x": evidence.features,
         "timed": evidence.features[evidence.timed],
         "before": before,
-        "until": until,
+        "after": until,
         "center": typical_log_threshold(episodes),
     }
     plain = {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in data.items()}
