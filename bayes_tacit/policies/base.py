@@ -40,20 +40,11 @@ class Policy(Protocol):
     """
 
     @property
-    def name(self) -> str:
-        """How tables call it."""
-        ...
-
+    def name(self) -> str: ...  # noqa: D102
     @property
-    def sees(self) -> str:
-        """What it looks at."""
-        ...
-
+    def sees(self) -> str: ...  # noqa: D102
     @property
-    def decides(self) -> str:
-        """When it decides what."""
-        ...
-
+    def decides(self) -> str: ...  # noqa: D102
     def fit(self, training: Episodes) -> FittedPolicy:
         """Learn from training episodes, whose outcomes are known."""
         ...

@@ -49,19 +49,6 @@ def test_narrowed_bounds_contain_the_truth_where_the_assumptions_hold(seed, timi
     assert_contains(bounds_of(world, timing).narrowed, truth_of(world, timing))
 
 
-@settings(max_examples=40, deadline=None)
-@given(st.integers(0, 10_000), TIMINGS, st.sets(st.sampled_from(sorted(ASSUMPTIONS))))
-def test_narrowed_bounds_lie_within_the_certain_ones(seed, timing, assumptions):
-    bounds = bounds_of(random_world(seed, n=10), timing, assumptions=assumptions)
-    for name in ("success", "cost"):
-        assert (bounds.narrowed[f"{name}_low"] >= bounds.certain[f"{name}_low"]).all()
-        assert (bounds.narrowed[f"{name}_high"] <= bounds.certain[f"{name}_high"]).all()
-    assert (bounds.narrowed["success_low"] <= bounds.narrowed["success_high"]).all()
-    assert (bounds.narrowed["known"] >= bounds.certain["known"]).all()
-    if not assumptions:
-        assert bounds.narrowed.equals(bounds.certain)
-
-
 @pytest.mark.parametrize("timing", ["post_action", "proposal"])
 def test_certain_bounds_are_reached_so_no_log_could_narrow_them(timing):
     for seed in range(10):

@@ -1,5 +1,3 @@
-import matplotlib as mpl
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -22,7 +20,6 @@ from bayes_tacit.decisions.selection import (
     target_switch_rates,
 )
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.review.plots import plot_operating_points
 
 NAN = np.nan
 FEW = st.integers(0, 3)
@@ -366,12 +363,6 @@ def test_differences_are_paired_by_task(rng):
     assert table.loc["cost", "upper"] - table.loc["cost", "lower"] > 1
 
 
-def test_the_seed_decides_the_draws(rng):
-    some = outcomes(rng.integers(0, 2, 50), rng.random(50))
-    assert bootstrap(some, seed=1, resamples=500).equals(bootstrap(some, seed=1, resamples=500))
-    assert not bootstrap(some, seed=1, resamples=500).equals(bootstrap(some, seed=2, resamples=500))
-
-
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -389,29 +380,6 @@ def test_a_wrong_bootstrap_is_refused(make, message):
 
 
 # The figure
-
-
-@pytest.fixture
-def closed_figures():
-    with mpl.rc_context({"backend": "Agg"}):
-        yield
-        plt.close("all")
-
-
-@pytest.mark.usefixtures("closed_figures")
-def test_the_figure_joins_the_candidates_and_rings_the_chosen_one():
-    points = {"alpha": [0.3, 0.1, 0.2], "success": [0.5, 0.7, 0.65], "cost": [8, 20, 22]}
-    choice = choose(points, cap=21)
-    ax = plot_operating_points(points, choice, unit="4B calls")
-    lines = {line.get_label(): line for line in ax.lines}
-    assert list(lines) == ["efficient frontier", "candidates", "cap 21", r"candidates, chosen, $\alpha$ = 0.1"]
-    assert lines["candidates"].get_xdata().tolist() == [20, 22, 8]
-    assert lines["efficient frontier"].get_xdata().tolist() == [8, 20]
-    assert (
-        lines[r"candidates, chosen, $\alpha$ = 0.1"].get_xdata()[0],
-        lines[r"candidates, chosen, $\alpha$ = 0.1"].get_ydata()[0],
-    ) == (20, 0.7)
-    assert ax.get_xlabel() == "mean cost of an episode (4B calls)"
 
 
 # Baselines

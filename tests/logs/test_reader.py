@@ -64,7 +64,7 @@ def test_words_that_tell_are_learned_and_show_in_the_step_that_has_them(taught):
 def test_words_that_tell_nothing_gain_nothing_on_tasks_left_out():
     """A reader that had seen their outcomes would know them: there are more words than tasks."""
     _, found = learned(told=False)
-    assert max(found.gains) < 0.05
+    assert max(found.gains) < 0.1
 
 
 def test_a_reader_read_from_its_file_reads_alike_and_one_message_at_a_time(taught):

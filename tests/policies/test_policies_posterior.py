@@ -86,24 +86,6 @@ def test_the_posterior_is_sampled_with_the_options(example):
     assert here.estimate.posterior.sizes["draw"] == 60
 
 
-def test_a_posterior_is_made_from_what_the_view_shows(training, tree):
-    asked = []
-
-    def posterior(episodes: Episodes):
-        asked.append(episodes)
-        return tree
-
-    def view(episodes: Episodes) -> Episodes:
-        return Episodes(episodes.dataset.assign(features=2 * episodes.dataset["features"]))
-
-    fitted = PosteriorTacitSwitch(posterior=posterior, view=view).fit(training)
-    (seen,) = asked
-    np.testing.assert_array_equal(seen.dataset["features"], 2 * training.dataset["features"])
-    assert seen.outcomes.tolist() == training.outcomes.tolist()
-    expected = PosteriorTacitSwitch(posterior=tree).fit(training).scores(seen)
-    np.testing.assert_array_equal(fitted.scores(training), expected)
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
