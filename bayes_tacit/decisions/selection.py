@@ -191,7 +191,7 @@ def target_switch_rates(
     """Find thresholds that hand off given shares of the training episodes, as the paper does for DABench.
 
     1. For each rate r of m episodes, alpha is the round(r m)-th largest of the episodes' highest scores; for rate 0 it
-       is 1 (infinite, should a score reach 1), which no score reaches. Under "post_action" the last score does not count.
+       is 1 (infinite, should a score reach 1), which none reaches. Under "post_action" the last score does not count.
     2. Quantiles of all scores join them; the target of each is the share of episodes that it hands off.
     3. Of candidates that hand off every training episode at the same step, the first is kept: rates before quantiles,
        lower ones first.
