@@ -337,6 +337,7 @@ def summarize(table: pd.DataFrame, folder: Path) -> str:  # noqa: ARG001
             "model is right, and with rates learned the strata come to tell which tasks are marked: sensitivity and "
             "specificity sum to less than 1, of which `fit_map` warns. Rates known as numbers keep them what they are:",
             third,
+            "Real pairs of models with a side of most training tasks hidden: [a page of their own](hidden_sides.md).",
         ]
     )
 
