@@ -23,7 +23,7 @@ from simulations.played.crossed import Crossed, crossed_words
 from simulations.played.experiment import PARTS, Experiment
 from simulations.played.kept import write_kept
 from simulations.played.luck import CENTRAL, chosen_again
-from simulations.played.policies import DUE, POSTERIOR, PURE, TACIT
+from simulations.played.policies import ALARM, DEFERRAL, DUE, POSTERIOR, PURE, TACIT
 from simulations.studies.storage import write_table
 from simulations.studies.tables import figure_file, fill, markdown_table
 from simulations.tuned import SearchedPolicy
@@ -163,10 +163,16 @@ def curves(experiment: Experiment) -> pd.DataFrame:
     return table.assign(share=(table["cap"] / strong).round(6))
 
 
-def plot_curves(experiment: Experiment, table: pd.DataFrame, path: Path, story: Story) -> None:
-    """Draw lines of points in a table (policy, cost, success), and a ring around what was chosen."""
+def plot_curves(experiment: Experiment, table: pd.DataFrame, path: Path, story: Story, *, others: bool = True) -> None:
+    """Draw lines of points in a table (policy, cost, success), and a ring around what was chosen.
+
+    With `others`, policies that are not in the table are drawn by what was chosen alone.
+    """
+    drawn = {*table["policy"], *PURE}
     points = {
-        row["policy"]: (row["cost"], 100 * row["success"]) for row in experiment.comparison.table.to_dict("records")
+        row["policy"]: (row["cost"], 100 * row["success"])
+        for row in experiment.comparison.table.to_dict("records")
+        if others or row["policy"] in drawn
     }
     with figure_file(path, size=(9.6, 5.4)) as (figure, axes):
         ax = axes[0, 0]
@@ -194,10 +200,19 @@ def plot_curves(experiment: Experiment, table: pd.DataFrame, path: Path, story: 
 
 
 def grid(experiment: Experiment) -> pd.DataFrame:
-    """Return what every setting of the policies' grids gives on the test tasks: they show the curve's shape only."""
-    fitted = experiment.comparison.fitted.items()
-    known = {name: one for name, one in fitted if name not in PURE and not isinstance(one, SearchedPolicy)}
-    tables = [one.operating_points(experiment.test).assign(policy=name) for name, one in known.items()]
+    """Return what the stated settings of the paper's policies and of First Alarm give on the test tasks.
+
+    Only the ringed ones were chosen, on development tasks; the others show the shape. Of the prefix router these are
+    the thresholds at the prefix that was chosen.
+    """
+    tables = []
+    for name in ("Task Router", DEFERRAL, "Prefix router", ALARM, TACIT):
+        if name in experiment.comparison.fitted:
+            one, chosen = experiment.comparison.fitted[name], experiment.comparison.choices[name].point
+            settings = one.candidates
+            if "k" in settings:
+                settings = settings[settings["k"] == chosen["k"]]
+            tables.append(one.operating_points(experiment.test, settings).assign(policy=name))
     return pd.concat(tables, ignore_index=True)
 
 
@@ -233,7 +248,7 @@ def write_results(experiment: Experiment, folder: Path, story: Story, found: Cro
         temporary = Path(aside)
         table = curves(experiment)
         plot_curves(experiment, table, temporary / "curves.png", story)
-        plot_curves(experiment, grid(experiment), temporary / "grid.png", story)
+        plot_curves(experiment, grid(experiment), temporary / "grid.png", story, others=False)
         identity = {"experiment": story.command, "version": __version__, "cap": experiment.comparison.cap}
         write_table(experiment.episodes, identity, temporary / EPISODES)
         experiment.training.write(temporary / TRAINING)
