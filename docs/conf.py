@@ -24,7 +24,7 @@ html_title = f"bayes_tacit {release}"
 extensions = ["sphinx.ext.autodoc", "sphinx.ext.mathjax", "numpydoc", "myst_nb", "made_pages"]
 # The source is the repository, so that a link to another file means the same here and on a code host.
 root_doc = "docs/index"
-include_patterns = ["docs/**", "notebooks/*.ipynb", "simulations/results/*/README.md", "*.md"]
+include_patterns = ["docs/**", "notebooks/*.ipynb", "simulations/results/*/*.md", "*.md"]
 exclude_patterns = ["docs/_build", "README.md", ".venv", "dist"]
 html_theme = "furo"
 html_show_sourcelink = False
