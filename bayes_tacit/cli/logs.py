@@ -15,6 +15,7 @@ import typer
 
 from bayes_tacit.cli.common import AnySeed, AsJson, Force, RouterFile, listed, new_file, show, told
 from bayes_tacit.cli.prices import prices_of, tokens_of
+from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.progress import bars
 
 if TYPE_CHECKING:
@@ -147,9 +148,14 @@ def _bar(logs: list[Path]) -> Iterator[Callable[[str, int], None]]:
 def replay(
     router: RouterFile,
     cheap: Annotated[Path, typer.Argument(help="Cheap's log, in any format that import reads.", show_default=False)],
-    out: Annotated[Path, typer.Option(help="What it would have done, .csv: task,handoff_step,success,cost.")],
     strong: Annotated[
         Path | None, typer.Argument(help="Strong's log: then success and cost of restarts.", show_default=False)
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="What it would have done, .csv: task,handoff_step,success,cost.")
+    ] = None,
+    report: Annotated[
+        Path | None, typer.Option(help="The same as a page, .html: the coin flip, when it hands off, the tasks.")
     ] = None,
     format: Format = "auto",  # noqa: A002
     threshold: Threshold = 1.0,
@@ -170,15 +176,22 @@ def replay(
     Each rollout is read as an agent would have shown it, step by step. With Strong's log, success and cost are those of
     a restart, and stand beside a coin flip between Cheap and Strong of the same cost.
 
-    Example: `bayes-tacit replay router.json cheap.jsonl strong.jsonl --out handoffs.csv`
+    Example: `bayes-tacit replay router.json cheap.jsonl strong.jsonl --out handoffs.csv --report page.html`
     """
+    import numpy as np
+    import pandas as pd
+
     from bayes_tacit.data.episodes import Episodes
     from bayes_tacit.decisions.evaluation import World
     from bayes_tacit.files import atomic_path
     from bayes_tacit.logs import import_logs
     from bayes_tacit.router import Router
 
-    new_file(out, ".csv", force=force)
+    if out is None and report is None:
+        raise InvalidDataError("one of them, or both", field="--out and --report", value=None)
+    for path, suffixes in ((out, (".csv",)), (report, (".html", ".htm"))):
+        if path is not None:
+            new_file(path, *suffixes, force=force)
     loaded = Router.load(router)
     cost = prices_of(cheap_cost, strong_cost, restarts=True)
     how: dict[str, Any] = {"format": format, "threshold": threshold, "trials": trials, "skip_broken": skip_broken}
@@ -189,28 +202,39 @@ def replay(
     words = ""
     with told(), tempfile.TemporaryDirectory(prefix="bayes-tacit-") as folder:
         file = Path(folder) / "episodes.jsonl"
-        report = import_logs(cheap, cheap, file, cheap_model=cheap_model, strong_model=cheap_model, **how)
+        read = import_logs(cheap, cheap, file, cheap_model=cheap_model, strong_model=cheap_model, **how)
         episodes = Episodes.read(file)
         steps = loaded.handoffs(episodes).values
         if strong is not None:
-            report = import_logs(cheap, strong, file, cheap_model=cheap_model, strong_model=strong_model, **how)
+            read = import_logs(cheap, strong, file, cheap_model=cheap_model, strong_model=strong_model, **how)
             pairs = Episodes.read(file)
             world = World.from_restarts(pairs, strong_steps="strong_steps", cost=cost)
             given = world.outcomes(loaded)
             values = zip(given.success.tolist(), given.cost.tolist(), strict=True)
             known = dict(zip(pairs.ids.tolist(), values, strict=True))
             words, said = _beside_the_coin(world, loaded, len(pairs))
-    with atomic_path(out) as temporary, temporary.open("w", encoding="utf-8", newline="") as handle:
-        writer = csv.writer(handle)
-        writer.writerow(["task", "handoff_step", "success", "cost"])
-        for task, step in zip(episodes.ids.tolist(), steps.tolist(), strict=True):
-            writer.writerow([task, step, *known.get(task, ("", ""))])
+    if out is not None:
+        with atomic_path(out) as temporary, temporary.open("w", encoding="utf-8", newline="") as handle:
+            writer = csv.writer(handle)
+            writer.writerow(["task", "handoff_step", "success", "cost"])
+            for task, step in zip(episodes.ids.tolist(), steps.tolist(), strict=True):
+                writer.writerow([task, step, *known.get(task, ("", ""))])
     # Where a score is reached only after Cheap's last step, there is nothing left to hand over.
-    handed = int(((steps >= 0) & ((steps < episodes.n_steps) | loaded.rule.closes)).sum())
-    said = {"tasks": len(episodes), "handed_off": handed, **said, "written": str(out)}
+    acts = (steps >= 0) & ((steps < episodes.n_steps) | loaded.rule.closes)
+    handed = int(acts.sum())
+    said = {"tasks": len(episodes), "handed_off": handed, **said}
+    if report is not None:
+        from bayes_tacit.review.recommendation import replay_page
+
+        both = [known.get(task, (float("nan"), float("nan"))) for task in episodes.ids.tolist()]
+        table = pd.DataFrame(both, columns=["success", "cost"], index=pd.Index(episodes.ids, name="task"))
+        table.insert(0, "steps", episodes.n_steps)
+        table.insert(1, "handoff_step", np.where(acts, steps, -1))
+        replay_page(table, said, report)
+    said |= {name: str(path) for name, path in (("written", out), ("report_written", report)) if path is not None}
     lines = [f"{handed} of {len(episodes)} tasks would have been handed off", *filter(None, [words])]
-    lines += [f"note: {note}" for note in report.notes if "skipped" in note]
-    lines.append(f"written to {out}")
+    lines += [f"note: {note}" for note in read.notes if "skipped" in note]
+    lines += [f"written to {path}" for path in (out, report) if path is not None]
     show("\n".join(lines), said, as_json=as_json, then=("serve", router, "--cheap URL --strong URL"))
 
 

@@ -1,12 +1,13 @@
-"""The page of a recommendation: what to run at each budget, and what alpha does in single episodes."""
+"""Pages on a router: what to run at each budget and what alpha does, and what a router would have done on logs."""
 
 from __future__ import annotations
 
 import math
 import os
 import warnings
+from collections.abc import Mapping
 from importlib.metadata import version
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
@@ -23,6 +24,12 @@ SHOWN = {"01": 4, "11": 2, "00": 2}
 """Example episodes, by outcomes AB."""
 
 PARTS = {"answer": "Answer", "budget": "Budget", "alpha": "Alpha", "policies": "Policies", "provenance": "Provenance"}
+
+TASKS = 200
+"""Rows of the table of tasks on the page of a replay."""
+
+BARS = 24
+"""Most bars of its histogram."""
 
 
 class Recommended(Protocol):
@@ -138,3 +145,58 @@ def examples(episodes: Episodes) -> list[dict[str, object]]:
 def _longest(length: np.ndarray, wanted: np.ndarray, most: int) -> list[int]:
     found = np.flatnonzero(wanted)
     return found[np.argsort(-length[found], kind="stable")][:most].tolist()
+
+
+def replay_page(
+    tasks: pd.DataFrame, facts: Mapping[str, Any], path: str | os.PathLike[str], *, overwrite: bool = True
+) -> None:
+    """Write a page on what a router would have done on logs, in the look of the other pages.
+
+    Parameters
+    ----------
+    tasks
+        By task `steps`, `handoff_step` (-1 where nothing is handed off), and `success` and `cost` of restarts, NaN
+        where they are not known.
+    facts
+        What `bayes-tacit replay --json` says: `tasks` and `handed_off`; with Strong's log `pairs`, `success`, `cost`,
+        `coin_flip`, `above_coin`, and those of `pure_cheap` and `pure_strong`.
+    """
+    target = writable_page(path, overwrite=overwrite)
+    steps = tasks["handoff_step"].to_numpy()
+    handed = steps[steps >= 0]
+    sentence = f"{facts['handed_off']:,} of {facts['tasks']:,} tasks would have been handed off."
+    summary = {"Tasks": f"{facts['tasks']:,}", "Handed off": f"{facts['handed_off']:,}"}
+    above = facts.get("above_coin")
+    if above is not None:
+        side = "below" if above < 0 else "above"
+        sentence += f" Success is {100 * abs(above):.1f} points {side} a coin flip of the same cost."
+        summary |= {"Tasks with both models": f"{facts['pairs']:,}", "Success": f"{facts['success']:.1%}"}
+        summary |= {"Cost": f"{facts['cost']:,.4g}", "Coin flip, same cost": f"{facts['coin_flip']:.1%}"}
+        summary |= {"Points above the coin flip": f"{100 * above:+.1f}"}
+        for name in ("cheap", "strong"):
+            pure = facts[f"pure_{name}"]
+            summary[f"{name.capitalize()} alone"] = f"{pure['success']:.1%} at {pure['cost']:,.4g}"
+    width = 1 + int(handed.max(initial=0)) // BARS
+    counts = np.bincount(handed // width).tolist() if len(handed) else []
+    shown = tasks.head(TASKS).dropna(axis="columns", how="all")
+    page = render(
+        "replay.html",
+        title="What the router would have done",
+        subtitle=f"On {facts['tasks']:,} tasks of a log. Written by bayes_tacit {version('bayes_tacit')}.",
+        parts={"answer": "Answer", "handoffs": "Handoffs", "tasks": "Tasks", "provenance": "Provenance"},
+        sentence=sentence,
+        level="warning" if above is not None and above < 0 else "good",
+        summary=summary,
+        counts=counts,
+        width=width,
+        tasks=table_of(
+            shown.assign(handoff_step=[str(step) if step >= 0 else "never" for step in shown["handoff_step"]]),
+            "Each task" if len(tasks) <= TASKS else f"The first {TASKS} of {len(tasks):,} tasks",
+            formats={"success": "g", "cost": ",.4g"},
+        ),
+        provenance={
+            "Tasks": f"{facts['tasks']:,}",
+            "Success and cost": "no log of Strong" if above is None else "restarts",
+        },
+    )
+    save_page(target, page)

@@ -3,10 +3,12 @@
 import csv
 import io
 import json
+import re
 
 import numpy as np
 import pytest
 from command_line import call
+from pages import CHROMIUM, Page, assert_sound, opened
 
 from bayes_tacit import Router
 from bayes_tacit.cli.route import answer
@@ -52,7 +54,7 @@ def test_words_are_learned_recommended_and_replayed_with_no_option_for_them(fold
     assert router.reader is not None
     assert (folder / "r.json").stat().st_size < 2_000_000
     assert "bogus" not in (folder / "r.json").read_text()
-    more = ["--strong-cost", "10", "--out", "h.csv", "--json"]
+    more = ["--strong-cost", "10", "--out", "h.csv", "--report", "p.html", "--json"]
     done = call("replay", "r.json", "cheap-new.jsonl", "strong-new.jsonl", *more, cwd=folder)
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
@@ -66,8 +68,18 @@ def test_words_are_learned_recommended_and_replayed_with_no_option_for_them(fold
         step = int(row["handoff_step"])
         assert float(row["success"]) == (cheap if step in (-1, 3) else strong)
         assert float(row["cost"]) == (3 if step in (-1, 3) else step + 30)
-    done = call("replay", "r.json", "cheap-new.jsonl", "--out", "alone.csv", cwd=folder)
+    page = Page(folder / "p.html")
+    assert_sound(page, ["answer", "handoffs", "tasks"])
+    assert f"{100 * said['above_coin']:.1f} points above a coin flip" in page.text
+    bars = [int(bar.split(": ")[1]) for bar in re.findall(r"<title>((?:from )?step [^<]*)", page.content)]
+    assert sum(bars) == said["handed_off"]
+    assert len(page.all("tr")) == 61
+    if CHROMIUM:
+        assert opened(folder / "p.html", folder, 400) == ("pictures 0 bad 0 wide false", [])
+    assert call("replay", "r.json", "cheap-new.jsonl", cwd=folder).returncode == 2
+    done = call("replay", "r.json", "cheap-new.jsonl", "--out", "alone.csv", "--report", "alone.html", cwd=folder)
     assert done.returncode == 0, done.stderr
+    assert "coin" not in Page(folder / "alone.html").text
     with (folder / "alone.csv").open() as file:
         alone = list(csv.DictReader(file))
     assert [row["handoff_step"] for row in alone] == [row["handoff_step"] for row in rows]
