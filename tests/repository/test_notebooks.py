@@ -17,7 +17,6 @@ from bayes_tacit.cli import app
 
 MACHINE_PATH = re.compile(r"(?<![\w.])/(home|root|tmp|work|usr|opt|var|Users|private)/|[A-Z]:\\Users")
 WARNING = re.compile(r"\b\w*Warning\b|\bDeprecated\b|Traceback", re.IGNORECASE)
-"""Bytes of all notebooks."""
 
 LONG = ("07_memory_and_recommendation", "08_from_logs_to_a_router")
 """What takes a minute even in the short setting runs with the studies."""
