@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
+from math import comb
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
 import numpy as np
@@ -371,7 +372,7 @@ def _point(evaluate: Callable[[float], PaperFit], memory: float) -> ProfilePoint
 
 
 def warn_of_dependence(objective: PaperObjective | MixtureObjective) -> None:
-    """Name the diagnostics, and without a penalty the features, that the evidence cannot separate."""
+    """Name what the evidence cannot separate (features only without a penalty), and features that part the outcomes."""
     evidence, seen = objective.evidence, objective.threshold.evidence
     found = []
     if evidence.weights is None:
@@ -388,6 +389,33 @@ def warn_of_dependence(objective: PaperObjective | MixtureObjective) -> None:
                 TacitWarning,
                 stacklevel=3,
             )
+    if objective.incidence.ridge > 0 and not isinstance(objective, MixtureObjective):
+        varying = np.asarray(evidence.feature_names)[objective.varying].tolist()
+        strong = objective.incidence.strong_success
+        for name in parting_columns(objective.incidence.design[:, 1:], varying, strong):
+            warnings.warn(
+                f"every success of Strong is on one side of feature {name!r}: look whether it was known before Cheap's "
+                "first step, as an outcome that leaked into a feature is of no use for new tasks",
+                TacitWarning,
+                stacklevel=3,
+            )
+
+
+UNLIKELY = 1e-4
+"""Probability below which chance does not explain that a column parts outcomes."""
+
+
+def parting_columns(columns: np.ndarray, names: list[str], outcome: np.ndarray) -> list[str]:
+    """Name the columns that have all true outcomes on one side, beyond chance.
+
+    A single column parts them by chance as often as one of two orders comes of all ways to place the fewer ones.
+    """
+    fewer = int(min(outcome.sum(), (~outcome).sum()))
+    if fewer < 3 or 2 * len(names) / comb(len(outcome), min(fewer, 50)) > UNLIKELY:
+        return []
+    yes, no = columns[outcome], columns[~outcome]
+    parted = (yes.min(axis=0) > no.max(axis=0)) | (no.min(axis=0) > yes.max(axis=0))
+    return [name for name, apart in zip(names, parted.tolist(), strict=True) if apart]
 
 
 def dependent_columns(matrix: np.ndarray, names: list[str]) -> list[tuple[str, list[str]]]:

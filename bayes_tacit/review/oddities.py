@@ -7,7 +7,6 @@ import warnings
 from collections import defaultdict
 from dataclasses import replace
 from itertools import pairwise
-from math import comb
 from typing import Any
 
 import arviz_plots
@@ -22,7 +21,7 @@ from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.data.layout import blocks, carried_variables
 from bayes_tacit.errors import ConvergenceError, EvidenceError, InvalidDataError, TacitWarning
 from bayes_tacit.estimates.completion import prior_of
-from bayes_tacit.estimates.map_fit import fit_map
+from bayes_tacit.estimates.map_fit import UNLIKELY, fit_map, parting_columns
 from bayes_tacit.estimates.posterior import sample_posterior
 from bayes_tacit.model.spec import spec_of
 from bayes_tacit.progress import bars
@@ -57,9 +56,6 @@ ASSUMPTIONS = (
 )
 """What the model takes for granted and no data of this kind can show."""
 FAR, ALPHA = 10.0, 0.5
-UNLIKELY = 1e-4
-"""A coincidence that chance brings less often is none."""
-FEWEST_STRONG = 3
 LEAST_SHARE = 0.01
 """Of the episodes: so many that are there a second time make bands too narrow."""
 SHOWN = 3
@@ -195,21 +191,12 @@ def _leaks(tree: xr.DataTree) -> list[str]:
     """Return the features, and predicted pi, that have all successes of Strong on one side, beyond chance."""
     constant, posterior = group_of(tree, "constant_data"), group_of(tree, "posterior")
     strong, names = constant["strong_outcome"].values.astype(bool), names_in(constant)
-    fewer = int(min(strong.sum(), (~strong).sum()))
-    if not names or "gamma" not in posterior or fewer < FEWEST_STRONG:
-        return []
-    # A single column parts them by chance as often as one of two orders comes of all ways to place the fewer ones.
-    if 2 * len(names) / comb(len(strong), fewer) > UNLIKELY:
+    if not names or "gamma" not in posterior:
         return []
     x = constant["features"].values
-    found = [name for name, column in zip(names, x.T, strict=True) if _parts(column, strong)]
-    together = x @ posterior["gamma"].mean(("chain", "draw")).values
-    return found or (["the predicted pi"] if _parts(together, strong) and len(strong) > 20 * len(names) else [])
-
-
-def _parts(values: np.ndarray, strong: np.ndarray) -> bool:
-    yes, no = values[strong], values[~strong]
-    return bool(yes.min() > no.max() or no.min() > yes.max())
+    together = (x @ posterior["gamma"].mean(("chain", "draw")).values)[:, None]
+    linear = parting_columns(together, ["the predicted pi"], strong) if len(strong) > 20 * len(names) else []
+    return parting_columns(x, names, strong) or linear
 
 
 def bound_assumptions(tree: xr.DataTree, episodes: Episodes) -> CheckResult:
