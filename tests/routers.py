@@ -96,6 +96,12 @@ def outlook(rng: np.random.Generator, columns: int, features: int) -> rules.Outl
     return rules.Outlook(read, chance(rng, columns), chance(rng, columns), line)
 
 
+def outlooks(rng: np.random.Generator, columns: int, draws: int = 5) -> rules.Outlooks:
+    """Draws of two chances and of a price."""
+    cheap, strong, price = rng.normal(size=(3, draws, 1 + columns)) / (1 + columns)
+    return rules.Outlooks(rng.normal(size=columns), rng.uniform(0.5, 2, columns), cheap, strong, 2 + price, 0.25)
+
+
 def experience(rng: np.random.Generator, columns: int, places: int = 12) -> Experience:
     """Places with what came of them; costs are multiples of a power of two."""
     count = rng.integers(1, 9, places)
@@ -123,6 +129,7 @@ ONE_OF: dict[str, Factory] = {
     "induction": lambda rng, p, d: rules.Induction(
         outlook(rng, p, p), outlook(rng, p + 3 * d + 1, p), [0.0, 0.1, 0.5], rng.normal(size=(3, 4, 6)) / 10
     ),
+    "certain_advantage": lambda rng, p, d: rules.CertainAdvantage(outlooks(rng, p), outlooks(rng, p + 3 * d + 1), 0.8),
     "prefix_router": lambda rng, p, d: rules.Prefix(k := int(rng.integers(1, 4)), chance(rng, p + k * d)),
     "cascade": lambda rng, p, d: rules.Ended(("total", "mean", "last"), chance(rng, p + 3 * d)),
     "evoroute": lambda rng, p, d: rules.NetGain(experience(rng, p + 3 * d + 1), 0.1, bool(rng.integers(2))),

@@ -58,6 +58,10 @@ def recommend(
         float,
         typer.Option(help="With which probability new tasks keep the cap; 0.5 leaves nothing to spare."),
     ] = 0.5,
+    certain: Annotated[
+        float | None,
+        typer.Option(help="Try a Bayesian policy as well: hand off where that is worth it with this probability."),
+    ] = None,
     at_most: Annotated[
         float | None,
         typer.Option(help="Highest cost of a single task by a handoff; the router hands off no later than keeps it."),
@@ -124,11 +128,14 @@ def recommend(
     if cap is not None:
         _cap(cap, strong=1.0)
     validate.number("--confidence", confidence, "a number from 0.5 to below 1", least=0.5, below=1)
+    if certain is not None:
+        validate.number("--certain", certain, "a number above 0 and below 1", above=0, below=1)
     for path, suffixes in ((out, (".json",)), (table, (".csv",)), (plot, PICTURES), (report, (".html", ".htm"))):
         if path is not None:
             new_file(path, *suffixes, force=force)
     known = counterfactuals is not None or handoff == "restart"
-    for option, given in (("--plot", plot), ("--report", report), ("--at-most", at_most), ("--value", value)):
+    for_known = {"--plot": plot, "--report": report, "--at-most": at_most, "--value": value, "--certain": certain}
+    for option, given in for_known.items():
         if not known and given is not None:
             expected = "--counterfactuals or --handoff restart as well: bounds do not say what comes of a handoff"
             raise InvalidDataError(expected, field=option, value=str(given))
@@ -153,7 +160,7 @@ def recommend(
             training = None if development is None else episodes
             settings = {"value": value, "confidence": confidence, "at_most": at_most, "folds": folds, "seed": seed}
             budget = None if cap is None else _cap(cap, float(world.counterfactuals.pure_strong.cost.mean()))
-            tried = contest(world, timing=fitting["timing"], options=fitting)  # type: ignore[arg-type]
+            tried = contest(world, timing=fitting["timing"], options=fitting, certain=certain)  # type: ignore[arg-type]
             with bars() as bar:
                 task = bar.add_task("fitting", total=None)
                 result = recommend_in(

@@ -74,11 +74,16 @@ def held_fit(episodes: Episodes, **options: Any) -> MapFit:  # noqa: ANN401
 
 
 def contest(
-    world: World, *, timing: Timing = DEFAULT_TIMING, options: Mapping[str, Any] | None = None
+    world: World,
+    *,
+    timing: Timing = DEFAULT_TIMING,
+    options: Mapping[str, Any] | None = None,
+    certain: float | None = None,
 ) -> tuple[Policy, ...]:
     """Return the policies that are tried, from the simplest on; `options` are what `fit_map` is called with besides.
 
-    Those that call Strong for single steps are among them where the world can replay that.
+    Those that call Strong for single steps are among them where the world can replay that, and the Bayesian policy by
+    value where it is said how `certain` a handoff has to be worth its price.
 
     Examples
     --------
@@ -110,6 +115,7 @@ def contest(
         TacitSwitch(estimator=partial(held_fit, **remembering), handoff=kind, name="TACIT-Switch with memory"),
         ByValue(known, timing=timing),
         ByValue(known, waiting=True, timing=timing, name="Induction"),
+        *([ByValue(known, certain=certain, timing=timing, name="Certain advantage")] if certain is not None else []),
     )
 
 

@@ -10,17 +10,19 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
+from bayes_tacit import validate
 from bayes_tacit.data.counterfactuals import Counterfactuals
 from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.data.timing import DEFAULT_TIMING, Timing, discards_proposal, handoff_steps, usable_checkpoints
 from bayes_tacit.data.visible import Visible
 from bayes_tacit.decisions.selection import score_quantiles
+from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.logs.reader import DIAGNOSTICS, FEATURES
 from bayes_tacit.policies.base import FittedPolicy, Setting, number_in
 from bayes_tacit.policies.logistic import L2Logistic
 from bayes_tacit.router import Router
 from bayes_tacit.router.rule import CALL_OF, Chance, Line, scan
-from bayes_tacit.router.rules import Advantage, Induction, Outlook, inputs
+from bayes_tacit.router.rules import Advantage, CertainAdvantage, Induction, Outlook, Outlooks, inputs
 
 Known = Counterfactuals | Callable[[Episodes], Counterfactuals]
 """What comes of handoffs: a table that holds the training episodes, or a function that makes one of them."""
@@ -54,6 +56,14 @@ class ByValue:
         What comes of each handoff of the training episodes, and what it costs.
     waiting
         Whether going on is worth more because Cheap may be stopped later as well, learned by backward induction.
+    certain
+        With which probability a handoff has to be worth lambda; without it, what is likeliest counts. The three models
+        are then on all columns, the reader's among them, and the penalties normal priors: 0 for the mean, and for what
+        a handoff costs in units of its residual variance. Likelihood and prior count by 1/m, with m a task's moments
+        in the mean, for they share one outcome: so the mode stays, and a posterior is as wide as its tasks make it.
+        Draws are from the normal approximation around the mode.
+    n_draws, seed
+        How many draws a router holds, and what decides them.
 
     Examples
     --------
@@ -66,6 +76,9 @@ class ByValue:
 
     known: Known
     waiting: bool = False
+    certain: float | None = None
+    n_draws: int = 64
+    seed: int = 0
     logistic: L2Logistic = L2Logistic(penalty=10.0)  # noqa: RUF009 - a frozen value
     timing: Timing = DEFAULT_TIMING
     n_candidates: int = 101
@@ -74,13 +87,25 @@ class ByValue:
     sees: ClassVar[str] = "The task's features, and the diagnostics of all steps so far."
     decides: ClassVar[str] = "Before the first step and at each of Cheap's checkpoints: hand over for good, or go on."
 
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        if self.certain is not None:
+            validate.number("certain", self.certain, "a number above 0 and below 1", above=0, below=1)
+            validate.whole("n_draws", self.n_draws, 1)
+            validate.whole("seed", self.seed, 0)
+            if self.waiting:
+                raise InvalidDataError("False where `certain` is given", field="waiting", value=self.waiting)
+
     def fit(self, training: Episodes) -> FittedPolicy:
         """Learn what handoffs give and cost, on all checkpoints at which one is possible."""
         table = self.known.select(training.ids) if isinstance(self.known, Counterfactuals) else self.known(training)
         moments = _Moments.of(training, table, self.timing)
-        rule = self._advantage(moments)
-        if self.waiting:
-            rule = self._induction(rule, moments)
+        rule: Advantage | CertainAdvantage
+        if self.certain is not None:
+            rule = self._certain(self.certain, moments)
+        else:
+            rule = self._advantage(moments)
+            rule = self._induction(rule, moments) if self.waiting else rule
         router = Router(
             rule=rule,
             call=CALL_OF[table.handoff],
@@ -123,19 +148,14 @@ class ByValue:
     def _outlook(
         self, read: tuple[int, ...], columns: np.ndarray, rows: np.ndarray, handoff: np.ndarray, moments: _Moments
     ) -> Outlook:
-        table = moments.table
-        success, cost = (table[at][rows, handoff] for at in (0, 1))
-        never, spent = (table[at][rows, -1] for at in (0, 1))
-        price = cost - spent
-        floor = CHEAPEST * float(np.mean((table[1][:, 0] - table[1][:, -1]).clip(min=0)))
-        mean, scale = columns.mean(axis=0), columns.std(axis=0)
-        scale = np.where(scale > 0, scale, 1.0)
+        never, success, price, floor = moments.outcomes(rows, handoff)
+        mean, scale = _standard(columns)
         line = _ridge((columns - mean) / scale, price, PENALTY)
         return Outlook(
             read,
             self._chance(columns, never, skip=bool(read)),
             self._chance(columns, success, skip=bool(read)),
-            Line(mean, scale, float(line[0]), line[1:], max(floor, 1e-12)),
+            Line(mean, scale, float(line[0]), line[1:], floor),
         )
 
     def _chance(self, columns: np.ndarray, success: np.ndarray, *, skip: bool) -> Chance:
@@ -146,6 +166,43 @@ class ByValue:
             return self.logistic.fit(names, columns, outcome, "value: ").chance()
         rate, width = (outcome.sum() + 0.5) / (len(outcome) + 1), columns.shape[1]
         return Chance(np.zeros(width), np.ones(width), float(special.logit(rate)), np.zeros(width))
+
+    def _certain(self, certain: float, moments: _Moments) -> CertainAdvantage:
+        rng, visible, task = np.random.default_rng(self.seed), moments.visible, moments.task
+        start = self._outlooks(visible.features, task, np.zeros(len(task), dtype=int), moments, rng)
+        later = self._outlooks(moments.columns, moments.rows, moments.handoff, moments, rng)
+        return CertainAdvantage(start, later, certain)
+
+    def _outlooks(
+        self, columns: np.ndarray, rows: np.ndarray, handoff: np.ndarray, moments: _Moments, rng: np.random.Generator
+    ) -> Outlooks:
+        never, success, price, floor = moments.outcomes(rows, handoff)
+        mean, scale = _standard(columns)
+        each = len(rows) / len(np.unique(rows))
+        cheap, strong = (self._log_odds(columns, outcome > 0.5, each, rng) for outcome in (never, success))
+        z = (columns - mean) / scale
+        line, design = _ridge(z, price, PENALTY), np.column_stack([np.ones(len(z)), z])
+        precision = design.T @ design + _penalties(z.shape[1], PENALTY)
+        noise = np.linalg.solve(np.linalg.cholesky(precision).T, rng.standard_normal((len(line), self.n_draws)))
+        spread = np.sqrt(each * np.mean((price - design @ line) ** 2))
+        return Outlooks(mean, scale, cheap, strong, line + spread * noise.T, floor)
+
+    def _log_odds(self, columns: np.ndarray, outcome: np.ndarray, each: float, rng: np.random.Generator) -> np.ndarray:
+        """Draw a logistic model on standardized columns, (draw, 1 + column), from (likelihood * prior)^(1 / each).
+
+        Where all outcomes are alike, a rate is drawn under Jeffreys' prior.
+        """
+        out = np.zeros((self.n_draws, 1 + columns.shape[1]))
+        if outcome.all() or not outcome.any():
+            won, lost = outcome.sum() / each + 0.5, (~outcome).sum() / each + 0.5
+            out[:, 0] = special.logit(np.clip(rng.beta(won, lost, self.n_draws), 1e-9, 1 - 1e-9))
+            return out
+        fit = self.logistic.fit(tuple(f"c{number}" for number in range(columns.shape[1])), columns, outcome, "value: ")
+        mean, scale = _standard(columns)
+        mode = np.append(*fit.on(mean, scale))
+        for row, draw in zip(out, self.logistic.laplace(fit, columns, self.n_draws, rng), strict=True):
+            row[:] = mode + np.sqrt(each) * (np.append(*draw.on(mean, scale)) - mode)
+        return out
 
     def _induction(self, rule: Advantage, moments: _Moments) -> Induction:
         """Learn how much waiting is worth, from the last moment back.
@@ -205,6 +262,13 @@ class _Moments:
         steps = np.concatenate([[0], handoff_steps(np.arange(table.shape[2] - 1), timing)])[: table.shape[2] - 1]
         return cls(visible, table, steps, np.arange(len(training)), rows, handoff_steps(at, timing), columns, at)
 
+    def outcomes(self, rows: np.ndarray, handoff: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
+        """Return how Cheap's rest and a handoff end at some moments, what it costs more, and the least that counts."""
+        success, cost = self.table[:2]
+        floor = CHEAPEST * float(np.mean((cost[:, 0] - cost[:, -1]).clip(min=0)))
+        price = cost[rows, handoff] - cost[rows, -1]
+        return success[rows, -1], success[rows, handoff], price, max(floor, 1e-12)
+
     def expected(self, rule: Advantage) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return both chances and the price at each moment, (episode, moment); NaN where no handoff is possible."""
         shape = (len(self.task), self.table.shape[2] - 1)
@@ -218,8 +282,17 @@ class _Moments:
 def _ridge(columns: np.ndarray, values: np.ndarray, penalty: float) -> np.ndarray:
     """Return intercept and slopes on standardized columns; the intercept is not penalized."""
     design = np.column_stack([np.ones(len(columns)), columns])
-    weight = np.diag([1e-9] + [penalty] * columns.shape[1])
-    return np.asarray(np.linalg.solve(design.T @ design + weight, design.T @ values))
+    return np.asarray(np.linalg.solve(design.T @ design + _penalties(columns.shape[1], penalty), design.T @ values))
+
+
+def _penalties(columns: int, penalty: float) -> np.ndarray:
+    return np.diag([1e-9] + [penalty] * columns)
+
+
+def _standard(columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return means and scales; a scale of 1 where a column does not differ."""
+    scale = columns.std(axis=0)
+    return columns.mean(axis=0), np.where(scale > 0, scale, 1.0)
 
 
 def _waiting(given: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -62,6 +62,7 @@ POLICY_STYLES = MappingProxyType(
         "Prefix router": PolicyStyle("#009E73", "P"),
         "First Alarm": PolicyStyle("#7F0000", "p"),
         "Count": PolicyStyle("#D62728", "d"),
+        "Certain advantage": PolicyStyle("#117733", "*"),
         "Landmark": PolicyStyle("#17BECF", "8"),
         "TRIM analogue": PolicyStyle("#F781BF", "<"),
         "EvoRoute analogue": PolicyStyle("#A6761D", "X"),

@@ -40,6 +40,9 @@ Call = Literal["cheap", "strong", "strong_once", "restart"]
 CALL_OF: Mapping[Handoff, Call] = {"resume": "strong", "restart": "restart"}
 """The call that hands off for good, by what Strong does then."""
 
+BAND = (0.05, 0.95)
+"""Probabilities at the ends of a decision's band."""
+
 AT_ONCE = 1 << 19
 """Numbers that `scan` holds at a time for each array of a state."""
 

@@ -9,6 +9,7 @@ to which a handoff is worth it, so lambda is the threshold.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, get_args
@@ -18,7 +19,7 @@ from scipy import special
 
 from bayes_tacit import validate
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.router.rule import Chance, Frozen, Line, Rule, State, register_rule
+from bayes_tacit.router.rule import BAND, Chance, Frozen, Line, Rule, State, register_rule
 
 
 @register_rule
@@ -616,6 +617,117 @@ class Induction(Advantage):
         for weight, values in zip(self.waiting[:, at].T, inputs(cheap, strong, price).T, strict=True):
             worth = worth + weight[:, None] * values
         return indifference(self.lambdas, worth)
+
+
+@dataclass(frozen=True, eq=False)
+class Outlooks(Frozen):
+    """Draws of what is expected at one kind of moment, each on a constant and standardized columns.
+
+    Attributes
+    ----------
+    mean, scale
+        (column,), by which each is standardized, as in training.
+    cheap, strong
+        (draw, 1 + column), log-odds that Cheap's rest succeeds and that a handoff does.
+    price
+        (draw, 1 + column), what a handoff costs more than Cheap's rest.
+    least
+        A price below it counts as it.
+    """
+
+    mean: np.ndarray
+    scale: np.ndarray
+    cheap: np.ndarray
+    strong: np.ndarray
+    price: np.ndarray
+    least: float
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        super().__post_init__()
+        validate.finite("scale of the draws", self.scale, self.mean.shape)
+        for name in ("cheap", "strong", "price"):
+            validate.finite(f"{name} of the draws", getattr(self, name), (len(self.cheap), 1 + len(self.mean)))
+        if not len(self.cheap):
+            raise InvalidDataError("one at least", field="number of draws", value=0)
+        validate.positive("scale of the draws", self.scale)
+        validate.number("least price", self.least, "a number above 0", above=0)
+
+    def __call__(self, columns: np.ndarray) -> np.ndarray:
+        """Return the advantage per unit of cost for (episode, column): (episode, draw)."""
+        z = (columns - self.mean) / self.scale
+        cheap, strong, price = (self._sum(z, of) for of in (self.cheap, self.strong, self.price))
+        return (special.expit(strong) - special.expit(cheap)) / np.maximum(price, self.least)
+
+    @staticmethod
+    def _sum(z: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Add up one term after the other, so that a score does not depend on which others are computed with it."""
+        value = np.tile(weights[:, 0], (len(z), 1))
+        for column, weight in zip(z.T, weights[:, 1:].T, strict=True):
+            value += column[:, None] * weight
+        return value
+
+    def check_columns(self, columns: int) -> None:
+        """Check that it has numbers for so many columns."""
+        validate.finite("mean of the draws", self.mean, (columns,))
+
+
+@register_rule
+@dataclass(frozen=True, eq=False)
+class CertainAdvantage(Rule):
+    """The advantage per unit of cost that a handoff now has at least, with some probability, over posterior draws.
+
+    Attributes
+    ----------
+    start, later
+        Draws of what is expected before the first step and after one, on the columns of `Advantage`.
+    certain
+        That probability: a threshold of lambda is reached where a handoff is worth lambda with it.
+    """
+
+    policy = "certain_advantage"
+    start: Outlooks
+    later: Outlooks
+    certain: float
+
+    def __post_init__(self) -> None:
+        """Check the probability."""
+        super().__post_init__()
+        validate.number("certain", self.certain, "a number above 0 and below 1", above=0, below=1)
+
+    @property
+    def width(self) -> int:
+        """How many draws there are."""
+        return max(len(self.start.cheap), len(self.later.cheap))
+
+    def begin(self, x: np.ndarray) -> State:
+        """Begin a history."""
+        return history(x, (len(self.later.mean) - x.shape[1] - 1) // 3)
+
+    def opening(self, state: State) -> np.ndarray:
+        """Return what Strong from the start is worth at least."""
+        return self._at_least(self.start(state["x"]))
+
+    def step(self, state: State, u: np.ndarray) -> tuple[State, np.ndarray]:
+        """Return what a handoff is worth at least after one more step."""
+        reached = remembered(state, u)
+        worth = self.later(moment(reached, state["steps"]))
+        return {**reached, "_worth": worth}, self._at_least(worth)
+
+    def facts(self, state: State) -> Mapping[str, np.ndarray]:
+        """Return the band of the advantage."""
+        if "_worth" not in state:
+            return {}
+        lower, upper = np.quantile(state["_worth"], BAND, axis=1)
+        return {"lower": lower, "upper": upper}
+
+    def _at_least(self, worth: np.ndarray) -> np.ndarray:
+        return np.asarray(np.quantile(worth, 1 - self.certain, axis=1))
+
+    def check_shape(self, features: int, diagnostics: int) -> None:
+        """Check both moments."""
+        self.start.check_columns(features)
+        self.later.check_columns(at_a_moment(features, diagnostics))
 
 
 def inputs(cheap: np.ndarray, strong: np.ndarray, price: np.ndarray) -> np.ndarray:

@@ -13,12 +13,9 @@ from bayes_tacit import validate
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.model.families import family_named
 from bayes_tacit.model.memory import rates
-from bayes_tacit.router.rule import Frozen, Rule, State, register_rule
+from bayes_tacit.router.rule import BAND, Frozen, Rule, State, register_rule
 from bayes_tacit.scores.core import PARAMETERS, Draws, score
 from bayes_tacit.scores.fitted import Fitted
-
-BAND = (0.05, 0.95)
-"""Probabilities at the ends of a decision's band."""
 
 
 @dataclass(frozen=True, eq=False)

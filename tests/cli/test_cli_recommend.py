@@ -24,12 +24,13 @@ def logs(tmp_path_factory, example):
 
 def test_restarts_are_judged_from_the_log_alone(logs, tmp_path):
     out = tmp_path / "router.json"
-    words = ["--cap", "70%", "--handoff", "restart", "--out", str(out), "--folds", "2", "--json"]
+    words = ["--cap", "70%", "--handoff", "restart", "--out", str(out), "--folds", "2", "--json", "--certain", "0.8"]
     done = call("recommend", logs, *words, "--table", tmp_path / "table.csv", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
     named = {row["policy"]: row for row in said["policies"]}
     assert said["policy"] in named
+    assert not named["Certain advantage"]["reason"]
     assert 0 < said["expected"]["success_lower"] <= said["expected"]["success"] <= said["expected"]["success_upper"] < 1
     assert {"TACIT-Switch", "Coin flip"} <= set(named)
     assert json.loads(out.read_text())["policy"]
@@ -45,6 +46,7 @@ def test_restarts_are_judged_from_the_log_alone(logs, tmp_path):
         (["--cap", "30", "--cheap-cost", "tokens"], "--cheap-cost and --strong-cost is ('tokens', '3')"),
         (["--cap", "30", "--strong-steps", "nothing"], "nothing"),
         (["--cap", "30", "--share", "1.5"], "--share is 1.5; expected a number above 0 and below 1"),
+        (["--cap", "30", "--certain", "1"], "--certain is 1.0; expected a number above 0 and below 1"),
         (["--cap", "30", "--handoff", "again"], "--handoff is 'again'"),
         (["--cap", "30", "--at-most", "2"], "at_most is 2.0; expected at least "),
         (["--cap", "30", "--out", "router.txt"], "suffix is '.txt'; expected .json"),

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from bayes_tacit import Counterfactuals, Episodes, Router, StepCost, World
+from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.policies import ByValue
 from bayes_tacit.router.rule import Chance, Line
 from bayes_tacit.router.rules import Advantage, Outlook, indifference
@@ -14,18 +15,22 @@ COST = StepCost(cheap=1, strong=5)
 STEPS = 4
 
 
-def tasks(seed, n=1500):
-    """Tasks of which the first step says whether Cheap will fail, and nothing before it does; Strong solves 9 in 10."""
+def tasks(seed, n=1500, wrong=0.0):
+    """Tasks of which the first step says whether Cheap will fail, and nothing before it does; Strong solves 9 in 10.
+
+    Some of the signs are `wrong`.
+    """
     rng = np.random.default_rng(seed)
     cheap, strong = rng.random(n) < 0.5, rng.random(n) < 0.9
     ids = [f"{seed}-{at}" for at in range(n)]
     noise = rng.random(n)
+    sign = cheap == (rng.random(n) < wrong) if wrong else ~cheap
     frame = pd.DataFrame({"episode": ids, "cheap_success": cheap, "strong_success": strong, "noise": noise})
     steps = pd.DataFrame(
         {
             "episode": np.repeat(ids, STEPS),
             "step": np.tile(np.arange(STEPS), n),
-            "sign": np.repeat(~cheap, STEPS) + 0.0,
+            "sign": np.repeat(sign, STEPS) + 0.0,
             "spare": rng.random(n * STEPS),
         }
     )
@@ -113,3 +118,67 @@ def test_resumed_handoffs_are_learned_from_their_table():
     scores = fitted.scores(episodes)
     assert (scores[:, 0] > scores[:, 1]).all()
     assert (scores[:, 1] < 0).mean() > 0.4
+
+
+def test_more_certainty_asks_for_more_and_the_likeliest_is_the_advantage(worlds, tmp_path):
+    """The score falls with the certainty, the band holds the score, and half of the draws are above `Advantage`'s."""
+    training, test = worlds
+    likeliest = ByValue(training.counterfactuals).fit(training.episodes).make({"alpha": 0.02}).score(test.episodes)
+    routers = [
+        ByValue(training.counterfactuals, certain=certain, n_draws=1_000).fit(training.episodes).router({"alpha": 0.02})
+        for certain in (0.5, 0.8, 0.95)
+    ]
+    half, most, nearly = (router.score(test.episodes) for router in routers)
+    assert (half.opening > most.opening).all()
+    assert (most.steps > nearly.steps).all()
+    np.testing.assert_allclose(half.opening, likeliest.opening, atol=1e-3)
+    np.testing.assert_allclose(half.steps, likeliest.steps, atol=1e-3)
+    routers[2].save(tmp_path / "router.json")
+    again = Router.load(tmp_path / "router.json")
+    assert again == routers[2]
+    state = again.start({"noise": 0.3})
+    decision = state.observe({"sign": 1.0, "spare": 0.5})
+    assert decision.lower == pytest.approx(decision.score)
+    assert decision.upper > decision.lower
+
+
+def test_certainty_leaves_nothing_for_waiting(worlds):
+    for wrong in ({"certain": 1.0}, {"certain": 0.8, "waiting": True}, {"certain": 0.8, "n_draws": 0}):
+        with pytest.raises(InvalidDataError):
+            ByValue(worlds[0].counterfactuals, **wrong)
+
+
+@pytest.mark.slow
+def test_the_draws_are_those_of_a_pymc_model_by_nuts(rng):
+    """Likelihood and prior to the power of 1 / (moments of a task), with flat intercepts and a known variance."""
+    import pymc as pm
+
+    episodes, strong_steps = tasks(5, 400, wrong=0.3), rng.integers(2, 9, 400)
+    known = World.from_restarts(episodes, strong_steps=strong_steps, cost=COST).counterfactuals
+    rule = ByValue(known, certain=0.8, n_draws=20_000).fit(episodes).make({"alpha": 1.0}).rule.later
+    x, u = episodes.dataset["features"].values, episodes.dataset["diagnostics"].values
+    checkpoints = range(STEPS - 1)
+    columns = [
+        np.column_stack([x, u[:, : t + 1].sum(1), u[:, t], u[:, : t + 1].max(1), np.full(len(x), np.log1p(t))])
+        for t in checkpoints
+    ]
+    design = np.insert((np.concatenate(columns) - rule.mean) / rule.scale, 0, 1.0, axis=1)
+    cheap = np.tile(episodes.dataset["cheap_success"].values, STEPS - 1)
+    price = np.concatenate([5.0 * strong_steps - (STEPS - 1 - t) for t in checkpoints])
+    residual = (price - design @ rule.price.mean(axis=0)).std()
+    width, power = design.shape[1], 1 / (STEPS - 1)
+    with pm.Model():
+        for name, outcome, unit in (("cheap", cheap, 1.0), ("price", price, residual)):
+            # A prior to a power is one with a wider standard deviation.
+            slopes = pm.Normal(f"{name}_slopes", 0, unit * (10 * power) ** -0.5, shape=width - 1)
+            line = pm.Flat(f"{name}_intercept", initval=0.0) + design[:, 1:] @ slopes
+            said = pm.Normal.dist(line, residual) if name == "price" else pm.Bernoulli.dist(logit_p=line)
+            pm.Potential(name, power * pm.logp(said, outcome).sum())
+        trace = pm.sample(1000, tune=600, chains=2, cores=1, random_seed=1, progressbar=False, target_accept=0.9)
+    for name in ("cheap", "price"):
+        parts = (trace.posterior[f"{name}_{part}"].values for part in ("intercept", "slopes"))
+        drawn = np.column_stack([part.reshape(2_000, -1) for part in parts])
+        held = getattr(rule, name)
+        spread = held.std(axis=0)
+        np.testing.assert_allclose((drawn.mean(axis=0) - held.mean(axis=0)) / spread, 0, atol=0.15)
+        np.testing.assert_allclose(drawn.std(axis=0) / spread, 1, atol=0.12)
