@@ -93,7 +93,7 @@ def with_product(episodes: Episodes, feature: str, *diagnostics: str) -> Episode
     --------
     >>> from bayes_tacit import load_example
     >>> with_product(load_example(), "entities", "repeat").diagnostic_names[:2]
-    ('repeat, entities about 6', 'repeat, entities about 9')
+    ('repeat, entities about 6', 'repeat, entities about 11')
     """
     dataset, names = episodes.dataset, episodes.diagnostic_names
     for field, given, known in (("feature", [feature], episodes.feature_names), ("diagnostics", diagnostics, names)):

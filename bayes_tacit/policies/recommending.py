@@ -452,7 +452,8 @@ class CrossFit:
                 cost[1] > budget.cap if budget.worth is None else cost[1] - cost[0] > budget.worth * np.diff(success)[0]
             )
             pures = PureCheap() if dear or success[1] <= success[0] else PureStrong()
-            name, router, words = pures.name, pures.fit(world.episodes).router({}), ""
+            name, words = pures.name, ""
+            router = _as_it_runs(pures.fit(world.episodes).router({}), world, self.last_handoff)
         curve = self._frontier(name, budget, expect, frontier) if frontier and name in self.known else None
         router = router.with_ranges_of(world.episodes).with_reader_of(world.episodes)
         return Recommendation(

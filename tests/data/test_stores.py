@@ -136,7 +136,7 @@ def test_a_posterior_file_with_a_wrong_attribute_is_refused_by_name(saved, tmp_p
 def test_a_scale_that_cannot_divide_is_refused_in_files_and_in_memory(posterior, example, tmp_path, value):
     posterior["constant_data"]["feature_scale"][0] = value
     save_posterior(posterior, tmp_path / "p.nc")
-    with pytest.raises(FileFormatError, match=r"p\.nc: feature_scale is .*; expected finite numbers > 0"):
+    with pytest.raises(FileFormatError, match=r"p\.nc: feature scale\[0\] is .*; expected a "):
         load_posterior(tmp_path / "p.nc")
     with pytest.raises(InvalidDataError, match="feature scale"):
         handoff_score(posterior, example)
