@@ -16,7 +16,7 @@ from bayes_tacit.router import Rule, Start, rules
 from bayes_tacit.router.router import CALLS
 from bayes_tacit.router.rule import RULES, Chance, Line
 from bayes_tacit.router.rules import Experience
-from bayes_tacit.router.tacit import HandoffScore
+from bayes_tacit.router.tacit import HandoffScore, LandmarkScore
 
 
 def random_rule(
@@ -143,6 +143,12 @@ ONE_OF: dict[str, Factory] = {
         clock=bool(rng.integers(2)),
         started=bool(rng.integers(2)),
     ),
+    "tacit_switch_landmark": lambda rng, p, d: LandmarkScore(
+        due := random_rule(
+            rng, features=p, diagnostics=d, draws=1, memory=float(rng.choice([1.0, 0.6])), clock=bool(rng.integers(2))
+        ),
+        chance(rng, p + due.w.shape[1]),
+    ),
 }
 """A rule of every policy, for so many features and diagnostics."""
 
@@ -203,7 +209,13 @@ def with_thresholds(router: Router, episodes: Episodes, rng: np.random.Generator
     later = steps if found.closing is None else found.closing
     return replace(
         router,
-        alpha=picked(later, rng, exact=exact, positive=isinstance(router.rule, HandoffScore), most=router.pace == 0),
+        alpha=picked(
+            later,
+            rng,
+            exact=exact,
+            positive=isinstance(router.rule, HandoffScore | LandmarkScore),
+            most=router.pace == 0,
+        ),
         alpha_start=np.inf if found.opening is None else picked(found.opening, rng, exact=exact),
     )
 

@@ -73,8 +73,15 @@ class L2Logistic:
         validate.whole("max_iterations", self.max_iterations, 1)
         validate.number("tolerance", self.tolerance, "a number above 0", above=0)
 
-    def fit(self, names: tuple[str, ...], columns: np.ndarray, success: np.ndarray, of: str = "") -> LogisticFit:
-        """Fit on training episodes."""
+    def fit(
+        self,
+        names: tuple[str, ...],
+        columns: np.ndarray,
+        success: np.ndarray,
+        of: str = "",
+        weight: np.ndarray | None = None,
+    ) -> LogisticFit:
+        """Fit on training episodes; a row's logarithm counts as often as its weight says, by default once."""
         if len(columns) == 0 or success.all() or not success.any():
             counts = f"{int(success.sum())} of {len(success)}"
             raise EvidenceError(
@@ -85,7 +92,9 @@ class L2Logistic:
             value = float(columns[row, column])
             raise InvalidDataError("a finite number", field=names[column], value=value, where=f"row {row}")
         standardization = Standardization.of(columns) if names else Standardization(*(np.zeros(0),) * 3)
-        intercept, slopes, iterations = self._newton(standardization.apply(columns), success, of)
+        intercept, slopes, iterations = self._newton(
+            standardization.apply(columns), success, of, np.ones(len(success)) if weight is None else weight
+        )
         slopes.flags.writeable = False
         return LogisticFit(names, standardization, intercept, slopes, iterations)
 
@@ -98,31 +107,34 @@ class L2Logistic:
         noise = np.linalg.solve(np.linalg.cholesky(hessian).T, rng.standard_normal((design.shape[1], draws)))
         return [replace(fit, intercept=fit.intercept + float(b[0]), slopes=fit.slopes + b[1:]) for b in noise.T]
 
-    def _newton(self, x: np.ndarray, success: np.ndarray, of: str) -> tuple[float, np.ndarray, int]:
+    def _newton(self, x: np.ndarray, success: np.ndarray, of: str, weight: np.ndarray) -> tuple[float, np.ndarray, int]:
         design = np.column_stack([np.ones(len(x)), x])
         penalty = np.append(0.0, np.full(x.shape[1], self.penalty))
         rate = success.mean()
         b = np.append(special.logit(rate), np.zeros(x.shape[1]))
-        value = self._objective(design, success, penalty, b)
+        value = self._objective(design, success, penalty, b, weight)
         for iteration in range(1, self.max_iterations + 1):
             p = special.expit(design @ b)
-            gradient = design.T @ (p - success) + penalty * b
-            hessian = (design.T * (p * (1 - p))) @ design + np.diag(penalty)
+            gradient = design.T @ (weight * (p - success)) + penalty * b
+            hessian = (design.T * (weight * (p * (1 - p)))) @ design + np.diag(penalty)
             step = np.linalg.solve(hessian, gradient)
-            trial = self._objective(design, success, penalty, b - step)
+            trial = self._objective(design, success, penalty, b - step, weight)
             # The objective is convex, so a shorter step of a Newton direction always lowers it.
             while trial > value + 1e-12 * abs(value) and np.abs(step).max() > self.tolerance:
                 step /= 2
-                trial = self._objective(design, success, penalty, b - step)
+                trial = self._objective(design, success, penalty, b - step, weight)
             b, value = b - step, trial
             if np.abs(step).max() <= self.tolerance:
                 return float(b[0]), b[1:], iteration
         raise ConvergenceError(f"{of}Newton's method did not converge in {self.max_iterations} iterations")
 
     @staticmethod
-    def _objective(design: np.ndarray, success: np.ndarray, penalty: np.ndarray, b: np.ndarray) -> float:
+    def _objective(
+        design: np.ndarray, success: np.ndarray, penalty: np.ndarray, b: np.ndarray, weight: np.ndarray
+    ) -> float:
         logit = design @ b
-        return float(np.logaddexp(0, logit).sum() - logit[success].sum() + 0.5 * (penalty * b * b).sum())
+        likelihood = (weight * np.logaddexp(0, logit)).sum() - (weight * logit)[success].sum()
+        return float(likelihood + 0.5 * (penalty * b * b).sum())
 
 
 NEWTON = L2Logistic(penalty=1.0)

@@ -15,15 +15,15 @@ from bayes_tacit.data.episodes import Episodes
 from bayes_tacit.data.timing import DEFAULT_HANDOFF, HANDOFFS, Handoff
 from bayes_tacit.data.visible import Visible
 from bayes_tacit.decisions.selection import Candidates, score_quantiles, target_switch_rates
-from bayes_tacit.errors import InvalidDataError
+from bayes_tacit.errors import EvidenceError, InvalidDataError
 from bayes_tacit.estimates.map_fit import MapFit, fit_map
 from bayes_tacit.estimates.training import warn_of_other_data
 from bayes_tacit.policies.base import FittedPolicy, View, through
 from bayes_tacit.policies.logistic import NEWTON, L2Logistic
 from bayes_tacit.router import Router, Start
-from bayes_tacit.router.rule import CALL_OF
-from bayes_tacit.router.tacit import HandoffScore
-from bayes_tacit.scores.fitted import DRAWS, as_draws
+from bayes_tacit.router.rule import CALL_OF, Chance
+from bayes_tacit.router.tacit import HandoffScore, LandmarkScore
+from bayes_tacit.scores.fitted import DRAWS, Fitted, as_draws
 
 Grid = Candidates | Literal["score_quantiles", "switch_rates"]
 """Thresholds to try, or how they are made from training scores (see `bayes_tacit.decisions.selection`)."""
@@ -50,6 +50,11 @@ class TacitSwitch:
         What Strong does after a handoff: "resume" from Cheap's state, as in the paper, or "restart" the task. The model
         and its scores are the same; what a handoff gives is not. Either way a crossing after the last step hands
         nothing off.
+    landmark
+        Whether Strong's chance also depends on what has been seen of the rollout: q(t) = pi(x, seen so far) F(R(t)).
+        That pi is a ridge logistic model of Strong's success on the features and each diagnostic's sum (under a memory,
+        its peak) so far, fitted on all checkpoints of the training episodes, each episode weighted once, after R and F.
+        Such a score may fall; a handoff comes where it first reaches alpha.
 
     Examples
     --------
@@ -66,6 +71,7 @@ class TacitSwitch:
     candidates: Grid = "score_quantiles"
     view: View | None = None
     handoff: Handoff = DEFAULT_HANDOFF
+    landmark: bool = False
     name: str = "TACIT-Switch"
     sees: str = SEES
     decides: str = DECIDES
@@ -73,6 +79,7 @@ class TacitSwitch:
     def __post_init__(self) -> None:
         """Check the settings."""
         _check(self.candidates, self.view, self.handoff)
+        validate.flag("landmark", self.landmark)
         if self.estimator is not None and self.options:
             raise InvalidDataError("none with an estimator of your own", field="options", value=dict(self.options))
 
@@ -83,7 +90,34 @@ class TacitSwitch:
         if not isinstance(fit, MapFit):
             raise InvalidDataError("a MapFit", field="what the estimator gives", value=fit)
         router = Router.of(as_draws(fit), np.inf, call=CALL_OF[self.handoff])
+        if self.landmark:
+            router = replace(router, rule=_landmark(as_draws(fit), seen))
         return _fitted(router, seen, self.candidates, name=self.name, view=self.view, estimate=fit)
+
+
+def _landmark(fitted: Fitted, training: Episodes, logistic: L2Logistic = NEWTON) -> LandmarkScore:
+    """Fit Strong's success on what is seen at each checkpoint of the episodes that Strong played."""
+    successes, trials = map(np.asarray, training.strong_counts)
+    if not 0 < successes.sum() < trials.sum():
+        counts = f"{successes.sum():.0f} of {trials.sum():.0f}"
+        raise EvidenceError(f"Landmark: Strong succeeds in {counts} training rollouts; expected both outcomes")
+    due = HandoffScore.of(fitted)
+    x, u = (each.values for each in fitted.columns_of(training))
+    width, n_steps = x.shape[1] + due.w.shape[1], training.n_steps
+    rule = LandmarkScore(due, Chance(np.zeros(width), np.ones(width), 0.0, np.zeros(width)))
+    state, found = rule.begin(x), []
+    for t in range(u.shape[1]):
+        state, _ = rule.step(state, np.nan_to_num(u[:, t]))
+        found.append(rule.seen(state))
+    episode, step = np.nonzero(np.arange(u.shape[1]) < n_steps[:, None])
+    columns = np.stack(found, axis=1)[episode, step]
+    won, lost = (counts[episode] / n_steps[episode] for counts in (successes, trials - successes))
+    weight = np.concatenate([won, lost])
+    rows = np.flatnonzero(weight)
+    success = np.repeat([True, False], len(columns))[rows]
+    names = tuple(f"c{number}" for number in range(width))
+    model = logistic.fit(names, np.concatenate([columns, columns])[rows], success, "Landmark: ", weight[rows])
+    return LandmarkScore(due, model.chance())
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""TACIT-Switch's rule: the handoff score q(t), from a point estimate or from posterior draws."""
+"""TACIT-Switch's rules: the handoff score q(t), from a point estimate or draws, and with landmark incidence."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bayes_tacit import validate
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.model.families import family_named
 from bayes_tacit.model.memory import rates
-from bayes_tacit.router.rule import BAND, Frozen, Rule, State, register_rule
+from bayes_tacit.router.rule import BAND, Chance, Frozen, Rule, State, register_rule
 from bayes_tacit.scores.core import PARAMETERS, Draws, score
 from bayes_tacit.scores.fitted import Fitted
 
@@ -233,6 +233,67 @@ class HandoffScore(Rule):
         """Check the weights and slopes."""
         validate.finite("w", self.w, (len(self.s), diagnostics + self.clock))
         validate.finite("feature mean", self.mean, (features,))
+
+
+@register_rule
+@dataclass(frozen=True, eq=False)
+class LandmarkScore(Rule):
+    """q(t) = pi(x, seen so far) F(R(t)): Strong's chance is looked at anew at each checkpoint, so q may fall.
+
+    Attributes
+    ----------
+    due
+        R, F and the features' standardization, from a point estimate; its own incidence is not used.
+    strong
+        Strong's chance given the features and, for each weight of R, the sum or peak of its diagnostic so far.
+    """
+
+    policy = "tacit_switch_landmark"
+    due: HandoffScore
+    strong: Chance
+
+    def __post_init__(self) -> None:
+        """Check that it is from a point estimate."""
+        super().__post_init__()
+        if len(self.due.s) > 1 or self.due.start is not None:
+            raise InvalidDataError("a point estimate without a start", field="due", value=len(self.due.s))
+
+    @property
+    def width(self) -> int:
+        """As many as R takes."""
+        return self.due.width
+
+    def begin(self, x: np.ndarray) -> State:
+        """Return that nothing has accumulated; with an incidence of 1, q is F."""
+        return {**self.due.begin(x), "pi": np.ones((len(x), 1)), "x": x}
+
+    def seen(self, state: State) -> np.ndarray:
+        """Return the features and what has accumulated, (episode, column)."""
+        sums = state["total"] if "total" in state else state["peak"]
+        return np.concatenate([state["x"], sums], axis=1)
+
+    def step(self, state: State, u: np.ndarray) -> tuple[State, np.ndarray]:
+        """Add the diagnostics, and return q."""
+        reached, due = self.due.step(state, u)
+        reached["x"] = state["x"]
+        return reached, self.strong(self.seen(reached)) * due
+
+    def facts(self, state: State) -> Mapping[str, np.ndarray]:
+        """Return pi and the risk."""
+        return {**self.due.facts(state), "pi": self.strong(self.seen(state))}
+
+    def check_alpha(self, alpha: float, pace: float) -> float:
+        """Return a threshold for q."""
+        return self.due.check_alpha(alpha, pace)
+
+    def columns(self, features: int, diagnostics: int) -> int:
+        """Count the features, and the diagnostics with the clock."""
+        return features + diagnostics + self.due.clock
+
+    def check_shape(self, features: int, diagnostics: int) -> None:
+        """Check both parts."""
+        self.due.check_shape(features, diagnostics)
+        super().check_shape(features, diagnostics)
 
 
 def _by_draw(peak: np.ndarray, w: np.ndarray) -> np.ndarray:

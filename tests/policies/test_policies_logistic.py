@@ -40,6 +40,14 @@ def test_newton_minimizes_the_penalized_likelihood(seed, penalty):
     np.testing.assert_allclose([fit.intercept, *fit.slopes], minimized(x, y, penalty), atol=2e-5)
 
 
+def test_copies_of_a_row_whose_weights_sum_to_one_count_as_one():
+    names, x, y = draw(1)
+    share = np.random.default_rng(0).random(len(y))
+    fit = NEWTON.fit(names, x, y)
+    copied = NEWTON.fit(names, np.tile(x, (2, 1)), np.tile(y, 2), weight=np.concatenate([share, 1 - share]))
+    np.testing.assert_allclose([copied.intercept, *copied.slopes], [fit.intercept, *fit.slopes], rtol=1e-9)
+
+
 def test_a_vanishing_penalty_gives_the_maximum_likelihood_of_statsmodels():
     names, x, y = draw(3)
     fit = L2Logistic(penalty=1e-9).fit(names, x, y)

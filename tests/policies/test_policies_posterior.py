@@ -8,8 +8,8 @@ from policy_worlds import draw_tasks, episodes_of, world_of
 from posteriors import random_posterior
 from scipy import special
 
-from bayes_tacit import Episodes, Router, fit_map, handoff_score, sample_posterior
-from bayes_tacit.errors import InvalidDataError
+from bayes_tacit import Episodes, Router, fit_map, handoff_score, incidence, sample_posterior
+from bayes_tacit.errors import EvidenceError, InvalidDataError
 from bayes_tacit.policies import NEWTON, PosteriorTacitSwitch, TacitSwitch, TaskRouter, start_from
 
 
@@ -144,3 +144,42 @@ def test_a_posterior_has_a_draw_of_cheaps_chance_for_each_of_its_own(example, ru
         state = started.start(example.dataset["features"].values[row].tolist())
         assert state.opening.score == pytest.approx(openings[row], rel=1e-13)
         assert state.handoff == (openings[row] >= 0.5)
+
+
+def hopeless(seed: int) -> Episodes:
+    """Tasks that Strong solves the less often the more Cheap's rollout has shown at its end."""
+    episodes, rng = episodes_of(draw_tasks(seed, 600)), np.random.default_rng(seed)
+    total = episodes.dataset["diagnostics"].sum(["step", "diagnostic"]).values
+    strong = rng.random(600) < special.expit(total.mean() - total)
+    due = strong & ~episodes.dataset["cheap_success"]
+    windows = {name: episodes.dataset[name].where(due) for name in ("window_start", "window_end")}
+    return Episodes(episodes.dataset.assign(strong_success=("episode", strong), **windows))
+
+
+@pytest.mark.filterwarnings("ignore::bayes_tacit.errors.TacitWarning")
+@pytest.mark.parametrize("options", [{"memory": 0.8}, {}])
+def test_landmark_incidence_learns_from_the_rollout_what_the_features_do_not_say(options):
+    training, test = hopeless(3), hopeless(4)
+    landmark = TacitSwitch(options=options, landmark=True).fit(training)
+    plain = incidence(landmark.estimate, test)
+    due = handoff_score(landmark.estimate, test) / plain
+    router = landmark.router(landmark.candidates.iloc[50])
+    pi = np.full(due.shape, np.nan)
+    for row, n_steps in enumerate(test.n_steps):
+        state = router.start(test.dataset["features"].values[row].tolist())
+        for step in range(n_steps):
+            pi[row, step] = state.observe(test.dataset["diagnostics"].values[row, step].tolist()).pi
+    np.testing.assert_allclose(landmark.scores(test), pi * due.values, atol=1e-12)
+    last, strong = pi[np.arange(600), test.n_steps - 1], test.dataset["strong_success"].values
+    wrong = [-np.log(np.where(strong, p, 1 - p)).mean() for p in (last, plain.values)]
+    assert wrong[0] < wrong[1] - 0.05
+    assert (np.diff(landmark.scores(test), axis=1) < 0).any(), "such a score may fall"
+    assert played(router, test) == router.handoffs(test).values.tolist()
+
+
+@pytest.mark.filterwarnings("ignore::bayes_tacit.errors.TacitWarning")
+def test_landmark_incidence_needs_both_of_strongs_outcomes(training):
+    always = Episodes(training.dataset.assign(strong_success=("episode", np.ones(len(training), dtype=bool))))
+    fit = fit_map(training)
+    with pytest.raises(EvidenceError, match="Strong succeeds in 300 of 300 training rollouts; expected both"):
+        TacitSwitch(lambda _: fit, landmark=True).fit(always)
