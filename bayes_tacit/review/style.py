@@ -67,6 +67,8 @@ POLICY_STYLES = MappingProxyType(
         "TRIM analogue": PolicyStyle("#F781BF", "<"),
         "EvoRoute analogue": PolicyStyle("#A6761D", "X"),
         "Cascade": PolicyStyle("#8C6BB1", "X"),
+        "Advantage": PolicyStyle("#66A61E", "D"),
+        "Induction": PolicyStyle("#882255", "h"),
         "TACIT-Switch": PolicyStyle("#0072B2", "o"),
         "recommended": PolicyStyle("#000000", "D"),
         "TACIT-Switch, posterior mean": PolicyStyle("#56B4E9", "h"),
