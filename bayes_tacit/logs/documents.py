@@ -237,7 +237,9 @@ def read_table(
     missing = [name for name in columns if name not in header]
     if missing:
         raise FileFormatError(f"{path}: no column {missing[0]!r}; expected {', '.join(columns)}")
-    if len(set(header)) < len(header) or any("\0" in name for name in header):
+    # Spreadsheets leave columns without a name at the end.
+    named = [name for name in header if name]
+    if len(set(named)) < len(named) or any("\0" in name for name in named):
         raise FileFormatError(f"{path}: columns are {header}; expected names that differ, without NUL characters")
     for where, row in rows:
         if None in row:

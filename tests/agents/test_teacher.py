@@ -206,6 +206,8 @@ def test_human_marks_are_read(tmp_path):
         "\ufeffepisode,window_start,window_end,recommended,remark\na,1,3,2,loops\nb,0,0,,\nc,,,,unclear\n",
     )
     assert read_marks(table) == {"a": Mark(1, 3, 2), "b": Mark(0, 0, 0)}
+    nameless = write(tmp_path / "marks.csv", "episode,window_start,window_end,,\na,1,3,,\n")
+    assert read_marks(nameless) == {"a": Mark(1, 3, 1)}
 
 
 @pytest.mark.parametrize(

@@ -286,7 +286,7 @@ def test_outcomes_come_from_a_report_or_a_table_where_the_log_has_none(tmp_path)
             dump(tmp_path / side / f"{name}.traj", swe_agent())
     report = dump(tmp_path / "report.json", {"resolved_ids": ["a-1"], "unresolved_ids": ["b-2"], "total_instances": 2})
     table = tmp_path / "results.csv"
-    table.write_text("task,success\na-1,false\nb-2,1\n", encoding="utf-8")
+    table.write_text("task,success,,\na-1,false,,\nb-2,1,,\n", encoding="utf-8")  # as spreadsheets leave it
     logs = tmp_path / "cheap", tmp_path / "strong", tmp_path / "out.jsonl"
     with pytest.raises(InvalidDataError, match="success is None; expected true or false, or a score"):
         import_logs(*logs)
