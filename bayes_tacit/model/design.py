@@ -295,9 +295,10 @@ class Design:
         try:
             found = TypeAdapter(cls).validate_json(text if isinstance(text, str) else "")
         except (ValidationError, ValueError) as error:
-            wrong = error.errors()[0] if isinstance(error, ValidationError) else {"loc": (), "msg": str(error)}
+            wrong: Any = {"loc": (), "msg": str(error), "input": text}
+            wrong = error.errors()[0] if isinstance(error, ValidationError) else wrong
             field = ".".join(map(str, ("design", *wrong["loc"])))
-            raise InvalidDataError(f"a design as JSON ({wrong['msg']})", field=field, value=text) from error
+            raise InvalidDataError(f"a design as JSON ({wrong['msg']})", field=field, value=wrong["input"]) from error
         found._check()
         return found
 

@@ -152,3 +152,5 @@ def test_a_design_in_a_file_is_checked(episodes):
     for name, value in broken.items():
         with pytest.raises(InvalidDataError, match="design"):
             Design.of_record(design.to_record() | {name: value})
+    with pytest.raises(InvalidDataError, match=r"^design\.formula is 3; expected"):
+        Design.of_record(design.to_record() | {"formula": 3})
