@@ -164,7 +164,7 @@ def _replicate(rollouts: Rollouts, name: str, split: str, seed: int, words: bool
     else:
         sizes = pd.Series([group for group, _, _ in rollouts.values()]).value_counts()
         names = rng.permutation(sorted(sizes.index))
-        half = names[: 1 + int(np.searchsorted(sizes[names].cumsum(), len(tasks) / 2))]
+        half = names[: 1 + int(np.searchsorted(sizes[names[:-2]].cumsum(), len(tasks) / 2))]
         training = {task for task in tasks if rollouts[task][0] in set(half.tolist())}
     learned, reader = _world(rollouts, [task for task in tasks if task in training], words, None)
     test, _ = _world(rollouts, [task for task in tasks if task not in training], words, reader)
