@@ -140,6 +140,7 @@ STUDIES = {
     "groups": "simulations.studies.groups",
     "unmarked": "simulations.studies.unmarked",
     "strata": "simulations.studies.strata",
+    "teachers": "simulations.studies.teachers",
     "power": "simulations.studies.power",
     "wrong_models": "simulations.studies.wrong_models",
     "stability": "simulations.studies.stability",
