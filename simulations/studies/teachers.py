@@ -118,9 +118,11 @@ def summarize(table: pd.DataFrame, folder: Path) -> str:  # noqa: ARG001
         for teacher in TEACHERS:
             shown = [f"{rows.loc[rows['teacher'] == teacher, 'marked'].mean():.0%}"]
             for model in MODELS:
-                fitted = (teacher, model) in FITS
-                values = wide[teacher, model] - (0 if setting == ESTIMATES else oracle) if fitted else []
-                shown.append(with_half_width(*mean_and_half_width(values), digits=digits) if fitted else "")
+                if (teacher, model) in FITS:
+                    values = wide[teacher, model] - (0 if setting == ESTIMATES else oracle)
+                    shown.append(with_half_width(*mean_and_half_width(values), digits=digits))
+                else:
+                    shown.append("")
             measured[setting].append([teacher, *shown])
         if setting == DECISIONS:
             plain, alarm = (mean_and_half_width(each) for each in (oracle, wide["", ALARM.name] - oracle))
