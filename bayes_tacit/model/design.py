@@ -10,6 +10,7 @@ import ast
 import itertools
 import json
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -366,7 +367,8 @@ def design_of(formula: str, episodes: Episodes) -> Design:
     except (FormulaicError, SyntaxError, AttributeError, TypeError, ValueError) as error:
         if isinstance(error, InvalidDataError):
             raise
-        raise InvalidDataError(f"a formula of {KNOWN} ({error})", field="features", value=formula) from error
+        why = re.sub(r"\x1b\[[0-9;]*m|[⧛⧚]", "", str(error))  # its colours and brackets are for a terminal
+        raise InvalidDataError(f"a formula of {KNOWN} ({why})", field="features", value=formula) from error
     if "Intercept" not in matrix.columns:
         raise InvalidDataError("a formula with its intercept, without 0 or -1", field="features", value=formula)
     levels: dict[str, tuple[str, ...]] = {}

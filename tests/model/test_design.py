@@ -136,8 +136,9 @@ def test_an_unknown_level_in_new_episodes_is_named_with_its_episode(episodes):
     "formula", ["poly(entities, 2)", "0 + entities", "missing + entities", "bs(entities", "C(kind, contr.sum)", "1", ""]
 )
 def test_a_formula_that_cannot_be_kept_is_refused(episodes, formula):
-    with pytest.raises(InvalidDataError, match=r"features is .*expected"):
+    with pytest.raises(InvalidDataError, match=r"features is .*expected") as refused:
         fit_map(episodes, features=formula)
+    assert "\x1b" not in str(refused.value)
 
 
 def test_a_design_in_a_file_is_checked(episodes):
