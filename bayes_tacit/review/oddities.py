@@ -47,6 +47,9 @@ CALIBRATION = "Calibration by simulation"
 DEPENDENCE_LEVEL, MOST_FLIPPED = 0.005, 20_000_000
 LAGS = 3
 """How many tasks apart two of them count as neighbours in the data."""
+_SPENT = ("steps", "score", "cost", "input_tokens", "cached_tokens", "written_tokens", "output_tokens", "seconds")
+RESULTS = frozenset(f"{side}_{name}" for side in ("cheap", "strong") for name in _SPENT)
+"""Carried columns with what the rollouts came to, as `import` names them."""
 NEIGHBOURS = "neighbours in the data"
 ASSUMPTIONS = (
     "where Cheap succeeds too, that says no more of the threshold than that it was not reached",
@@ -105,11 +108,14 @@ def check_dependence(tree: xr.DataTree, episodes: Episodes) -> CheckResult:
 
 
 def _kinds(episodes: Episodes) -> dict[str, sparse.csr_array]:
-    """Return which kind each episode is of, (kind, episode), for carried columns of values that repeat."""
+    """Return which kind each episode is of, (kind, episode), for carried columns of values that repeat.
+
+    What the rollouts came to is no kind: that it goes with success says nothing of the tasks.
+    """
     n, out = len(episodes), {}
     for name in carried_variables(episodes.dataset):
         column = episodes.dataset[name]
-        if column.dims != ("episode",):
+        if column.dims != ("episode",) or name in RESULTS:
             continue
         code, values = pd.factorize(pd.Series(column.values.tolist(), dtype=object).astype(str))
         if 1 < len(values) <= n / 2:
