@@ -28,6 +28,7 @@ from bayes_tacit.logs.documents import (
     required,
     turn,
 )
+from bayes_tacit.logs.reader import DIAGNOSTICS, FEATURES
 
 
 def _mapping(value: object) -> Mapping[str, Any]:
@@ -575,7 +576,7 @@ def _gateway(document: Document) -> Iterator[Found]:
         "n_tools": int(features.get("n_tools", 0)),
         **{key: outcome[key] for key in ("success", "score") if outcome.get(key) is not None},
     }
-    more = {name: value for name, value in features.items() if name not in ("prompt_length", "n_tools")}
+    more = {name: value for name, value in features.items() if name not in ("prompt_length", "n_tools", *FEATURES)}
     yield f"session {session['episode']!r}", {**rollout, **({"features": more} if more else {})}
 
 
@@ -596,8 +597,8 @@ def _session_steps(session: Mapping[str, Any]) -> list[dict[str, Any]]:
         if number not in seen:
             return []
         call, diagnostics = seen[number]
-        # `nll` is the sum beside the mean, which episodes do not carry.
-        values = {name: value for name, value in diagnostics.items() if name != "nll"}
+        # `nll` is the sum beside the mean, which episodes do not carry; what a reader said goes where the reader does.
+        values = {name: value for name, value in diagnostics.items() if name not in ("nll", *DIAGNOSTICS)}
         steps.append({"diagnostics": values, **_reply_spent(replies.get(call))})
     last = max(session["sides"], default=0)
     made = max((call for call, _ in seen.values() if call is not None), default=0)

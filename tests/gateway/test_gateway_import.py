@@ -72,6 +72,14 @@ def test_the_diagnostics_are_those_of_the_same_conversations_in_a_plain_log(log,
         np.testing.assert_array_equal(ours, theirs)
 
 
+def test_what_the_routers_reader_said_is_left_out(log):
+    before, _ = episodes_from_logs(log)
+    text = log.read_text().replace('"tool_error": ', '"cheap_fails": 0.7, "tool_error": ')
+    log.write_text(text.replace('"prompt_length": ', '"cheap_promise": 0.1, "prompt_length": '))
+    after, _ = episodes_from_logs(log)
+    assert after.dataset.identical(before.dataset)
+
+
 def test_sessions_without_outcome_or_of_a_side_that_was_chosen_are_left_out_and_counted(log):
     serve(log, CHEAP, "open", "..", task="Task 1")
     serve(log, counting(1), "resumed", "!..", task="Task 2", success=True)
