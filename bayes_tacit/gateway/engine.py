@@ -95,7 +95,7 @@ class Checkpoints:
         What the router has seen stays with the session, in `kept.live`, and is not shown again. If the session lacks
         something that the router looks at, that is a `NotKnownError`.
         """
-        seen, features = self._steps(kept), self._features(kept)
+        seen, features = self._steps(kept), self.features(kept)
         live: _Live | None = kept.live.get(self.fingerprint)
         if live is None or live.features != features or live.seen != seen[: len(live.seen)]:
             live = _Live(self._begin(features), features)
@@ -116,7 +116,8 @@ class Checkpoints:
         values = {name: float(kept.flags[step] >> bit & 1) for bit, name in enumerate(FLAGS)}
         return {**values, **(_likelihoods(kept, step) or {}), **self._words(kept, step)}
 
-    def _features(self, kept: SessionState) -> Mapping[str, float]:
+    def features(self, kept: SessionState) -> Mapping[str, float]:
+        """Return the features of the task, with what the router's reader says of it."""
         promise = kept.words.get(self.key, {}).get(PROMISE)
         return kept.features if promise is None else {**kept.features, **dict(zip(FEATURES, promise, strict=True))}
 

@@ -487,7 +487,7 @@ class Sessions:
         return {
             "source": identity.source,
             "task": kept.task or kept.root,
-            "features": kept.features,
+            "features": engine.checkpoints.features(kept),
             **{name: None if one is None else one.settings() for name, one in routers.items()},
             "handoff": engine.handoff,
             "arm": kept.arm,
@@ -510,7 +510,7 @@ class Sessions:
             "decision": _fields(ruling.decision),
             "shadow": _fields(ruling.shadow),
             "steps": steps,
-            "about": {"task": kept.task or kept.root, "features": kept.features} if about else None,
+            "about": {"task": kept.task or kept.root, "features": engine.checkpoints.features(kept)} if about else None,
         }
 
 

@@ -11,9 +11,10 @@ import numpy as np
 from scipy.special import stdtrit
 
 from bayes_tacit.errors import InvalidDataError
-from bayes_tacit.gateway.engine import Checkpoints
+from bayes_tacit.gateway.engine import PROMISE, Checkpoints
 from bayes_tacit.gateway.session_state import SessionState
 from bayes_tacit.logs.extractor import FLAGS
+from bayes_tacit.logs.reader import DIAGNOSTICS, FEATURES
 from bayes_tacit.monitor.reading import Event, Lines
 from bayes_tacit.router import Router
 from bayes_tacit.router.state import NLL, OPENING
@@ -59,15 +60,20 @@ class Trial:
         """What was done."""
         return None if self.step is None else (self.step, self.restart and self.step != OPENING)
 
-    def kept(self) -> SessionState:
-        """What a router could see of it: Cheap's steps up to the handoff."""
-        kept = SessionState(features=dict(self.features))
+    def kept(self, reads: str | None) -> SessionState:
+        """What a router could see of it: Cheap's steps up to the handoff, and as `reads` what the log has of words."""
+        kept = SessionState(features={name: value for name, value in self.features.items() if name not in FEATURES})
+        said = {} if reads is None else kept.words.setdefault(reads, {})
+        if reads is not None and all(name in self.features for name in FEATURES):
+            said[PROMISE] = [self.features[name] for name in FEATURES]
         for number in sorted(self.steps):
             side, values = self.steps[number]
             if side == "cheap" and (self.step is None or number <= self.step):
                 mean, total = values.get("uncertainty"), values.get(NLL)
                 if mean is not None and total is not None and mean > 0:
                     kept.nll[kept.n_steps] = (total, max(1, round(total / mean)))
+                if reads is not None and all(name in values for name in DIAGNOSTICS):
+                    said[str(kept.n_steps)] = [values[name] for name in DIAGNOSTICS]
                 kept.flags.append(sum(1 << bit for bit, name in enumerate(FLAGS) if values.get(name)))
         return kept
 
@@ -231,7 +237,7 @@ def compare_routers(log: str | os.PathLike[str], routers: Mapping[str, Router]) 
     if missing := sorted(str(one) for one in served - known.keys()):
         expected = f"the routers that served, too: {', '.join(one[:12] for one in missing)}"
         raise InvalidDataError(expected, field="routers", value=list(routers))
-    would = {mark: _actions(router, trials) for mark, router in known.items()}
+    would = {mark: _actions(router, trials, known) for mark, router in known.items()}
     targets: dict[str, Sequence[Action]] = {CHEAP: [None] * len(trials), STRONG: [(OPENING, False)] * len(trials)}
     targets |= {name: would[router.fingerprint] for name, router in routers.items()}
     asked = {CHEAP: "cheap", STRONG: "strong", **{name: router.fingerprint for name, router in routers.items()}}
@@ -323,11 +329,20 @@ class _Evidence:
         return sum(good) / sum(weights) if weights else 0.0
 
 
-def _actions(router: Router, trials: Sequence[Trial]) -> list[Action]:
+def _actions(router: Router, trials: Sequence[Trial], known: Mapping[str, Router]) -> list[Action]:
     """Return what a router would do in each session, as far as it was seen."""
     checkpoints, found = Checkpoints(router), []
+    reads = None if router.reader is None else checkpoints.key
+    own = None if router.reader is None else router.reader.to_dict()
+    for mark in {str(one.routers.get("router")) for one in trials} if own is not None else ():
+        logged = known[mark].reader if mark in known else None
+        if logged is None or logged.to_dict() != own:
+            expected = "that of the router that served: the log has what that one says of words, and no words"
+            raise InvalidDataError(
+                expected, field="the reader of a router", value=f"another, of {checkpoints.key[:12]}"
+            )
     for trial in trials:
-        decision = checkpoints.latest(trial.kept())
+        decision = checkpoints.latest(trial.kept(reads))
         handed = decision is not None and decision.handoff
         step = decision.handoff_step if handed and decision is not None else None
         restart = router.handoff == "restart" and step != OPENING

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -11,9 +12,12 @@ import pytest
 from command_line import call
 from talks import TASK, TOOLS, counting, talk
 
+from bayes_tacit import Router
 from bayes_tacit.errors import InvalidDataError
 from bayes_tacit.gateway import Engine, Identity, Plan, Reply, SessionLog, Sessions
+from bayes_tacit.logs.reader import Reader
 from bayes_tacit.monitor.comparing import CHEAP, STRONG, compare_routers
+from bayes_tacit.router.rules import Signal
 
 LATE, EARLY = counting(2), counting(1)
 STEPS = 4
@@ -154,3 +158,28 @@ def test_a_log_without_outcomes_is_refused(tmp_path):
     Sessions(Engine(LATE), log=log).begin(Identity("k", "s", "mine"), TASK)
     with pytest.raises(InvalidDataError, match="an outcome"):
         compare_routers(log.path, {"late": LATE})
+
+
+def test_routers_that_look_at_words_are_compared_by_what_the_log_has_of_their_reader(tmp_path):
+    rng, blank = np.random.default_rng(2), Reader.blank()
+    of = replace(blank, words=rng.normal(size=blank.words.shape), numbers=rng.normal(size=blank.numbers.shape) / 9)
+    seen = {"diagnostic_names": ("cheap_fails",), "feature_names": ("cheap_promise", "prompt_length"), "reader": of}
+    first, never = (Router(rule=Signal(), alpha=alpha, **seen) for alpha in (0.5, 2.0))
+    log = SessionLog(tmp_path / "log.jsonl")
+    served = Sessions(Engine(first), log=log, plan=Plan(explore=0.5), rng=Random(1))
+    handed = routed = 0
+    for number in range(40):
+        who, turns = Identity("k", f"s{number}", "mine"), "".join(rng.choice([".", "!"], size=3))
+        for end in range(4):
+            ticket = served.begin(who, talk(turns[:end]), TOOLS, task=f"t{number}")
+            served.replied(ticket, ticket.ruling.side, Reply())
+        kept = served.look("k", who.session)
+        handed, routed = handed + kept["latched"] * (kept["arm"] == "router"), routed + (kept["arm"] == "router")
+        served.outcome("k", who.session, {"success": True})
+    found = {one.name: one for one in compare_routers(log.path, {"first": first, "never": never}).values}
+    assert handed
+    assert found["first"].alike >= routed
+    assert found["never"].alike == found[CHEAP].alike
+    other = replace(never, reader=replace(of, words=-of.words))
+    with pytest.raises(InvalidDataError, match=r"reader of a router is .*expected that of the router that served"):
+        compare_routers(log.path, {"first": first, "other": other})
