@@ -282,7 +282,7 @@ def of_tree(tree: object) -> Fitted:
     for name in ("family", "timing"):
         if name not in settings:
             raise InvalidDataError(f"{name!r} among them, {SOURCE}", field="attrs of the tree", value=list(tree.attrs))
-    features = _names(constant, "feature") if "feature_mean" in constant else ()
+    features = _names(constant, "feature") if "feature_mean" in constant or "feature_scale" in constant else ()
     by_feature = {name: _slopes(posterior, name, features) for name in ("gamma", "beta") if features}
     fixed, clock = "w" not in posterior, bool(settings.get("clock", False))
     diagnostics = _names(constant if fixed else posterior, "diagnostic")

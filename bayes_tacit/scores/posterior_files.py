@@ -188,7 +188,9 @@ def _with_harmless_draws(tree: xr.DataTree) -> xr.DataTree:
     posterior = tree["posterior"].to_dataset()
     ones = posterior.map(lambda array: xr.ones_like(array, dtype=float) if array.dtype.kind in "fiub" else array)
     out = tree.copy()
-    out["posterior"] = ones.assign(w=ones["w"] / ones.sizes.get("diagnostic", 1)) if "w" in ones else ones
+    if "w" in ones and ones["w"].dtype.kind == "f":
+        ones = ones.assign(w=ones["w"] / ones.sizes.get("diagnostic", 1))
+    out["posterior"] = ones
     return out
 
 

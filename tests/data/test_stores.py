@@ -210,6 +210,8 @@ WRONG_GROUPS = {
         r"features of posterior is \['a', 'b', 'c'\]",
     ),
     "no scale": ("constant_data", lambda group: without(group, "feature_scale"), "'feature_scale' with dim 'feature'"),
+    "no mean": ("constant_data", lambda group: without(group, "feature_mean"), "'feature_mean' with dim 'feature'"),
+    "text": ("posterior", lambda group: group.assign(w=group["w"].astype(str)), r"posterior\['w'\] is"),
 }
 
 
@@ -224,3 +226,6 @@ def test_a_group_without_what_scores_need_is_refused(posterior, tmp_path, name):
     save_posterior(tree, tmp_path / "p.nc")
     with pytest.raises(FileFormatError, match=rf"p\.nc: .*{said}"):
         load_posterior(tmp_path / "p.nc")
+    if name != "weights":
+        with pytest.raises(FileFormatError, match=rf"p\.nc: .*{said}"):
+            load_posterior(tmp_path / "p.nc", finite=False)
