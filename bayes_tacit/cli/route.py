@@ -180,8 +180,9 @@ class _Desk:
         if "last" in message:
             # After the last step there is nothing to hand over; a proposal that is discarded was no last step.
             self.over.add(episode)
-            nothing = {"handoff": False, "handoff_step": None, "call": "cheap", "reason": "the task is over"}
-            return {"episode": episode, **_told(decision), **nothing}
+            if decision.handoff_step in (None, decision.step):
+                nothing = {"handoff": False, "handoff_step": None, "call": "cheap", "reason": "the task is over"}
+                return {"episode": episode, **_told(decision), **nothing}
         return {"episode": episode, **_told(decision)}
 
     def _begin(self, episode: str | int, features: Any) -> dict[str, object]:  # noqa: ANN401  checked by the router

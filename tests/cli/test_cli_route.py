@@ -152,6 +152,9 @@ def test_after_the_last_step_route_hands_nothing_off(example_folder):
         _, step, end = map(json.loads, done.stdout.splitlines())
         assert (step["call"], step["handoff"]) == (("cheap", False) if last else ("strong", True))
         assert end["handoff_step"] == ended
+    stdin = "\n".join(map(json.dumps, [begin, bad, {**bad, "last": True}]))
+    *_, step = map(json.loads, run("route", "router.json", cwd=example_folder, stdin=stdin).stdout.splitlines())
+    assert (step["call"], step["handoff_step"]) == ("strong", 0)  # it was handed off before its last step
 
 
 def test_route_answers_on_where_its_log_cannot_be_written(example_folder):
