@@ -403,7 +403,7 @@ def _adapter(event: str) -> TypeAdapter[Any]:
 
 def _following(record: Record, before: list[Record], taken: list[StepRecord], where: str) -> list[StepRecord]:
     """Check a line against those before it; return the actions since the last reset, this one included."""
-    resets = sum(isinstance(one, ResetRecord) for one in before)
+    resets = before[-1].run + 1 if before else 0
     if isinstance(record, ResetRecord):
         _agree(where, "run", record.run, resets, "the number of resets before")
         return []
@@ -411,7 +411,9 @@ def _following(record: Record, before: list[Record], taken: list[StepRecord], wh
         _refuse_unbegun(_NAMES[type(record)], where)
     _agree(where, "run", record.run, resets - 1, "that of the last reset")
     _agree(where, "step", record.step, len(taken), "the number of actions since the last reset")
-    return [*taken, record] if isinstance(record, StepRecord) and record.result is not None else taken
+    if isinstance(record, StepRecord) and record.result is not None:
+        taken.append(record)
+    return taken
 
 
 def _check_end(end: End, records: Sequence[Record], taken: Sequence[StepRecord], where: str) -> None:
