@@ -167,7 +167,8 @@ class Recommendation:
             more = "" if self.needed is None else f"; with about {self.needed:,} a gain would show"
             best = f"the best of what was tried is {100 * e['above_coin']:+.1f} points above"
             sure = f"above it with probability {e['above']:.0%} ({self.n_tasks} tasks{more})"
-            return f"Nothing to gain here{budget}: {best} a coin flip of the same cost, {sure}. {self.name} is written."
+            written = f"{self.name}, the better of both models at this value," if math.isinf(self.cap) else self.name
+            return f"Nothing to gain here{budget}: {best} a coin flip of the same cost, {sure}. {written} is written."
         kept = "" if math.isinf(self.cap) else f", which new tasks keep with probability {self.confidence:.0%}"
         note = self.table.loc[self.table["policy"] == self.name, "note"].item()
         return (
@@ -281,6 +282,18 @@ class _Budget:
         worth = None if value is None else validate.number("value", value, "a number above 0", above=0)
         sure = validate.number("confidence", confidence, "a number from 0.5 to below 1", least=0.5, below=1)
         return cls(most, worth, sure)
+
+    def net(self, outcomes: np.ndarray) -> float:
+        """Return what success is worth minus what it costs, of success and cost by task (2, task)."""
+        success, cost = outcomes.mean(axis=1)
+        return float((self.worth or 1.0) * success - cost)
+
+    def takes_strong(self, pure: np.ndarray) -> bool:
+        """Return whether Strong alone is the better of both models under the budget, from `CrossFit.pure`."""
+        if self.worth is not None:
+            return self.net(pure[1]) > self.net(pure[0])
+        success, cost = pure.mean(axis=2).T
+        return bool(cost[1] <= self.cap and success[1] > success[0])
 
     def pick(self, one: _Tried, out: int | None = None) -> int | None:
         """Return the setting with the most success within the cap, or with the highest net value; None for none.
@@ -435,23 +448,21 @@ class CrossFit:
         for at, one in enumerate((CHEAP, STRONG)):
             if one in self.known and one not in judged:
                 rows.append({"policy": one, "setting": "", **expect(pure[at]), "reason": reasons.pop(one)})
-        share, flip = _flip(pure, budget.cap)
+        share, flip = _flip(pure, budget)
         words = f"Strong with probability {share:.3g}"
         rows.append({"policy": COIN, "setting": words, **expect(flip), "reason": "what others are compared with"})
         rows += [{"policy": one, "setting": "", "reason": why} for one, why in reasons.items()]
         table = pd.DataFrame(rows)
         table["note"] = [self.known[one].note if one in self.known else "" for one in table["policy"]]
         gain = expected["above"] >= SURE and name not in (CHEAP, STRONG)
+        if budget.worth is not None:
+            gain = gain and budget.net(judged[name]) > max(map(budget.net, pure))
         needed = None if gain else self._needed(expected, budget)
         if gain:
             setting, words = settings[name]
             router = _as_it_runs(self.known[name].fitted.router(setting), world, self.last_handoff)
         else:
-            success, cost = pure.mean(axis=2).T
-            dear = (
-                cost[1] > budget.cap if budget.worth is None else cost[1] - cost[0] > budget.worth * np.diff(success)[0]
-            )
-            pures = PureCheap() if dear or success[1] <= success[0] else PureStrong()
+            pures = PureStrong() if budget.takes_strong(pure) else PureCheap()
             name, words = pures.name, ""
             router = _as_it_runs(pures.fit(world.episodes).router({}), world, self.last_handoff)
         curve = self._frontier(name, budget, expect, frontier) if frontier and name in self.known else None
@@ -665,8 +676,11 @@ def _above(means: np.ndarray, cheap: np.ndarray, strong: np.ndarray) -> np.ndarr
     return means[0] - cheap[0] - share * (strong[0] - cheap[0])
 
 
-def _flip(pure: np.ndarray, cap: float) -> tuple[float, np.ndarray]:
-    """Return the probability of the coin that costs the cap, and its success and cost by task in the mean."""
+def _flip(pure: np.ndarray, budget: _Budget) -> tuple[float, np.ndarray]:
+    """Return the probability of the best coin under the budget, and its success and cost by task in the mean."""
     cheap, strong = pure[0][1].mean(), pure[1][1].mean()
-    share = 1.0 if math.isinf(cap) or strong <= cheap else float(np.clip((cap - cheap) / (strong - cheap), 0, 1))
+    if budget.worth is not None:
+        share = float(budget.takes_strong(pure))
+    else:
+        share = 1.0 if strong <= cheap else float(np.clip((budget.cap - cheap) / (strong - cheap), 0, 1))
     return share, (1 - share) * pure[0] + share * pure[1]

@@ -114,6 +114,14 @@ def test_a_value_of_success_takes_the_place_of_a_cap():
     cheap, dear = (recommend(world, value=value, policies=tried(world), folds=3) for value in (1.0, 1000.0))
     assert cheap.expected["cost"] < dear.expected["cost"]
     assert dear.to_dict()["cap"] is None
+    fits = CrossFit.of(world, tried(world), folds=3)
+    for value in (0.5, 2.0, 5.0, 20.0, 200.0):
+        advice = fits.recommend(value=value)
+        rows = advice.table.set_index("policy")
+        net = value * rows["success"] - rows["cost"]
+        pure = [value * success - cost for success, cost in fits.pure.mean(axis=2)]
+        assert net[advice.name] >= max(pure) - 1e-9
+        assert net["Coin flip"] == pytest.approx(max(pure))
     with pytest.raises(InvalidDataError, match="one of cap and value"):
         recommend(world, CAP, value=1.0)
     with pytest.raises(InvalidDataError, match="the lowest cost of what was tried"):
